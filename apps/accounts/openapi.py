@@ -1,0 +1,29 @@
+"""How the OpenAPI document speaks of our tokens and of our problems."""
+
+from drf_spectacular.extensions import OpenApiAuthenticationExtension
+from drf_spectacular.openapi import AutoSchema
+
+from apps.accounts.models import TOKEN_PREFIX
+from apps.accounts.problems import MEDIA_TYPE, Problem
+
+ALWAYS = (401, 403, 404, 422, 503)
+WITH_A_BODY = (400, 409, 413, 415)
+
+
+class Schema(AutoSchema):
+    """Every operation also answers with the problems that can befall it."""
+
+    def _get_response_bodies(self, direction: str = "response") -> dict:
+        found = super()._get_response_bodies(direction)
+        for status in sorted({*ALWAYS, *(WITH_A_BODY if self.method == "POST" else ())}):
+            found.setdefault(str(status), self._get_response_for_code(Problem, str(status), [MEDIA_TYPE], direction))
+        return found
+
+
+class BearerTokenScheme(OpenApiAuthenticationExtension):
+    target_class = "apps.accounts.authentication.BearerToken"
+    name = "token"
+
+    def get_security_definition(self, auto_schema: object) -> dict:
+        description = f"A token of yours (`{TOKEN_PREFIX}…`), made on the settings page."
+        return {"type": "http", "scheme": "bearer", "description": description}

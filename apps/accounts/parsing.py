@@ -1,0 +1,33 @@
+"""REST bodies: JSON by the strict decoder, of bounded size, sent plainly."""
+
+from typing import Any, BinaryIO
+
+from django.conf import settings
+from rest_framework.exceptions import APIException, ParseError, UnsupportedMediaType
+from rest_framework.parsers import BaseParser
+
+from apps.accounts import strict_json
+
+
+class TooLarge(APIException):
+    status_code = 413
+    default_detail = f"The body is larger than {settings.DATA_UPLOAD_MAX_MEMORY_SIZE} bytes."
+    default_code = "too_large"
+
+
+class StrictJSONParser(BaseParser):
+    """Raises TooLarge (413), UnsupportedMediaType (415), ParseError (400)."""
+
+    media_type = "application/json"
+
+    def parse(self, stream: BinaryIO, media_type: str | None = None, parser_context: dict | None = None) -> Any:
+        encoding = parser_context["request"].headers.get("Content-Encoding", "identity")
+        if encoding != "identity":
+            raise UnsupportedMediaType(media_type, f"Content-Encoding {encoding[:40]!r} is not taken; send the body as it is.")
+        body = stream.read(settings.DATA_UPLOAD_MAX_MEMORY_SIZE + 1)
+        if len(body) > settings.DATA_UPLOAD_MAX_MEMORY_SIZE:
+            raise TooLarge
+        try:
+            return strict_json.decode(body)
+        except strict_json.NotStrictJson as error:
+            raise ParseError(f"The body is not acceptable JSON: {error}.") from None

@@ -1,0 +1,90 @@
+"""Errors of the REST interface as RFC 9457 problems: what is wrong, and for each field what is right.
+
+400 unreadable, 401 no living token, 403 scope or role, 404 not there or not yours, 409 not in this state, 413, 415,
+422 readable but not acceptable (`errors` by field), 503 the database is away, 500 a fault of ours, logged under `id`.
+"""
+
+import uuid
+from collections.abc import Iterator
+from http import HTTPStatus
+
+import structlog
+from django.core.exceptions import PermissionDenied
+from django.db import DataError, InterfaceError, OperationalError
+from django.http import Http404
+from rest_framework import exceptions, serializers
+from rest_framework.response import Response
+
+log = structlog.get_logger(__name__)
+MEDIA_TYPE = "application/problem+json"
+RETRY_AFTER_S = "5"
+SUMMED_UP = 3  # fields named in the detail; all are in `errors`
+
+
+class Conflict(exceptions.APIException):
+    """The state of things does not allow it now."""
+
+    status_code = HTTPStatus.CONFLICT
+    default_code = "conflict"
+
+
+class Problem(serializers.Serializer):
+    """The shape of every error."""
+
+    type = serializers.CharField(help_text="`urn:rftweb:` and the kind of problem.")
+    title = serializers.CharField()
+    status = serializers.IntegerField()
+    detail = serializers.CharField()
+    id = serializers.CharField(required=False, help_text="Of a fault of ours: our log has it.")
+    errors = serializers.DictField(
+        child=serializers.ListField(child=serializers.CharField()), required=False, help_text="Dotted field: what is wrong."
+    )
+
+
+def handler(error: Exception, context: dict) -> Response:
+    """The answer to an exception of a REST view; every exception has one."""
+    match error:
+        case Http404():
+            return answer(404, "not_found", "There is no such thing, or it is not yours.")
+        case PermissionDenied():
+            return answer(403, "permission_denied", "You may not do this.")
+        case serializers.ValidationError():
+            errors = dict(by_field(error.detail))
+            summary = "; ".join(f"{field}: {words[0]}" for field, words in list(errors.items())[:SUMMED_UP])
+            return answer(422, "not_acceptable", summary, errors=errors)
+        case exceptions.APIException():
+            return _of_framework(error)
+        case DataError():
+            return answer(400, "unstorable", "A value cannot be stored: it holds a character or a number outside every bound.")
+        case OperationalError() | InterfaceError():
+            log.warning("database_away", error=str(error).strip())
+            return answer(503, "database_away", "The database is away; try again.", headers={"Retry-After": RETRY_AFTER_S})
+    return _fault(error, context)
+
+
+def answer(status: int, kind: str, detail: str, headers: dict | None = None, **more: object) -> Response:
+    document = {"type": f"urn:rftweb:{kind}", "title": HTTPStatus(status).phrase, "status": int(status), "detail": detail, **more}
+    return Response(document, status, headers=headers, content_type=MEDIA_TYPE)
+
+
+def by_field(detail: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, list[str]]]:
+    """(dotted field, sentences) of DRF's nested error details; what concerns the whole is called `body`."""
+    if isinstance(detail, dict):
+        for name, part in detail.items():
+            yield from by_field(part, path if name == "non_field_errors" else (*path, str(name)))
+    elif isinstance(detail, list) and any(isinstance(part, dict | list) for part in detail):
+        for index, part in enumerate(detail):
+            yield from by_field(part, (*path, str(index)))
+    elif detail:
+        yield ".".join(path) or "body", [str(words) for words in (detail if isinstance(detail, list) else [detail])]
+
+
+def _of_framework(error: exceptions.APIException) -> Response:
+    headers = {"WWW-Authenticate": error.auth_header} if getattr(error, "auth_header", None) else None
+    return answer(error.status_code, error.default_code, str(error.detail), headers=headers)
+
+
+def _fault(error: Exception, context: dict) -> Response:
+    number = uuid.uuid4().hex
+    log.error("rest_fault", id=number, path=context["request"].path, exc_info=error)
+    return answer(500, "fault", "A fault of ours; the log has it under this id.", id=number)

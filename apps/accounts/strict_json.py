@@ -1,0 +1,97 @@
+"""JSON from outside, read strictly, by one decoder: REST bodies, imports, sockets, model folders.
+
+`json.loads` keeps the last of two equal keys, accepts NaN, reads 1e999 as infinity, and answers deep nesting
+with a RecursionError. Each of these makes two readers see two different documents. Text that no database can
+hold (NUL, half of a surrogate pair) is refused here as well, so that no later station meets it.
+"""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+DEEPEST = 32  # levels of lists and objects
+MOST_DIGITS = 40  # of one number: any 64-bit number has fewer
+
+
+class NotStrictJson(ValueError):
+    """The text is not JSON as the standard means it, or beyond our bounds; the message says what was met."""
+
+
+def decode(text: str | bytes, *, any_text: bool = False) -> Any:
+    """The document in `text` (bytes are UTF-8); `any_text` allows strings that hold NUL or half a surrogate pair.
+
+    Raises NotStrictJson with the reason.
+    """
+    try:
+        if isinstance(text, bytes):
+            text = text.decode()
+        document = json.loads(
+            text, object_pairs_hook=_refuse_duplicates, parse_constant=_refuse_constant, parse_float=_finite, parse_int=_short
+        )
+    except NotStrictJson:
+        raise
+    except RecursionError:
+        raise NotStrictJson("nested too deeply") from None
+    except UnicodeDecodeError:
+        raise NotStrictJson("not UTF-8") from None
+    except ValueError as error:
+        raise NotStrictJson(str(error)) from None
+    _require_bounded(document, any_text)
+    return document
+
+
+def read(path: Path, limit: int) -> Any:
+    """The document in a file that is ours to keep as it is, of at most `limit` bytes."""
+    size = path.stat().st_size
+    if size > limit:
+        raise NotStrictJson(f"{size} bytes, more than the {limit} allowed")
+    return decode(path.read_bytes(), any_text=True)
+
+
+def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Objects whose keys are unique; the first repeated key is named."""
+    result: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in result:
+            raise NotStrictJson(f"duplicate key {key[:100]!r}")
+        result[key] = value
+    return result
+
+
+def _refuse_constant(word: str) -> None:
+    raise NotStrictJson(f"{word} is not a number in JSON; use null where there is none")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise NotStrictJson(f"{digits[:40]} is too large for a number")
+    return number
+
+
+def _short(digits: str) -> int:
+    if len(digits) > MOST_DIGITS:
+        raise NotStrictJson(f"a whole number of {len(digits)} digits; at most {MOST_DIGITS} are read")
+    return int(digits)
+
+
+def _require_bounded(document: Any, any_text: bool) -> None:
+    """No deeper than DEEPEST, and every string, keys too, one that can be stored."""
+    pending = [(document, 0)]
+    while pending:
+        value, depth = pending.pop()
+        if isinstance(value, str) and not any_text:
+            _require_storable(value)
+        elif isinstance(value, dict | list):
+            if depth == DEEPEST:
+                raise NotStrictJson(f"nested deeper than {DEEPEST} levels")
+            parts = [part for pair in value.items() for part in pair] if isinstance(value, dict) else value
+            pending += [(part, depth + 1) for part in parts]
+
+
+def _require_storable(text: str) -> None:
+    if "\0" in text:
+        raise NotStrictJson("a text holds the NUL character (\\u0000); leave it out")
+    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+        raise NotStrictJson("a text holds half of a surrogate pair; send the whole character")

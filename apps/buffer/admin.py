@@ -1,0 +1,21 @@
+"""Experiences and batches in the administration, only looked at."""
+
+from django.contrib import admin
+
+from apps.accounts.ledger_admin import LedgerAdmin
+from apps.buffer.models import Experience, StepItem
+
+
+@admin.register(Experience)
+class ExperienceAdmin(LedgerAdmin):
+    list_display = ["pk", "run", "rollout", "kind", "state", "reward", "advantage", "weight_version", "uses"]
+    list_select_related = ["run", "rollout"]
+    list_filter = ["state", "kind"]
+    ordering = ["-pk"]
+
+
+@admin.register(StepItem)
+class StepItemAdmin(LedgerAdmin):
+    list_display = ["step", "position", "experience"]
+    list_select_related = ["step", "experience"]
+    ordering = ["-pk"]

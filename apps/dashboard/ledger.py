@@ -1,0 +1,116 @@
+"""Where everything of a run stands now: the flow strip, the ledger and the state sentence, from a few counts."""
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from django.db.models import Count
+from django.utils import timezone
+
+from apps.buffer.models import Experience
+from apps.rollouts.models import Group, Rollout
+from apps.runs.models import Acknowledgement, Metric, Run
+
+ALIVE = timedelta(seconds=60)
+REASONS_SHOWN, REASONS_AMONG = 4, 1_000
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """One run, counted once. Groups by state; experiences by state; what the engines serve."""
+
+    run: Run
+    groups: dict[str, int]
+    experiences: dict[str, int]
+    sampling: int
+    figures: dict[str, float] = field(default_factory=dict)
+    engines: list[Acknowledgement] = field(default_factory=list)
+
+    @property
+    def judging(self) -> int:
+        return self.groups["scoring"] + self.groups["judged"]
+
+    @property
+    def is_acknowledged(self) -> bool:
+        """Every engine that serves this run and is alive has the published version."""
+        return bool(self.engines) and all(word.weight_version.version == self.run.published_version for word in self.engines)
+
+    @property
+    def slowest_milliseconds(self) -> float | None:
+        current = [word.milliseconds for word in self.engines if word.weight_version.version == self.run.published_version]
+        return max(current, default=None)
+
+    @property
+    def starving(self) -> str:
+        """The station that keeps the trainer waiting: people, judging, sampling; "" when none does."""
+        if not self.run.is_live or self.experiences["ready"] >= self.run.settings.rows_per_step:
+            return ""
+        if self.groups["waiting"]:
+            return "people"
+        return "judging" if self.judging > self.groups["sampling"] else ""
+
+    @property
+    def sentence(self) -> str:
+        """The run's state in words, with the cause."""
+        return " · ".join(part for part in (self._state(), self._progress(), self._pace(), self._cause()) if part)
+
+    def _state(self) -> str:
+        label = self.run.get_state_display()
+        return label[0].upper() + label[1:]
+
+    def _progress(self) -> str:
+        return (
+            f"step {self.run.step:,} of {self.run.planned_steps:,}"
+            if self.run.started_at
+            else f"{self.run.planned_steps:,} steps planned"
+        )
+
+    def _pace(self) -> str:
+        seconds = self.figures.get("step_seconds")
+        return f"{seconds:.1f} s a step" if seconds is not None and self.run.is_live else ""
+
+    def _cause(self) -> str:
+        if not self.run.is_live:
+            return self.run.state_reason
+        if self.starving == "people":
+            count = self.groups["waiting"]
+            return f"waiting for people on {count:,} group{'s' if count != 1 else ''}"
+        return f"waiting for {self.run.waiting_on}" if self.run.waiting_on else ""
+
+
+def ledger_of(run: Run) -> Ledger:
+    """Five queries, whatever the run's size."""
+    groups = dict(Group.objects.filter(run=run).order_by().values_list("state").annotate(n=Count("pk")))
+    sampling = Rollout.objects.filter(group__run=run, group__state=Group.State.SAMPLING, state=Rollout.State.SAMPLING).count()
+    return Ledger(
+        run=run,
+        groups={state: groups.get(state, 0) for state in Group.State.values},
+        experiences=Experience.objects.census(run),
+        sampling=sampling,
+        figures=newest_figures(run),
+        engines=engines_of(run),
+    )
+
+
+def newest_figures(run: Run) -> dict[str, float]:
+    """The newest value of every metric of the run's last few steps."""
+    recent = Metric.objects.filter(run=run, step__gt=max(0, run.step - 3)).order_by("step")
+    return dict(recent.values_list("name", "value"))
+
+
+def engines_of(run: Run) -> list[Acknowledgement]:
+    """The newest word of every engine that is alive and serves this run."""
+    alive = Acknowledgement.objects.filter(
+        weight_version__run=run, worker__stopped_at=None, worker__heartbeat_at__gte=timezone.now() - ALIVE
+    )
+    newest = alive.order_by("worker_id", "-weight_version__version").distinct("worker_id")
+    return list(newest.select_related("worker", "weight_version"))
+
+
+def drop_reasons(run: Run) -> list[tuple[str, int]]:
+    """Why groups and experiences were dropped lately, the commonest first."""
+    counts: dict[str, int] = {}
+    for model in (Group, Experience):
+        newest = model.objects.filter(run=run, state="dropped").order_by("-pk").values("reason")[:REASONS_AMONG]
+        for reason in newest:
+            counts[reason["reason"]] = counts.get(reason["reason"], 0) + 1
+    return sorted(counts.items(), key=lambda item: -item[1])[:REASONS_SHOWN]

@@ -1,0 +1,38 @@
+"""`manage.py reconcile`: check the ledger; exit 1 on any violation."""
+
+import json
+from pathlib import Path
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from apps.dashboard.reconciliation import reconcile
+
+
+class Command(BaseCommand):
+    help = "Check that nothing was lost or doubled; exits with 1 and names each violation otherwise."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--acknowledged", type=Path, help="JSON lines with the client_uuid of each rating a client saw acknowledged.")
+        parser.add_argument("--json", action="store_true", dest="as_json", help="Print one JSON object: violations by check.")
+
+    def handle(self, *, acknowledged: Path | None, as_json: bool, **_: object) -> None:
+        found = reconcile(_client_uuids(acknowledged) if acknowledged else None)
+        self._print(found, as_json)
+        if any(found.values()):
+            raise SystemExit(1)
+
+    def _print(self, found: dict[str, list[str]], as_json: bool) -> None:
+        if as_json:
+            self.stdout.write(json.dumps(found))
+            return
+        for name, violations in found.items():
+            self.stdout.write(f"{'ok  ' if not violations else 'FAIL'}  {name}")
+            for violation in violations:
+                self.stdout.write(f"      {violation}")
+
+
+def _client_uuids(path: Path) -> set[str]:
+    try:
+        return {json.loads(line)["client_uuid"] for line in path.read_text().splitlines() if line.strip()}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CommandError(f"--acknowledged {path}: every line must be JSON with a client_uuid ({error})") from error

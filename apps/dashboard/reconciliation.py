@@ -1,0 +1,188 @@
+"""Nothing lost, nothing doubled: ten checks over the rows, each a question whose right answer is "none".
+
+They hold at every moment of a healthy installation, also in the middle of a run and right after a crash.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from django.conf import settings
+from django.db import connection
+from django.db.models import Count, F, Max, Q
+from django.db.models.functions import Now
+
+from apps.buffer.models import Experience, StepItem
+from apps.feedback.models import Rating
+from apps.policies.manifest import DamagedWeights, verify
+from apps.rewards.models import Reward
+from apps.rollouts.models import Group, Rollout
+from apps.runs.models import Acknowledgement, Run, TrainStep, WeightVersion
+from apps.streaming.models import Event, Topic
+
+PROBE_GAP_ALLOWED = 0.05
+USES_ALLOWED = 1
+SHOWN = 20
+NATURAL_KEYS = (
+    "one_group_per_draw", "one_rollout_per_sample", "one_reward_per_machine", "one_current_reward_per_person",
+    "one_rating_per_client_uuid", "one_experience_per_rollout_and_kind", "once_per_step", "one_experience_per_position",
+    "one_step_per_number", "one_weight_version_per_number", "one_event_per_sequence", "one_word_per_engine",
+    "rewards_are_finite", "experiences_are_finite", "metrics_are_finite",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Check:
+    """`find` yields one sentence per violation."""
+
+    name: str
+    find: Callable[[], Iterator[str]]
+
+
+def acknowledged_ratings_are_stored(client_uuids: set[str]) -> Callable[[], Iterator[str]]:
+    """Against a client's own ledger of acknowledged ratings."""
+
+    def find() -> Iterator[str]:
+        stored = {str(key) for key in Rating.objects.filter(client_uuid__in=client_uuids).values_list("client_uuid", flat=True)}
+        yield from (f"rating {key} was acknowledged and is not stored" for key in sorted(client_uuids - stored))
+
+    return find
+
+
+def natural_keys_are_enforced() -> Iterator[str]:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT conname FROM pg_constraint UNION SELECT relname FROM pg_class WHERE relkind = 'i'")
+        present = {name for (name,) in cursor.fetchall()}
+    yield from (f"the constraint {name} is missing: run `manage.py migrate`" for name in NATURAL_KEYS if name not in present)
+
+
+def leases_do_not_outlive_their_workers() -> Iterator[str]:
+    """In live runs an expired lease is taken over within two lease times, or something has stopped looking."""
+    long_ago = Now() - timedelta(seconds=2 * settings.LEASE_SECONDS)
+    for group in Group.objects.filter(state__in=Group.OPEN, run__state=Run.State.RUNNING, lease_until__lt=long_ago):
+        yield f"{group}: {group.state}, leased to {group.lease_owner} until {group.lease_until}, and nobody took it over"
+
+
+def every_group_stands_somewhere() -> Iterator[str]:
+    """issued = open + admitted + dropped, and the run's counters say the same."""
+    for run in Run.objects.annotate(issued=Count("groups"), last=Max("groups__draw_index")):
+        if run.issued != run.groups_opened or run.issued != (0 if run.last is None else run.last + 1):
+            yield f"{run}: {run.groups_opened} groups opened by the counter, {run.issued} rows, last draw {run.last}"
+        stale = Experience.objects.filter(run=run, state=Experience.State.DROPPED).values("group").distinct().count()
+        dropped = run.groups.filter(state=Group.State.DROPPED).count() + stale
+        if dropped != run.groups_dropped:
+            yield f"{run}: {run.groups_dropped} groups dropped by the counter, {dropped} by the rows"
+    for group in Group.objects.annotate(n=Count("rollouts", filter=Q(rollouts__origin=Rollout.Origin.POLICY))).exclude(n=F("size")):
+        yield f"{group}: {group.n} rollouts for a size of {group.size}"
+    for group in Group.objects.filter(state=Group.State.ADMITTED, experiences=None):
+        yield f"{group}: admitted without an experience"
+
+
+def trained_means_committed_once() -> Iterator[str]:
+    """An experience is trained by committed steps alone, at most `USES_ALLOWED` times; steps leave no gap."""
+    counted = Experience.objects.annotate(commits=Count("step_items", filter=Q(step_items__step__state=TrainStep.State.COMMITTED)))
+    for experience in counted.exclude(commits=F("uses"))[:SHOWN]:
+        yield f"{experience}: {experience.uses} uses, in {experience.commits} committed steps"
+    for experience in counted.filter(Q(uses__gt=USES_ALLOWED) | Q(state=Experience.State.TRAINED, uses=0))[:SHOWN]:
+        yield f"{experience}: {experience.state} with {experience.uses} uses"
+    claimed = Experience.objects.filter(state=Experience.State.CLAIMED).exclude(step_items__step__state=TrainStep.State.PLANNED)
+    yield from (f"{experience}: claimed, in no planned step" for experience in claimed[:SHOWN])
+    for run in Run.objects.annotate(n=Count("steps", filter=Q(steps__state=TrainStep.State.COMMITTED)), last=Max("steps__number", filter=Q(steps__state=TrainStep.State.COMMITTED))):
+        if (run.n, run.last or 0) != (run.step, run.step):
+            yield f"{run}: at step {run.step} with {run.n} committed steps, the last being {run.last}"
+
+
+def nothing_stale_or_unjudged_was_trained() -> Iterator[str]:
+    items = StepItem.objects.filter(step__state=TrainStep.State.COMMITTED).select_related("step__run", "experience")
+    for run in Run.objects.filter(step__gt=0):
+        late = items.filter(step__run=run, experience__weight_version__lt=F("step__version") - _loosest_bound(run))
+        yield from (f"{run}: step {i.step.number} trained version {i.experience.weight_version} at version {i.step.version}" for i in late[:SHOWN])
+    unjudged = items.exclude(experience__rollout__rewards__value__isnull=False)
+    yield from (f"{item.experience}: trained without a reward" for item in unjudged[:SHOWN])
+
+
+def _loosest_bound(run: Run) -> int:
+    """The largest `max_staleness` the run ever had: it may be changed while the run is live."""
+    changes = run.topic.events.filter(kind="config_changed", payload__before__has_key="max_staleness")
+    return max([run.settings.max_staleness, *changes.values_list("payload__before__max_staleness", flat=True)])
+
+
+def published_weights_are_what_their_manifests_say() -> Iterator[str]:
+    """Only verified versions are published; the newest folder of each run is read and compared to the bit."""
+    published = WeightVersion.objects.filter(state__in=(WeightVersion.State.PUBLISHED, WeightVersion.State.RETIRED), version__gt=0)
+    yield from (f"{v}: published, never verified" for v in published.filter(verified_at=None))
+    doubled = published.values("run", "step").annotate(n=Count("pk")).filter(n__gt=1)
+    yield from (f"run {row['run']}: {row['n']} versions published for step {row['step']}" for row in doubled)
+    for run in Run.objects.filter(published_version__gt=0):
+        version = run.weight_versions.get(version=run.published_version)
+        try:
+            if verify(Path(version.folder)).fingerprint != version.fingerprint:
+                yield f"{version}: the folder's fingerprint is another"
+        except (DamagedWeights, OSError) as damage:
+            yield f"{version}: {damage}"
+
+
+def engines_served_what_was_published() -> Iterator[str]:
+    words = Acknowledgement.objects.select_related("weight_version", "worker")
+    for word in words.exclude(fingerprint=F("weight_version__fingerprint"))[:SHOWN]:
+        yield f"{word}: with another fingerprint"
+    for word in words.filter(probe_gap__gt=PROBE_GAP_ALLOWED)[:SHOWN]:
+        yield f"{word}: its logprobs are {word.probe_gap:.3f} off"
+    for row in Rollout.objects.filter(state=Rollout.State.FINISHED, origin=Rollout.Origin.POLICY).values("run", "last_version").distinct():
+        if not words.filter(weight_version__run=row["run"], weight_version__version=row["last_version"]).exists():
+            yield f"run {row['run']}: rollouts sampled by version {row['last_version']}, which no engine acknowledged"
+
+
+def rewards_of_people_are_their_ratings() -> Iterator[str]:
+    human = Reward.objects.filter(source=Reward.Source.HUMAN)
+    yield from (f"reward {reward.pk}: a person's, without a rating" for reward in human.filter(rating=None)[:SHOWN])
+    for reward in human.exclude(value=(F("rating__stars") - 1.0) / 4.0)[:SHOWN]:
+        yield f"reward {reward.pk}: {reward.value} for another number of stars"
+
+
+def acts_left_their_events() -> Iterator[str]:
+    """Event sequences have no gap, and every state a run is in was announced."""
+    for topic in Topic.objects.annotate(n=Count("events"), last=Max("events__sequence")):
+        if (topic.n, topic.last or 0) != (topic.sequence, topic.sequence):
+            yield f"{topic}: sequence {topic.sequence}, {topic.n} events, the last {topic.last}"
+    for run in Run.objects.exclude(state=Run.State.CREATED):
+        last = Event.objects.filter(topic=run.topic_id, kind="state_changed").order_by("sequence").last()
+        if last is None or last.payload["state"] != run.state:
+            announced = last.payload["state"] if last else "none"
+            yield f"{run}: is {run.state}, its last announced state is {announced}"
+
+
+CHECKS = (
+    Check("natural keys are enforced", natural_keys_are_enforced),
+    Check("leases do not outlive their workers", leases_do_not_outlive_their_workers),
+    Check("every group stands somewhere", every_group_stands_somewhere),
+    Check("trained means committed once", trained_means_committed_once),
+    Check("nothing stale or unjudged was trained", nothing_stale_or_unjudged_was_trained),
+    Check("published weights are what their manifests say", published_weights_are_what_their_manifests_say),
+    Check("engines served what was published", engines_served_what_was_published),
+    Check("people's rewards are their ratings", rewards_of_people_are_their_ratings),
+    Check("acts left their events", acts_left_their_events),
+)
+
+
+def reconcile(acknowledged: set[str] | None = None) -> dict[str, list[str]]:
+    """Every check's violations, by name; a clean ledger gives empty lists."""
+    checks = CHECKS if acknowledged is None else (*CHECKS, Check("acknowledged ratings are stored", acknowledged_ratings_are_stored(acknowledged)))
+    return {check.name: list(check.find()) for check in checks}
+
+
+def group_ledger(run: Run) -> dict[str, int]:
+    """Where the run's groups are: issued = sampling + waiting + ready + claimed + trained + dropped."""
+    by_state = dict(run.groups.values_list("state").annotate(n=Count("pk")))
+    # A group's experiences move together, so each group counts in one state.
+    by_experience = dict(Experience.objects.filter(run=run).values_list("state").annotate(n=Count("group", distinct=True)))
+    return {
+        "issued": sum(by_state.values()),
+        "sampling": by_state.get(Group.State.SAMPLING, 0),
+        "waiting": sum(by_state.get(state, 0) for state in (Group.State.SCORING, Group.State.WAITING, Group.State.JUDGED)),
+        "ready": by_experience.get(Experience.State.READY, 0),
+        "claimed": by_experience.get(Experience.State.CLAIMED, 0),
+        "trained": by_experience.get(Experience.State.TRAINED, 0),
+        "dropped": by_state.get(Group.State.DROPPED, 0) + by_experience.get(Experience.State.DROPPED, 0),
+    }

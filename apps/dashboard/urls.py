@@ -1,0 +1,34 @@
+"""Addresses of the pages. What changes something is POST."""
+
+from django.conf import settings
+from django.urls import path
+from django.views.generic import RedirectView
+
+from apps.dashboard.views import account, live, rollouts, runs, steering, styleguide, tasksets, weights
+
+RUN = "runs/<slug:project>/<slug:slug>/"
+
+urlpatterns = [
+    path("", live.home, name="home"),
+    path("live/", live.live, name="live"),
+    path("live/cards/", live.cards, name="live-cards"),
+    path("live/chips/", live.chips, name="live-chips"),
+    path("runs/", runs.runs, name="runs"),
+    path(RUN, runs.run, name="run"),
+    path(RUN + "curves/", runs.run_curves, name="run-curves"),
+    path(RUN + "part/<slug:part>/", runs.run_part, name="run-part"),
+    path(RUN + "act/<slug:verb>/", steering.act, name="run-act"),
+    path(RUN + "simulated-rater/", steering.simulated_rater, name="run-simulated-rater"),
+    path(RUN + "rollouts/", rollouts.rollouts, name="rollouts"),
+    path(RUN + "weights/", weights.weights_of_run, name="run-weights"),
+    path("rollouts/<int:pk>/", rollouts.rollout, name="rollout"),
+    path("tasksets/", tasksets.tasksets, name="tasksets"),
+    path("tasksets/<slug:project>/<slug:slug>/", tasksets.taskset, name="taskset"),
+    path("weights/", weights.weights, name="weights"),
+    path("settings/", account.settings_page, name="settings"),
+    path("settings/tokens/", account.issue_token, name="issue-token"),
+    path("settings/tokens/<int:pk>/revoke/", account.revoke_token, name="revoke-token"),
+    path("favicon.ico", RedirectView.as_view(url=settings.STATIC_URL + "icon.svg")),
+]
+if settings.DEBUG:
+    urlpatterns += [path("styleguide/", styleguide.styleguide, name="styleguide")]

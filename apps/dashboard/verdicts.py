@@ -1,0 +1,46 @@
+"""What became of a rollout: admitted, trained in which step, or dropped and why; in words."""
+
+from dataclasses import dataclass
+
+from apps.buffer.models import Experience, StepItem
+from apps.rollouts.models import Group, Rollout
+
+ON_ITS_WAY = {
+    Group.State.SAMPLING: "its group is still being sampled",
+    Group.State.SCORING: "its group is being scored",
+    Group.State.WAITING: "its group waits for people",
+    Group.State.JUDGED: "its group is judged and goes to the refiner next",
+}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`tone`: good (admitted), bad (dropped), or "" while it is open. `step`: the update that trained on it."""
+
+    words: str
+    tone: str = ""
+    step: int | None = None
+
+
+def verdict_on(rollout: Rollout, learned: list[Experience]) -> Verdict:
+    if learned:
+        return _verdict_on_experience(learned[0])
+    group = rollout.group
+    if group.state == Group.State.DROPPED:
+        return Verdict(f"Dropped: {group.reason}", "bad")
+    if rollout.state == Rollout.State.FAILED:
+        return Verdict(f"Failed, never a reward: {rollout.stop_reason}", "bad")
+    if group.state == Group.State.ADMITTED:
+        return Verdict("Not used: its group was admitted without it, for it has no reward or no token", "bad")
+    return Verdict(f"Open: {ON_ITS_WAY[group.state]}")
+
+
+def _verdict_on_experience(experience: Experience) -> Verdict:
+    if experience.state == Experience.State.DROPPED:
+        return Verdict(f"Dropped: {experience.reason}", "bad")
+    step = StepItem.objects.filter(experience=experience).order_by("-step__number").values_list("step__number", flat=True).first()
+    if experience.state == Experience.State.TRAINED:
+        return Verdict(f"Admitted and trained in step {step:,}", "good", step)
+    if experience.state == Experience.State.CLAIMED:
+        return Verdict(f"Admitted and planned into step {step:,}", "good", step)
+    return Verdict("Admitted, ready for training", "good")

@@ -1,0 +1,87 @@
+"""The live wall: rollouts as they stream. Text comes over the socket; everything structured is a fragment from here."""
+
+from django.contrib.auth.decorators import login_required
+from django.db.models import F, QuerySet
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_safe
+
+from apps.dashboard.rollout_rows import rows, with_judgements
+from apps.feedback.models import Rating
+from apps.rollouts.models import Rollout
+from apps.runs.models import Run
+
+CARDS = 24
+RUNS_OFFERED = 8
+
+
+@require_safe
+@login_required
+def home(request: HttpRequest) -> HttpResponse:
+    """Everybody signed in: to the wall when one of their runs is learning, else to the list of runs."""
+    return redirect("live" if Run.objects.visible_to(request.user).running().exists() else "runs")
+
+
+@require_safe
+@login_required
+def live(request: HttpRequest) -> HttpResponse:
+    """Everybody signed in: rollouts of their projects' runs that an explorer served last, or of `?run=<id>`."""
+    under_way = Run.objects.visible_to(request.user).filter(state__in=[Run.State.RUNNING, Run.State.PAUSED])
+    offered = list(under_way.select_related("project").order_by(F("explored_at").desc(nulls_last=True), "-pk")[:RUNS_OFFERED])
+    chosen = _chosen(request)
+    runs = [chosen] if chosen else offered
+    offered += [] if chosen is None or chosen in offered else [chosen]
+    newest = Rollout.objects.filter(run__in=runs).order_by("-pk")[:CARDS]
+    cards = list(reversed(_cards(request, newest)))
+    context = {"section": "live", "runs": offered, "chosen": chosen, "cards": cards, "most_cards": CARDS}
+    return render(request, "dashboard/live.html", context)
+
+
+@require_safe
+@login_required
+def cards(request: HttpRequest) -> HttpResponse:
+    """Everybody signed in: the cards of `?rollout=1&rollout=2`, of those rollouts they may see."""
+    return render(request, "dashboard/_cards.html", {"cards": _cards(request, _wanted(request))})
+
+
+@require_safe
+@login_required
+def chips(request: HttpRequest) -> HttpResponse:
+    """Everybody signed in: the rewards of `?rollout=1&rollout=2` so far, to be put on cards that are on the wall."""
+    return render(request, "dashboard/_card_chips.html", {"cards": _cards(request, _wanted(request))})
+
+
+def _chosen(request: HttpRequest) -> Run | None:
+    number = request.GET.get("run", "")
+    if not number:
+        return None
+    found = Run.objects.visible_to(request.user).filter(pk=_id(number)).select_related("project").first()
+    if found is None:
+        raise Http404("no such run")
+    return found
+
+
+def _wanted(request: HttpRequest) -> QuerySet[Rollout]:
+    return Rollout.objects.visible_to(request.user).filter(pk__in=_wanted_ids(request)).order_by("pk")
+
+
+def _wanted_ids(request: HttpRequest) -> list[int]:
+    """At most as many ids as the wall has cards. Raises Http404 for what is no id."""
+    numbers = request.GET.getlist("rollout")
+    if len(numbers) > CARDS:
+        raise Http404(f"at most {CARDS} rollouts at once")
+    return [_id(number) for number in numbers]
+
+
+def _id(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > 18:
+        raise Http404("an id is a number")
+    return int(text)
+
+
+def _cards(request: HttpRequest, rollouts: QuerySet[Rollout]) -> list[dict]:
+    """Rows with this person's own stars: five queries, whatever the number of cards."""
+    found = rows(with_judgements(rollouts))
+    mine = Rating.objects.filter(rater=request.user, rollout__in=[card["rollout"].pk for card in found]).order_by("pk")
+    given = dict(mine.values_list("rollout_id", "stars"))
+    return [{**card, "stars": given.get(card["rollout"].pk)} for card in found]

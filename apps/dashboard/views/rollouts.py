@@ -1,0 +1,72 @@
+"""The rollouts of a run, and the page of one: what was said, token by token, and what was said about it."""
+
+from django import forms
+from django.contrib.auth.decorators import login_required
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.views.decorators.http import require_safe
+
+from apps.dashboard.access import seen_run
+from apps.dashboard.paging import page_of
+from apps.dashboard.rollout_rows import row, rows, with_judgements
+from apps.dashboard.shading import shading_of
+from apps.dashboard.verdicts import verdict_on
+from apps.feedback.models import Rating, ratable_by
+from apps.rollouts.models import Rollout
+from apps.runs.models import Run
+
+
+class Filter(forms.Form):
+    """The list's filter, as it stands in the URL. Versions are those that sampled; steps those that trained."""
+
+    FATES = {
+        "waiting": {"group__state": "waiting"},
+        "admitted": {"experiences__state__in": ["ready", "claimed", "trained"]},
+        "trained": {"experiences__state": "trained"},
+        "dropped": {"group__state": "dropped"},
+        "failed": {"state": "failed"},
+    }
+    fate = forms.ChoiceField(choices=[("", "all"), *((name, name) for name in FATES)], required=False)
+    from_step = forms.IntegerField(min_value=0, max_value=2**31 - 1, required=False, label="from step")
+    to_step = forms.IntegerField(min_value=0, max_value=2**31 - 1, required=False, label="to step")
+
+    def narrow(self, found: QuerySet[Rollout]) -> QuerySet[Rollout]:
+        """Fields that are wrong narrow nothing; the page says so beside them."""
+        wanted = {name: value for name, value in getattr(self, "cleaned_data", {}).items() if value not in (None, "")}
+        if fate := wanted.get("fate"):
+            found = found.filter(**self.FATES[fate])
+        number = "experiences__step_items__step__number"
+        steps = {f"{number}__{how}": wanted[name] for name, how in (("from_step", "gte"), ("to_step", "lte")) if name in wanted}
+        return found.filter(**steps) if steps else found
+
+
+@require_safe
+@login_required
+def rollouts(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+    """Members of the run's project."""
+    run = seen_run(request, project, slug)
+    form = Filter(request.GET)
+    form.is_valid()
+    page = page_of(with_judgements(form.narrow(run.rollouts.exclude(state=Rollout.State.SAMPLING))), request)
+    context = {"section": "runs", "run": run, "page": page, "rows": rows(page.rows), "form": form, "fates": ["", *Filter.FATES]}
+    return render(request, "dashboard/rollouts.html", context)
+
+
+@require_safe
+@login_required
+def rollout(request: HttpRequest, pk: int) -> HttpResponse:
+    """Members of the project of the rollout's run."""
+    visible = Rollout.objects.filter(run__in=Run.objects.visible_to(request.user))
+    found = get_object_or_404(
+        with_judgements(visible).select_related("payload", "group__task", "run__project", "run__policy"), pk=pk
+    )
+    siblings = rows(with_judgements(Rollout.objects.filter(group=found.group)).order_by("sample_index"))
+    context = {
+        "section": "runs", "run": found.run, "rollout": found, "row": row(found, found.run.settings), "siblings": siblings,
+        "shading": shading_of(found) if hasattr(found, "payload") else None,
+        "verdict": verdict_on(found, found.learned),
+        "ratings": Rating.objects.filter(rollout=found).select_related("rater").order_by("-pk")[:50],
+        "may_rate": ratable_by(request.user).filter(pk=found.pk).exists(),
+    }  # fmt: skip
+    return render(request, "dashboard/rollout.html", context)

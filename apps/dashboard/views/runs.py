@@ -1,0 +1,93 @@
+"""The list of runs, and the page of one: its state, curves, ledger, weights, workers and newest rollouts."""
+
+from django.contrib.auth.decorators import login_required
+from django.db.models import Count, Max
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from apps.dashboard.access import may_steer, seen_run
+from apps.dashboard.charts import CHARTS, REWARD
+from apps.dashboard.curves import changes, curves, polyline, recent_rewards
+from apps.dashboard.ledger import drop_reasons, ledger_of
+from apps.dashboard.paging import page_of
+from apps.dashboard.rollout_rows import newest_rollouts
+from apps.feedback.models import rating_counts
+from apps.runs.models import Run, WeightVersion, Worker
+
+VERSIONS_SHOWN, ROLLOUTS_SHOWN, WORKERS_SHOWN = 5, 8, 12
+
+
+@require_safe
+@login_required
+def runs(request: HttpRequest) -> HttpResponse:
+    """Everybody signed in: the runs of their projects."""
+    found = Run.objects.visible_to(request.user).select_related("project", "policy", "taskset")
+    page = page_of(found, request, size=25)
+    rewards = recent_rewards(page.rows)
+    rows = [
+        {"run": run, "reward": (rewards.get(run.pk) or [None])[-1], "spark": polyline(rewards.get(run.pk, []))} for run in page.rows
+    ]
+    return render(request, "dashboard/runs.html", {"section": "runs", "page": page, "rows": rows})
+
+
+@require_safe
+@login_required
+def run(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+    """Members of the run's project."""
+    found = seen_run(request, project, slug)
+    context = {
+        "section": "runs", "run": found, "charts": CHARTS, "reward_chart": REWARD, "sequence": found.topic.sequence,
+        "may_steer": may_steer(request, found), **_now(found), **_newest(found),
+    }  # fmt: skip
+    return render(request, "dashboard/run.html", context)
+
+
+@require_safe
+@login_required
+def run_part(request: HttpRequest, project: str, slug: str, part: str) -> HttpResponse:
+    """Members of the run's project: a fragment of the run's page, fetched again when an event says that it changed."""
+    found = seen_run(request, project, slug)
+    if part in ("now", "beside"):
+        context = {**_now(found), "may_steer": may_steer(request, found)}
+    elif part == "newest":
+        context = _newest(found)
+    else:
+        raise Http404(part)
+    return render(request, f"dashboard/_run_{part}.html", {"run": found, **context})
+
+
+@require_safe
+@login_required
+def run_curves(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+    """Members of the run's project: points of the run's curves above the step `after`."""
+    found = seen_run(request, project, slug)
+    try:
+        after = max(0, int(request.GET.get("after", "0")))
+    except ValueError as error:
+        raise Http404("after must be a step") from error
+    names = {name for chart in (REWARD, *CHARTS) for name in chart.names}
+    return JsonResponse({"step": found.step, "series": curves(found, names, min(after, found.step)), "changes": changes(found)})
+
+
+def _now(run: Run) -> dict:
+    ledger = ledger_of(run)
+    return {
+        "ledger": ledger, "versions": _newest_versions(run), "reasons": drop_reasons(run), "plan": run.settings,
+        "ratings": rating_counts(run.pk),
+        "workers": Worker.objects.filter(stopped_at=None).order_by("role", "-heartbeat_at")[:WORKERS_SHOWN],
+    }  # fmt: skip
+
+
+def _newest_versions(run: Run) -> list[WeightVersion]:
+    """The last weight versions with the slowest load and the widest probe gap among their engines."""
+    newest = run.weight_versions.annotate(
+        engines=Count("acknowledgements"),
+        milliseconds=Max("acknowledgements__milliseconds"),
+        gap=Max("acknowledgements__probe_gap"),
+    )
+    return list(newest.order_by("-version")[:VERSIONS_SHOWN])
+
+
+def _newest(run: Run) -> dict:
+    return {"rollouts": newest_rollouts(run, ROLLOUTS_SHOWN)}

@@ -1,0 +1,44 @@
+"""Acts on a run: start, pause, resume, stop, and the switch of the simulated rater."""
+
+from collections.abc import Callable
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.views.decorators.http import require_POST
+
+from apps.dashboard.access import steered_run
+from apps.runs.config import ConfigError
+from apps.runs.models import NotPossible, Run
+
+ACTS: dict[str, Callable] = {"start": Run.start, "pause": Run.pause, "resume": Run.resume, "stop": Run.stop}
+
+
+@require_POST
+@login_required
+def act(request: HttpRequest, project: str, slug: str, verb: str) -> HttpResponse:
+    """Owners and researchers of the project. Stopping asks for the run's name: it cannot be taken back."""
+    if verb not in ACTS:
+        raise Http404(verb)
+    run = steered_run(request, project, slug)
+    if verb == "stop" and request.POST.get("name", "").strip() != run.slug:
+        messages.error(request, f"Nothing was stopped: type the run's name, {run.slug}, to stop it.")
+        return redirect("run", project, slug)
+    try:
+        ACTS[verb](run, by=request.user)
+    except NotPossible as error:
+        messages.error(request, f"{error}.".capitalize())
+    return redirect("run", project, slug)
+
+
+@require_POST
+@login_required
+def simulated_rater(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+    """Owners and researchers of the project: let the simulated rater fill in for people, or not."""
+    run = steered_run(request, project, slug)
+    try:
+        run.change_config(request.user, people={"simulated": request.POST.get("on") == "true"})
+    except ConfigError as error:
+        messages.error(request, f"The switch was not moved: {error}.")
+    return redirect("run", project, slug)

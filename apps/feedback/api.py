@@ -1,0 +1,82 @@
+"""Ratings over REST: what waits for you, and what you say about it."""
+
+from drf_spectacular.utils import OpenApiResponse, extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from apps.accounts.models import User
+from apps.accounts.problems import by_field
+from apps.accounts.scopes import MayRate
+from apps.feedback.models import NotRatable, Rating, Submission, queue_for
+from apps.feedback.schemas import NewRating, NewRatings, NewRatingsShape, QueueQuery, RatingResults, WaitingRollouts
+from apps.rollouts.models import Rollout
+
+ATOMICITY = """Takes up to 500 ratings. Each stands for itself: what is acceptable is taken, whatever becomes of the others,
+and result i answers rating i. The ratings of one group are one transaction, and a result is given only after it has
+been committed. Sent again, a rating with the same client_uuid is the same rating."""
+
+
+class Ratings(APIView):
+    permission_classes = [MayRate]
+
+    @extend_schema(
+        operation_id="ratings_create",
+        description=ATOMICITY,
+        request=NewRatingsShape,
+        responses={201: OpenApiResponse(RatingResults, "All taken."), 207: OpenApiResponse(RatingResults, "Some refused.")},
+    )
+    def post(self, request: Request) -> Response:
+        asked = NewRatings(data=request.data)
+        asked.is_valid(raise_exception=True)
+        results = rate(request.user, asked.validated_data["ratings"])
+        refused = any(result["status"] >= 400 for result in results)
+        return Response({"results": results}, 207 if refused else 201)
+
+
+class RatingQueue(APIView):
+    permission_classes = [MayRate]
+
+    @extend_schema(operation_id="rating_queue_list", parameters=[QueueQuery], responses=WaitingRollouts)
+    def get(self, request: Request) -> Response:
+        """Rollouts that wait for you, the most urgent deadline first."""
+        query = QueueQuery.of(request)
+        rows = queue_for(request.user).select_related("group__task")[: query["limit"]]
+        return Response(WaitingRollouts({"items": rows}).data)
+
+
+def rate(rater: User, documents: list[object]) -> list[dict]:
+    """The result of each rating, in their order."""
+    forms = [NewRating(data=document) for document in documents]
+    submissions = [Submission(**renamed(form.validated_data)) if form.is_valid() else None for form in forms]
+    good = [submission for submission in submissions if submission]
+    outcomes = iter(Rating.submit_many(rater, good))
+    asked = Rollout.objects.filter(pk__in={submission.rollout_id for submission in good})
+    visible = set(asked.visible_to(rater).values_list("pk", flat=True))
+    return [
+        result_of(submission, next(outcomes), visible) if submission else unacceptable(form)
+        for submission, form in zip(submissions, forms, strict=True)
+    ]
+
+
+def renamed(data: dict) -> dict:
+    return {"rollout_id": data["rollout"], "stars": data["stars"], "client_uuid": data["client_uuid"]}
+
+
+def result_of(submission: Submission, outcome: Rating | NotRatable, visible: set[int]) -> dict:
+    """What became of it. A rating that was known already answers as it did the first time."""
+    if isinstance(outcome, NotRatable):
+        if submission.rollout_id in visible:
+            return refusal(409, "This rollout is still being written, has failed, or you may look but not rate here.")
+        return refusal(404, "There is no such rollout, or it is not yours.")
+    if outcome.stars != submission.stars:
+        return refusal(409, f"This client_uuid was used for {outcome.stars} stars; a change of mind needs a new one.")
+    return {"status": 201, "rating": outcome.pk, "is_late": outcome.is_late, "detail": ""}
+
+
+def unacceptable(form: NewRating) -> dict:
+    return refusal(422, "; ".join(f"{field}: {words[0]}" for field, words in by_field(form.errors)))
+
+
+def refusal(status: int, detail: str) -> dict:
+    return {"status": status, "rating": None, "is_late": False, "detail": detail}

@@ -1,0 +1,79 @@
+"""The refiner's verdict on a judged group: experiences for the buffer, or dropped with a reason."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import structlog
+from django.db import transaction
+from django.db.models.functions import Now
+
+from apps.buffer.models import Experience
+from apps.pipelines.advantages import grpo
+from apps.rewards.combining import Judgement, combined
+from apps.rewards.models import Reward
+from apps.rollouts.models import Group, Rollout
+from apps.runs.config import RunConfig
+from apps.runs.models import StaleFence
+from apps.streaming import bells
+
+log = structlog.get_logger(__name__)
+FEWEST_ROLLOUTS = 2
+
+
+def refine(groups: Sequence[Group]) -> int:
+    """Admit or drop these claimed groups, each in its own transaction; returns how many were admitted."""
+    rollouts = _finished(groups)
+    judgements = _judgements([rollout.pk for rows in rollouts.values() for rollout in rows])
+    admitted = sum(_refine_held(group, rollouts[group.pk], judgements) for group in groups)
+    if admitted:
+        bells.ring("train")
+    return admitted
+
+
+def _refine_held(group: Group, rollouts: list[Rollout], judgements: dict[int, list[Judgement]]) -> bool:
+    """A group that is no longer ours is left to whoever holds it, and the others go on."""
+    try:
+        return _refine_one(group, rollouts, judgements)
+    except StaleFence as taken:
+        log.warning("group_taken_over", group=group.pk, reason=str(taken))
+        return False
+
+
+@transaction.atomic
+def _refine_one(group: Group, rollouts: list[Rollout], judgements: dict[int, list[Judgement]]) -> bool:
+    plan = group.run.settings
+    usable = [(rollout, reward) for rollout in rollouts if (reward := combined(judgements[rollout.pk], plan)) is not None]
+    if reason := _why_drop(plan, usable, judgements):
+        group.drop(reason)
+        return False
+    advantages = grpo([reward for _, reward in usable], plan.algorithm.advantage.scale)
+    group.move(Group.State.ADMITTED, closed_at=Now())
+    Experience.objects.put(
+        Experience(run_id=group.run_id, group=group, rollout=rollout, reward=reward, advantage=advantage, weight_version=rollout.first_version)
+        for (rollout, reward), advantage in zip(usable, advantages, strict=True)
+    )
+    return True
+
+
+def _why_drop(plan: RunConfig, usable: list[tuple[Rollout, float]], judgements: dict[int, list[Judgement]]) -> str:
+    if len(usable) < FEWEST_ROLLOUTS:
+        return f"{len(usable)} of {plan.group_size} rollouts have a reward; a group needs {FEWEST_ROLLOUTS}"
+    heard = any(judgement.is_human for rollout, _ in usable for judgement in judgements[rollout.pk])
+    if plan.people.per_group and plan.people.at_deadline == "drop" and not heard:
+        return "nobody judged it before its deadline"
+    return ""
+
+
+def _finished(groups: Sequence[Group]) -> dict[int, list[Rollout]]:
+    found = defaultdict(list)
+    for rollout in Rollout.objects.filter(group__in=groups, state=Rollout.State.FINISHED, completion_tokens__gt=0).order_by("sample_index"):
+        found[rollout.group_id].append(rollout)
+    return found
+
+
+def _judgements(rollout_ids: list[int]) -> dict[int, list[Judgement]]:
+    found = defaultdict(list)
+    rows = Reward.objects.filter(rollout__in=rollout_ids, is_current=True).values_list("rollout_id", "scorer", "value", "source")
+    for rollout_id, scorer, value, source in rows:
+        found[rollout_id].append(Judgement(scorer, value, source == Reward.Source.HUMAN))
+    return found

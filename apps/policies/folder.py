@@ -1,0 +1,181 @@
+"""The safe loading rules: which folders may be handed to a model loader at all.
+
+Allowed are safetensors, the known configuration and tokenizer files, and nothing else: no pickles, no
+Python, no `auto_map` (which makes loaders import code), no links, no index that points outside.
+`scan_policy_folder` reads everything once and loads nothing.
+"""
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from apps.accounts import strict_json
+from apps.policies import tensor_file
+from apps.policies.damage import Damage, DamagedWeights
+from apps.policies.tensor_file import TensorSpec
+
+MANIFEST = "manifest.json"
+SINGLE = "model.safetensors"
+INDEX = "model.safetensors.index.json"
+KNOWN_FILES = frozenset(
+    {
+        MANIFEST, INDEX, "config.json", "generation_config.json", "preprocessor_config.json", "processor_config.json",
+        "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
+        "vocab.txt", "merges.txt", "tokenizer.model", "chat_template.jinja", "chat_template.json",
+        "README.md", "LICENSE", "LICENSE.txt", ".gitattributes",
+    }
+)  # fmt: skip
+CODE_AND_PICKLES = frozenset({".py", ".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".so", ".npy", ".npz", ".h5"})
+CONFIG_LIMIT = 64 << 20  # bytes of one JSON file that is read whole
+
+
+@dataclass(frozen=True)
+class FileEntry:
+    """A file as the manifest records it."""
+
+    sha256: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class FolderScan:
+    """What a folder holds: checksums of all files but the manifest, tensors, and their fingerprint."""
+
+    files: dict[str, FileEntry]
+    tensors: dict[str, TensorSpec]
+    fingerprint: str
+    config: dict[str, Any]
+
+
+def scan_policy_folder(folder: Path | str) -> FolderScan:
+    """Check a folder against the safe loading rules, every tensor finite; raises DamagedWeights."""
+    folder = Path(folder)
+    names = list_safe_files(folder)
+    config = _read_config(folder, names)
+    files: dict[str, FileEntry] = {}
+    tensors: dict[str, TensorSpec] = {}
+    digests: dict[str, str] = {}
+    for name in _weight_files(folder, names):
+        report = tensor_file.inspect(folder / name)
+        _require_disjoint(tensors, report.tensors, name)
+        files[name] = FileEntry(report.sha256, report.bytes)
+        tensors |= report.tensors
+        digests |= report.digests
+    for name in names - files.keys() - {MANIFEST}:
+        files[name] = _checksum(folder / name)
+    return FolderScan(files, tensors, fingerprint_of(tensors, digests), config)
+
+
+def fingerprint_of(tensors: dict[str, TensorSpec], digests: dict[str, str]) -> str:
+    """16 hex digits over names, dtypes, shapes and bytes; independent of sharding and tensor order."""
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        spec = tensors[name]
+        digest.update(f"{name}\0{spec.dtype}\0{list(spec.shape)}\0{digests[name]}\n".encode())
+    return digest.hexdigest()[:16]
+
+
+def list_safe_files(folder: Path) -> set[str]:
+    """Names in the folder, all of them allowed; raises DamagedWeights at the first that is not."""
+    if not folder.is_dir():
+        raise DamagedWeights(Damage.MISSING_FILE, folder.name, "there is no such folder")
+    with os.scandir(folder) as entries:
+        names = {_require_safe(entry) for entry in entries}
+    for name in sorted(names):
+        if name.endswith(".json") and name not in {MANIFEST, INDEX, "tokenizer.json", "vocab.json"}:
+            _refuse_remote_code(_read_json(folder / name), name)
+    return names
+
+
+def _require_safe(entry: os.DirEntry) -> str:
+    name = entry.name
+    suffix = Path(name).suffix.lower()
+    if suffix in CODE_AND_PICKLES:
+        raise DamagedWeights(Damage.UNSAFE_FILE, name, f"{suffix} files can run code when loaded; use safetensors")
+    if not entry.is_file(follow_symlinks=False):
+        raise DamagedWeights(Damage.UNSAFE_FILE, name, "only plain files are allowed, no folders and no links")
+    if name not in KNOWN_FILES and suffix != ".safetensors":
+        raise DamagedWeights(Damage.UNSAFE_FILE, name, "not a file that a policy folder may hold")
+    return name
+
+
+def _read_json(path: Path) -> Any:
+    try:
+        return strict_json.read(path, CONFIG_LIMIT)
+    except strict_json.NotStrictJson as error:
+        raise DamagedWeights(Damage.BAD_CONFIG, path.name, str(error)) from None
+
+
+def _refuse_remote_code(document: Any, name: str) -> None:
+    """`auto_map` anywhere in a configuration would make a loader import code from the folder."""
+    pending = [document]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, dict):
+            if "auto_map" in value:
+                raise DamagedWeights(Damage.REMOTE_CODE, name, "`auto_map` asks the loader to run code; remove it")
+            pending.extend(value.values())
+        elif isinstance(value, list):
+            pending.extend(value)
+
+
+def _read_config(folder: Path, names: set[str]) -> dict[str, Any]:
+    if "config.json" not in names:
+        raise DamagedWeights(Damage.MISSING_FILE, "config.json", "the folder has no model configuration")
+    config = _read_json(folder / "config.json")
+    if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):
+        raise DamagedWeights(Damage.BAD_CONFIG, "config.json", "needs an object with a `model_type`")
+    return config
+
+
+def _weight_files(folder: Path, names: set[str]) -> list[str]:
+    """The safetensors files that make up the model: the single one, or exactly the index's shards."""
+    present = {name for name in names if name.endswith(".safetensors")}
+    expected = _shards(folder) if INDEX in names else {SINGLE}
+    for name in sorted(expected - present):
+        raise DamagedWeights(Damage.MISSING_FILE, name, "the weights are not there")
+    for name in sorted(present - expected):
+        raise DamagedWeights(Damage.UNSAFE_FILE, name, "weights that no index mentions")
+    if INDEX in names:
+        _require_index_matches(folder)
+    return sorted(expected)
+
+
+def _weight_map(folder: Path) -> dict[str, str]:
+    index = _read_json(folder / INDEX)
+    weight_map = index.get("weight_map") if isinstance(index, dict) else None
+    if not isinstance(weight_map, dict) or not weight_map:
+        raise DamagedWeights(Damage.BAD_INDEX, INDEX, "needs an object `weight_map` of tensor to file")
+    for tensor, name in weight_map.items():
+        if not isinstance(name, str) or not name.endswith(".safetensors") or "/" in name or "\\" in name:
+            raise DamagedWeights(Damage.BAD_INDEX, INDEX, f"{tensor} points outside the folder: {name!r}")
+    return weight_map
+
+
+def _shards(folder: Path) -> set[str]:
+    return set(_weight_map(folder).values())
+
+
+def _require_index_matches(folder: Path) -> None:
+    """Every tensor lies in the shard that the index names, and every shard holds nothing more."""
+    weight_map = _weight_map(folder)
+    for shard in sorted(set(weight_map.values())):
+        told = {tensor for tensor, name in weight_map.items() if name == shard}
+        found = {tensor.name for tensor in tensor_file.read_layout(folder / shard)}
+        for tensor in sorted(told - found):
+            raise DamagedWeights(Damage.MISSING_TENSOR, shard, f"{tensor}: the index says it is here")
+        for tensor in sorted(found - told):
+            kind = Damage.DUPLICATE_TENSOR if tensor in weight_map else Damage.EXTRA_TENSOR
+            raise DamagedWeights(kind, shard, f"{tensor}: the index does not place it here")
+
+
+def _require_disjoint(seen: dict[str, TensorSpec], new: dict[str, TensorSpec], name: str) -> None:
+    for tensor in sorted(seen.keys() & new.keys()):
+        raise DamagedWeights(Damage.DUPLICATE_TENSOR, name, f"{tensor} lies in two files")
+
+
+def _checksum(path: Path) -> FileEntry:
+    with path.open("rb") as stream:
+        return FileEntry(hashlib.file_digest(stream, "sha256").hexdigest(), path.stat().st_size)

@@ -1,0 +1,214 @@
+"""Sealing and verifying a weight version's folder; torch-free, bounded memory.
+
+A trainer writes its files into `<name>.tmp` and calls `seal`, which checks them, writes
+`manifest.json` last, makes everything durable and renames. Whoever wants to serve or resume calls
+`verify`: whatever does not match its manifest, to the bit, raises `DamagedWeights`.
+"""
+
+import json
+import math
+import os
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from apps.accounts import strict_json
+from apps.policies.damage import Damage, DamagedWeights
+from apps.policies.folder import MANIFEST, FileEntry, FolderScan, list_safe_files, scan_policy_folder
+from apps.policies.tensor_file import TensorSpec
+
+__all__ = ["Damage", "DamagedWeights", "Manifest", "Probe", "read_manifest", "scan_policy_folder", "seal", "verify"]
+
+FORMAT = 1
+UNFINISHED = ".tmp"
+MANIFEST_LIMIT = 64 << 20  # bytes
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A fixed token sequence and what the trainer's weights say about it.
+
+    `logprobs[i]` is the natural-log probability of `token_ids[i + 1]` given the tokens before it, so
+    there is one fewer. An engine that loaded these weights must reproduce them.
+    """
+
+    token_ids: tuple[int, ...]
+    logprobs: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a sealed folder holds; `parent` is the version it was trained from, None for the base."""
+
+    version: int
+    parent: int | None
+    files: dict[str, FileEntry]
+    tensors: dict[str, TensorSpec]
+    fingerprint: str
+    probe: Probe
+
+    def to_json(self) -> str:
+        """The document as written to `manifest.json`."""
+        return json.dumps({"format": FORMAT, **asdict(self)}, indent=1, sort_keys=True, allow_nan=False) + "\n"
+
+    @classmethod
+    def from_document(cls, document: Any) -> "Manifest":
+        """The manifest in a decoded JSON document; raises DamagedWeights when it is none."""
+        try:
+            if document["format"] != FORMAT:
+                raise ValueError(f"format {document['format']!r}, this program reads {FORMAT}")
+            return cls(
+                version=_whole(document["version"]),
+                parent=None if document["parent"] is None else _whole(document["parent"]),
+                files={name: _file_entry(entry) for name, entry in document["files"].items()},
+                tensors={name: _tensor_spec(entry) for name, entry in document["tensors"].items()},
+                fingerprint=_text(document["fingerprint"]),
+                probe=_probe(document["probe"]),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise DamagedWeights(Damage.BAD_MANIFEST, MANIFEST, f"{type(error).__name__}: {error}") from None
+
+
+def seal(folder_tmp: Path | str, final: Path | str, version: int, parent: int | None, probe: Probe) -> Manifest:
+    """Check the files, write the manifest, make all durable, rename `folder_tmp` to `final`.
+
+    Sealing the same bytes again (a step replayed after a crash) keeps the folder that is there.
+    Raises DamagedWeights before anything is renamed, FileExistsError when `final` holds other weights.
+    """
+    folder_tmp, final = Path(folder_tmp), Path(final)
+    if final.name.endswith(UNFINISHED):
+        raise ValueError(f"{final.name}: a sealed folder cannot end in {UNFINISHED}")
+    scan = scan_policy_folder(folder_tmp)
+    manifest = Manifest(version, parent, scan.files, scan.tensors, scan.fingerprint, _checked(probe))
+    if final.exists():
+        return _keep_equal(folder_tmp, final, manifest)
+    (folder_tmp / MANIFEST).write_text(manifest.to_json(), encoding="utf-8")
+    for name in [*manifest.files, MANIFEST]:
+        _sync(folder_tmp / name)
+    _sync(folder_tmp)
+    os.rename(folder_tmp, final)
+    _sync(final.parent)
+    return manifest
+
+
+def read_manifest(folder: Path | str) -> Manifest:
+    """The manifest of a sealed folder, its files unread; raises DamagedWeights when it is not sealed."""
+    folder = Path(folder)
+    if folder.name.endswith(UNFINISHED):
+        raise DamagedWeights(Damage.HALF_WRITTEN, folder.name, "writing never finished")
+    try:
+        return Manifest.from_document(strict_json.read(folder / MANIFEST, MANIFEST_LIMIT))
+    except (FileNotFoundError, NotADirectoryError):
+        raise DamagedWeights(Damage.HALF_WRITTEN, folder.name, f"there is no {MANIFEST}") from None
+    except strict_json.NotStrictJson as error:
+        raise DamagedWeights(Damage.BAD_MANIFEST, MANIFEST, str(error)) from None
+
+
+def verify(folder: Path | str, like: Manifest | None = None) -> Manifest:
+    """Read every byte and compare with the manifest and, when given, with the tensors of `like`.
+
+    Returns the manifest; raises DamagedWeights with the first thing that is wrong.
+    """
+    folder = Path(folder)
+    manifest = read_manifest(folder)
+    _require_same_names(manifest, list_safe_files(folder))
+    _require_same_sizes(manifest, folder)
+    scan = scan_policy_folder(folder)
+    require_like(scan.tensors, manifest.tensors)
+    _require_same_bytes(manifest, scan)
+    if like is not None:
+        require_like(manifest.tensors, like.tensors)
+    return manifest
+
+
+def require_like(tensors: dict[str, TensorSpec], like: dict[str, TensorSpec]) -> None:
+    """Same names, dtypes and shapes, or DamagedWeights naming the first tensor that differs."""
+    for name in sorted(like.keys() - tensors.keys()):
+        raise DamagedWeights(Damage.MISSING_TENSOR, name, "the tensor is not there")
+    for name in sorted(tensors.keys() - like.keys()):
+        raise DamagedWeights(Damage.EXTRA_TENSOR, name, "no such tensor is expected")
+    for name, spec in sorted(tensors.items()):
+        wanted = like[name]
+        if spec.dtype != wanted.dtype:
+            raise DamagedWeights(Damage.WRONG_DTYPE, name, f"{spec.dtype}, expected {wanted.dtype}")
+        if spec.shape != wanted.shape:
+            raise DamagedWeights(Damage.WRONG_SHAPE, name, f"{list(spec.shape)}, expected {list(wanted.shape)}")
+
+
+def _require_same_names(manifest: Manifest, names: set[str]) -> None:
+    for name in sorted(manifest.files.keys() - names):
+        raise DamagedWeights(Damage.MISSING_FILE, name, "the manifest lists it")
+    for name in sorted(names - manifest.files.keys() - {MANIFEST}):
+        raise DamagedWeights(Damage.UNSAFE_FILE, name, "the manifest does not list it")
+
+
+def _require_same_sizes(manifest: Manifest, folder: Path) -> None:
+    """Cheap and before any parsing, so that a cut file is called cut."""
+    for name, entry in sorted(manifest.files.items()):
+        size = (folder / name).stat().st_size
+        if size < entry.bytes:
+            raise DamagedWeights(Damage.TRUNCATED, name, f"{size} bytes of {entry.bytes}")
+        if size > entry.bytes:
+            raise DamagedWeights(Damage.CHECKSUM, name, f"{size} bytes, expected {entry.bytes}")
+
+
+def _require_same_bytes(manifest: Manifest, scan: FolderScan) -> None:
+    for name, entry in sorted(manifest.files.items()):
+        if scan.files[name] != entry:
+            raise DamagedWeights(Damage.CHECKSUM, name, f"sha256 {scan.files[name].sha256}, expected {entry.sha256}")
+    if scan.fingerprint != manifest.fingerprint:
+        raise DamagedWeights(Damage.CHECKSUM, MANIFEST, f"fingerprint {scan.fingerprint}, says {manifest.fingerprint}")
+
+
+def _keep_equal(folder_tmp: Path, final: Path, manifest: Manifest) -> Manifest:
+    """`final` was sealed before a crash: keep it when it is the same version of the same weights."""
+    existing = verify(final)
+    if (existing.version, existing.fingerprint) != (manifest.version, manifest.fingerprint):
+        raise FileExistsError(f"{final} already holds version {existing.version} ({existing.fingerprint})")
+    shutil.rmtree(folder_tmp)
+    return existing
+
+
+def _sync(path: Path) -> None:
+    """Make a file's bytes, or a folder's names, survive a power cut."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _checked(probe: Probe) -> Probe:
+    """The probe in plain Python numbers; raises ValueError when it says nothing or is not finite."""
+    tokens = tuple(int(token) for token in probe.token_ids)
+    logprobs = tuple(float(logprob) for logprob in probe.logprobs)
+    if len(tokens) < 2 or len(logprobs) != len(tokens) - 1:
+        raise ValueError(f"a probe of {len(tokens)} tokens needs {len(tokens) - 1} logprobs, has {len(logprobs)}")
+    if not all(math.isfinite(logprob) for logprob in logprobs):
+        raise ValueError("the probe's logprobs are not finite")
+    return Probe(tokens, logprobs)
+
+
+def _whole(value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError(f"{value!r} is no whole number")
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is no text")
+    return value
+
+
+def _file_entry(entry: Any) -> FileEntry:
+    return FileEntry(_text(entry["sha256"]), _whole(entry["bytes"]))
+
+
+def _tensor_spec(entry: Any) -> TensorSpec:
+    return TensorSpec(_text(entry["dtype"]), tuple(_whole(size) for size in entry["shape"]))
+
+
+def _probe(entry: Any) -> Probe:
+    return _checked(Probe(tuple(map(_whole, entry["token_ids"])), tuple(entry["logprobs"])))

@@ -1,0 +1,34 @@
+"""Making a sealed weight folder known as a policy of a project."""
+
+import math
+from pathlib import Path
+
+from apps.accounts.models import Project, User
+from apps.policies.damage import Damage, DamagedWeights
+from apps.policies.folder import scan_policy_folder
+from apps.policies.manifest import Manifest, verify
+from apps.policies.models import Policy
+
+
+def register(project: Project, slug: str, folder: Path, source: str, title: str = "", by: User | None = None) -> Policy:
+    """A policy of the sealed version 0 in `folder`; raises DamagedWeights, or IntegrityError when the slug is taken."""
+    folder = folder.resolve()
+    manifest = verify(folder)
+    if manifest.version != 0:
+        raise DamagedWeights(Damage.BAD_MANIFEST, folder.name, f"holds version {manifest.version}, a policy starts at 0")
+    config = scan_policy_folder(folder).config
+    return Policy.objects.create(
+        project=project, slug=slug, title=title or slug, source=source, folder=str(folder), fingerprint=manifest.fingerprint,
+        architecture=_architecture(config), parameters=parameter_count(manifest),
+        context_tokens=config.get("max_position_embeddings") or 0, created_by=by,
+    )  # fmt: skip
+
+
+def parameter_count(manifest: Manifest) -> int:
+    """Numbers stored in the folder; tied weights are stored, and counted, once."""
+    return sum(math.prod(spec.shape) for spec in manifest.tensors.values())
+
+
+def _architecture(config: dict) -> str:
+    names = config.get("architectures")
+    return str(names[0]) if isinstance(names, list) and names else config["model_type"]

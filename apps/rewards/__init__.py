@@ -1,0 +1,1 @@
+"""What was said about a rollout: rewards, and the scorers that give them."""

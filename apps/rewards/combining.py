@@ -1,0 +1,38 @@
+"""From judgements to the one number a rollout is trained on: a pure rule of the run's configuration."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from apps.runs.config import RunConfig
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What one scorer, or one person (`is_human`), said; value None is a failure, not a zero."""
+
+    scorer: str
+    value: float | None
+    is_human: bool = False
+
+
+def combined(judgements: Sequence[Judgement], plan: RunConfig) -> float | None:
+    """The rollout's reward, or None when it has none.
+
+    machine = Σ weight × value over the run's scorers, None while any is missing or failed; people = mean of the
+    current ratings. Where both exist: share × people + (1 − share) × machine, share = `people.weight`.
+    """
+    machine = _machine([j for j in judgements if not j.is_human], plan)
+    people = [j.value for j in judgements if j.is_human and j.value is not None]
+    if not people:
+        return machine
+    mean = math.fsum(people) / len(people)
+    return mean if machine is None else plan.people.weight * mean + (1 - plan.people.weight) * machine
+
+
+def _machine(judgements: Sequence[Judgement], plan: RunConfig) -> float | None:
+    said = {judgement.scorer: judgement.value for judgement in judgements}
+    values = [said.get(choice.scorer) for choice in plan.rewards]
+    if not values or any(value is None for value in values):
+        return None
+    return math.fsum(choice.weight * value for choice, value in zip(plan.rewards, values, strict=True))

@@ -1,0 +1,66 @@
+"""What was said about a rollout: a number, who said it, or NULL with the reason why there is none."""
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+
+from apps.accounts.models import User
+from apps.rollouts.models import Rollout
+
+
+class Reward(models.Model):
+    """One judgement. A failure of machinery is NULL with a reason, never a number."""
+
+    class Source(models.TextChoices):
+        RULE = "rule"
+        MODEL = "model"
+        ENVIRONMENT = "environment"
+        HUMAN = "human"
+
+    rollout = models.ForeignKey(Rollout, on_delete=models.CASCADE, related_name="rewards")
+    source = models.CharField(max_length=11, choices=Source.choices)
+    scorer = models.CharField(max_length=60)
+    value = models.FloatField(null=True)
+    reason = models.CharField(max_length=300, blank=True)
+    details = models.JSONField(default=dict)
+    by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="rewards_given")
+    is_current = models.BooleanField(default=True, help_text="False once the same person said something newer.")
+    at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            # In Postgres NaN sorts above every number, so one comparison refuses NaN and both infinities.
+            models.CheckConstraint(condition=Q(value=None) | (Q(value__gt=float("-inf")) & Q(value__lt=float("inf"))), name="rewards_are_finite"),
+            models.CheckConstraint(condition=~Q(value=None) | ~Q(reason=""), name="a_missing_reward_says_why"),
+            models.UniqueConstraint(fields=["rollout", "scorer"], condition=Q(by=None), name="one_reward_per_machine"),
+            models.UniqueConstraint(fields=["rollout", "scorer", "by"], condition=Q(is_current=True), name="one_current_reward_per_person"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.scorer}: {self.value if self.value is not None else self.reason}"
+
+    @classmethod
+    def record(
+        cls, rollout: Rollout, source: str, scorer: str, value: float | None, *, reason: str = "", details: dict | None = None, by: User | None = None
+    ) -> "Reward":
+        """Write a judgement. A machine's second word on the same rollout is ignored; a person's replaces the first as current."""
+        if by is not None:
+            word = cls(rollout=rollout, source=source, scorer=scorer, value=value, reason=reason[:300], details=details or {}, by=by)
+            return cls.record_words(by, scorer, [word])[0]
+        reward, _ = cls.objects.get_or_create(
+            rollout=rollout, scorer=scorer, by=None,
+            defaults={"source": source, "value": value, "reason": reason[:300], "details": details or {}},
+        )  # fmt: skip
+        return reward
+
+    @classmethod
+    def record_words(cls, by: User, scorer: str, words: list["Reward"]) -> list["Reward"]:
+        """Write what one person said with one scorer, in the order it was said: the last word on a rollout is the current one.
+
+        Two statements, however many words.
+        """
+        last = {word.rollout_id: word for word in words}
+        for word in words:
+            word.is_current = last[word.rollout_id] is word
+        cls.objects.filter(rollout__in=last, scorer=scorer, by=by, is_current=True).update(is_current=False)
+        return cls.objects.bulk_create(words)

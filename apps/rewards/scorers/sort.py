@@ -1,0 +1,21 @@
+"""Pays exactly the digits in ascending order, and nothing for anything else."""
+
+from typing import Any
+
+from apps.rewards.scorers.verdict import Verdict
+
+SHOWN = 40  # characters of a wrong answer kept in the details
+
+
+def score(prompt: list[dict[str, str]], completion_text: str, answer: dict[str, Any]) -> Verdict:
+    """1 for `answer["sorted"]`, surrounding blanks ignored; 0 otherwise."""
+    wanted = answer.get("sorted")
+    if not isinstance(wanted, str):
+        return Verdict(None, "the task does not say what the sorted digits are")
+    said = completion_text.strip()
+    details = {"expected": wanted, "said": said[:SHOWN]}
+    if said == wanted:
+        return Verdict(1.0, "the digits are in ascending order", details)
+    if sorted(said[: len(wanted) + 1]) == sorted(wanted):
+        return Verdict(0.0, "the right digits in the wrong order", details)
+    return Verdict(0.0, "not the digits that were asked for", details)

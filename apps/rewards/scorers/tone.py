@@ -1,0 +1,49 @@
+"""Judges a support reply: polite, about the right object, and made of proper sentences.
+
+Well-formedness is judged because a rater that looks at words alone is hacked: rated by words, the
+demo policy reaches .94 while none of its replies stays a sentence.
+"""
+
+from typing import Any
+
+from apps.rewards.scorers.verdict import Verdict
+from apps.tasksets.tone_language import Sentence, is_well_formed, read_reply
+
+WORTH = {"polite": 1.0, "flat": 0.4, "rude": 0.0}
+WRONG_OBJECT = 0.4  # what is left of the value when the reply is about something else
+MALFORMED = 0.25  # the most that a reply outside the grammar can get
+LONGEST = 2_000  # characters; the longest reply of the grammar has under 200
+
+
+def score(prompt: list[dict[str, str]], completion_text: str, answer: dict[str, Any]) -> Verdict:
+    """Mean worth of the sentences, cut for a wrong object, at most .25 outside the grammar."""
+    wanted = answer.get("object")
+    if not isinstance(wanted, str):
+        return Verdict(None, "the task does not say what the reply must be about")
+    if len(completion_text) > LONGEST:
+        return Verdict(0.0, f"longer than {LONGEST} characters", {"well_formed": False})
+    sentences = read_reply(completion_text)
+    if not sentences:
+        return Verdict(0.0, "nothing was said", {"well_formed": False})
+    return _judge(sentences, wanted)
+
+
+def _judge(sentences: list[Sentence], wanted: str) -> Verdict:
+    manners = [sentence.manner for sentence in sentences]
+    right_object = {name for sentence in sentences for name in sentence.objects} == {wanted}
+    well_formed = is_well_formed(sentences)
+    value = sum(WORTH[manner] for manner in manners) / len(manners)
+    value *= (1.0 if right_object else WRONG_OBJECT) * (1.0 if well_formed else MALFORMED)
+    details = {"manners": manners, "right_object": right_object, "well_formed": well_formed}
+    return Verdict(round(value, 4), _reason(manners, right_object, well_formed), details)
+
+
+def _reason(manners: list[str], right_object: bool, well_formed: bool) -> str:
+    """What a person would say about it, the worst first."""
+    if not well_formed:
+        return "not a reply in proper sentences"
+    if "rude" in manners:
+        return "rude"
+    if not right_object:
+        return "about the wrong object"
+    return "polite" if set(manners) == {"polite"} else "correct but cool"

@@ -1,0 +1,13 @@
+"""What a scorer says about one completion."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`value` is in [0, 1], or None when the scorer cannot judge; `reason` is one sentence for people."""
+
+    value: float | None
+    reason: str
+    details: dict[str, Any] = field(default_factory=dict)

@@ -1,0 +1,76 @@
+"""Machine judgement of whole groups: which questions are open, and what becomes of the answers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.db import transaction
+from django.db.models.functions import Now
+
+from apps.rewards.models import Reward
+from apps.rewards.scorers import SCORERS, Verdict
+from apps.rollouts.models import IN_FORCE, Group, Rollout
+from apps.runs.config import ConfigError, RunConfig
+from apps.runs.models import after
+
+
+@dataclass(frozen=True)
+class Question:
+    """One rollout for one scorer, in plain data that can cross to a child process."""
+
+    group_id: int
+    rollout_id: int
+    scorer: str
+    prompt: list[dict]
+    text: str
+    answer: dict
+
+
+def require_known_scorers(plan: RunConfig) -> None:
+    """Raises ConfigError naming the scorers that do not exist."""
+    unknown = {f"rewards.{n}.scorer": f"no scorer {c.scorer!r}; known: {', '.join(SCORERS)}" for n, c in enumerate(plan.rewards) if c.scorer not in SCORERS}
+    if unknown:
+        raise ConfigError(unknown)
+
+
+def open_questions(groups: Sequence[Group]) -> list[Question]:
+    """What the machine scorers of these groups' runs have not judged yet. Failed rollouts are not asked about."""
+    rollouts = Rollout.objects.filter(group__in=groups, state=Rollout.State.FINISHED).select_related("group__task", "run")
+    known = set(Reward.objects.filter(rollout__in=rollouts, by=None).values_list("rollout_id", "scorer"))
+    plans = {group.run_id: group.run.settings for group in groups}
+    return [
+        Question(rollout.group_id, rollout.pk, choice.scorer, rollout.group.task.prompt, rollout.text, rollout.group.task.answer)
+        for rollout in rollouts
+        for choice in plans[rollout.run_id].rewards
+        if (rollout.pk, choice.scorer) not in known
+    ]
+
+
+@transaction.atomic
+def record_verdicts(groups: Sequence[Group], verdicts: Sequence[tuple[Question, Verdict]]) -> list[Group]:
+    """Write the verdicts and hand the groups on: to people when the run asks them, else to the refiner.
+
+    Of groups that are no longer ours nothing is written. Returns the groups handed on.
+    """
+    fences = dict(Group.objects.select_for_update().filter(IN_FORCE, pk__in=[g.pk for g in groups]).values_list("pk", "fence"))
+    ours = [group for group in groups if fences.get(group.pk) == group.fence]
+    held = {group.pk for group in ours}
+    Reward.objects.bulk_create(
+        (
+            Reward(rollout_id=question.rollout_id, source=Reward.Source.RULE, scorer=question.scorer, value=verdict.value,
+                   reason=(verdict.reason or "no reason given")[:300], details=verdict.details)
+            for question, verdict in verdicts
+            if question.group_id in held
+        ),
+        ignore_conflicts=True,
+    )  # fmt: skip
+    for group in ours:
+        hand_on(group)
+    return ours
+
+
+def hand_on(group: Group) -> None:
+    people = group.run.settings.people
+    if people.per_group:
+        group.move(Group.State.WAITING, deadline_at=after(people.deadline_s))
+    else:
+        group.move(Group.State.JUDGED, judged_at=Now())

@@ -1,0 +1,40 @@
+"""Rollouts over REST: list and show."""
+
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from apps.accounts.listing import page, page_of
+from apps.accounts.scopes import MayRead
+from apps.rollouts.models import Rollout
+from apps.rollouts.schemas import RolloutDocument, RolloutQuery, RolloutRow
+from apps.runs.models import Run
+
+
+class Rollouts(APIView):
+    permission_classes = [MayRead]
+
+    @extend_schema(operation_id="rollouts_list", parameters=[RolloutQuery], responses=page_of(RolloutRow))
+    def get(self, request: Request) -> Response:
+        """Rollouts of your projects' runs, the newest first."""
+        query = RolloutQuery.of(request)
+        rows = Rollout.objects.visible_to(request.user)
+        if "run" in query:
+            rows = rows.filter(run=get_object_or_404(Run.objects.visible_to(request.user), pk=query["run"]))
+        if "group" in query:
+            rows = rows.filter(group=query["group"])
+        if "state" in query:
+            rows = rows.filter(state=query["state"])
+        return Response(page(rows, query, RolloutRow))
+
+
+class OneRollout(APIView):
+    permission_classes = [MayRead]
+
+    @extend_schema(operation_id="rollouts_show", responses=RolloutDocument)
+    def get(self, request: Request, pk: int) -> Response:
+        """A rollout with its tokens."""
+        rows = Rollout.objects.visible_to(request.user).select_related("group__task", "payload")
+        return Response(RolloutDocument(get_object_or_404(rows, pk=pk)).data)

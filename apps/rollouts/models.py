@@ -1,0 +1,316 @@
+"""What happened: groups of rollouts drawn for one task, and every rollout with its tokens.
+
+A group's state is where it stands on its way (the next station finds its work by it):
+sampling → scoring → waiting (for people) → judged → admitted, or dropped with a reason.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import Iterable
+
+from django.db import connection, models, transaction
+from django.db.models import F, Q
+from django.db.models.functions import Now
+
+from apps.accounts.models import User
+from apps.rollouts.payload import Tokens, pack, unpack
+from apps.runs.admission import groups_allowed
+from apps.runs.models import Run, StaleFence, after
+from apps.streaming import bells
+from apps.tasksets.models import Task
+
+# Not leased (people's judgement needs no lease), or leased until later: a worker that slept past its lease writes
+# nothing, whether or not another has taken its work over yet.
+IN_FORCE = Q(lease_until=None) | Q(lease_until__gte=Now())
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A group taken for work: who writes under this fence, and nobody who holds an older one."""
+
+    group_id: int
+    fence: int
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one rollout ended. `tokens` is None when nothing usable came (an infrastructure failure)."""
+
+    rollout_id: int
+    tokens: Tokens | None
+    text: str
+    stop_reason: str
+
+
+class GroupQuerySet(models.QuerySet):
+    def claim(self, state: str, owner: str, seconds: float, limit: int, run: Run | None = None) -> list["Group"]:
+        """Take up to `limit` groups in this state whose lease is free or over, oldest first, until the lease ends.
+
+        SKIP LOCKED inside a materialised CTE: two claimers never wait for and never take the same row.
+        """
+        of_run = "AND run_id = %(run)s" if run else "AND run_id IN (SELECT id FROM runs_run WHERE state = 'running')"
+        sql = f"""
+            WITH due AS MATERIALIZED (
+                SELECT id FROM rollouts_group
+                WHERE state = %(state)s {of_run} AND (lease_until IS NULL OR lease_until < statement_timestamp())
+                ORDER BY id LIMIT %(limit)s FOR UPDATE SKIP LOCKED)
+            UPDATE rollouts_group g SET lease_owner = %(owner)s, lease_until = statement_timestamp() + %(seconds)s * interval '1 second', fence = g.fence + 1
+            FROM due WHERE g.id = due.id RETURNING g.*"""
+        values = {"state": state, "owner": owner, "seconds": seconds, "limit": limit, "run": run.pk if run else None}
+        return sorted(self.raw(sql, values), key=lambda group: group.pk)
+
+    def keep(self, claims: Iterable[Claim], seconds: float) -> set[int]:
+        """Extend the leases of these claims; returns the groups that are still ours (the rest were taken over)."""
+        claims = list(claims)
+        if not claims:
+            return set()
+        held = Q()
+        for claim in claims:
+            held |= Q(pk=claim.group_id, fence=claim.fence)
+        with transaction.atomic():
+            rows = self.select_for_update().filter(held, lease_until__gte=Now())
+            kept = set(rows.values_list("pk", flat=True))
+            self.filter(pk__in=kept).update(lease_until=after(seconds))
+        return kept
+
+    def release_expired(self) -> int:
+        """Clear leases that are over, so that lists show free work as free. Claims need not wait for this."""
+        return self.filter(lease_until__lt=Now()).update(lease_owner="", lease_until=None)
+
+    @transaction.atomic
+    def close_ended(self) -> int:
+        """Drop what ended runs left open; a worker that still holds some of it finds its fence gone. Returns how many."""
+        left = list(self.select_for_update(of=("self",)).filter(state__in=Group.OPEN, run__state__in=Run.ENDED).values_list("pk", "run_id"))
+        self.filter(pk__in=[pk for pk, _ in left]).update(
+            state=Group.State.DROPPED, reason="the run ended", closed_at=Now(), lease_owner="", lease_until=None, fence=F("fence") + 1
+        )
+        for run_id, count in Counter(run_id for _, run_id in left).items():
+            Run.objects.filter(pk=run_id).update(groups_dropped=F("groups_dropped") + count)
+        return len(left)
+
+
+class Group(models.Model):
+    """The rollouts drawn together for one task."""
+
+    class State(models.TextChoices):
+        SAMPLING = "sampling"
+        SCORING = "scoring"
+        WAITING = "waiting", "waiting for people"
+        JUDGED = "judged"
+        ADMITTED = "admitted"
+        DROPPED = "dropped"
+
+    OPEN = (State.SAMPLING, State.SCORING, State.WAITING, State.JUDGED)
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="groups")
+    draw_index = models.PositiveIntegerField(help_text="The nth draw of the run; decides the task.")
+    task = models.ForeignKey(Task, on_delete=models.PROTECT)
+    size = models.PositiveIntegerField()
+    state = models.CharField(max_length=8, choices=State.choices, default=State.SAMPLING)
+    reason = models.CharField(max_length=200, blank=True, help_text="Why it was dropped.")
+    opened_version = models.PositiveIntegerField(help_text="The published version when it was opened.")
+    attempts = models.PositiveSmallIntegerField(default=0, help_text="Times that work on it failed.")
+    deadline_at = models.DateTimeField(null=True, help_text="Until when it waits for people.")
+    lease_owner = models.CharField(max_length=80, blank=True)
+    lease_until = models.DateTimeField(null=True)
+    fence = models.BigIntegerField(default=0)
+    opened_at = models.DateTimeField(auto_now_add=True)
+    sampled_at = models.DateTimeField(null=True)
+    judged_at = models.DateTimeField(null=True)
+    closed_at = models.DateTimeField(null=True, help_text="Admitted or dropped.")
+
+    objects = GroupQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["run", "draw_index"], name="one_group_per_draw"),
+            models.CheckConstraint(condition=~Q(state="dropped") | ~Q(reason=""), name="a_dropped_group_says_why"),
+        ]
+        indexes = [
+            # Group.objects.claim: the oldest open groups of a state.
+            models.Index(fields=["state", "id"], name="open_groups", condition=Q(state__in=["sampling", "scoring", "waiting", "judged"])),
+            models.Index(fields=["run", "state"], name="groups_of_a_run"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.run_id} group {self.draw_index}"
+
+    @property
+    def claimed(self) -> Claim:
+        return Claim(self.pk, self.fence)
+
+    # -- birth ------------------------------------------------------------------------------------------------------
+
+    @classmethod
+    @transaction.atomic
+    def open(cls, run: Run, owner: str, seconds: float, at_most: int, version: int) -> list["Group"]:
+        """Open as many groups as the run's pace allows, up to `at_most`, each with its rollouts, claimed by `owner`.
+
+        `version` is the one that will sample them: a version published since the caller loaded its own must not
+        widen the pace, or what is sampled now would be stale when its step comes. The run's row is locked while its
+        counter moves: several explorers never open one draw twice.
+        """
+        locked = Run.objects.select_for_update().get(pk=run.pk)
+        pace = replace(locked.pace, published_version=min(version, locked.published_version))
+        count = min(at_most, groups_allowed(pace)) if locked.is_live else 0
+        if not count:
+            return []
+        plan = locked.settings
+        draws = list(range(locked.groups_opened, locked.groups_opened + count))
+        Run.objects.filter(pk=run.pk).update(groups_opened=F("groups_opened") + count)
+        groups = cls.objects.bulk_create(
+            cls(run=locked, draw_index=draw, task=task, size=plan.group_size, opened_version=pace.published_version,
+                lease_owner=owner, lease_until=after(seconds), fence=1)
+            for draw, task in zip(draws, locked.taskset.draw(draws, plan.seed), strict=True)
+        )  # fmt: skip
+        Rollout.objects.bulk_create(Rollout(group=group, run=locked, sample_index=n) for group in groups for n in range(plan.group_size))
+        return groups
+
+    # -- its way ----------------------------------------------------------------------------------------------------
+
+    def held(self) -> GroupQuerySet:
+        """This group, as long as our fence holds and our lease (if it needs one) is not over."""
+        return Group.objects.filter(IN_FORCE, pk=self.pk, fence=self.fence)
+
+    @classmethod
+    @transaction.atomic
+    def finish_rollouts(cls, claims: dict[int, Claim], outcomes: list[Outcome]) -> set[int]:
+        """Write all rollouts that ended together, in one transaction; a group with all its rollouts goes on to scoring.
+
+        `claims` by group id. Outcomes of groups whose fence has moved on, or whose lease is over, are refused: they are not ours.
+        Returns the groups that are still ours. Writing an outcome twice changes nothing.
+        """
+        rollouts = {rollout.pk: rollout for rollout in Rollout.objects.filter(pk__in=[o.rollout_id for o in outcomes])}
+        groups = {g.pk: g for g in cls.objects.select_for_update().filter(IN_FORCE, pk__in={r.group_id for r in rollouts.values()}).order_by("pk")}
+        ours = {pk for pk, group in groups.items() if pk in claims and group.fence == claims[pk].fence and group.state == cls.State.SAMPLING}
+        fresh = [(rollouts[o.rollout_id], o) for o in outcomes if rollouts[o.rollout_id].group_id in ours and rollouts[o.rollout_id].is_sampling]
+        Rollout.write_outcomes(fresh)
+        done = [pk for pk in ours if not Rollout.objects.filter(group_id=pk, state=Rollout.State.SAMPLING).exists()]
+        if done:
+            cls.objects.filter(pk__in=done).update(state=cls.State.SCORING, sampled_at=Now(), lease_owner="", lease_until=None)
+            transaction.on_commit(lambda: bells.ring("score"), robust=True)
+        return ours
+
+    def move(self, to: str, **stamps: object) -> None:
+        """Hand the group to its next station, giving up the lease. Raises StaleFence when it is no longer ours.
+
+        A closed group moves no more, not even to where it is: a drop told twice would be counted twice.
+        """
+        if self.state not in self.OPEN:
+            raise StaleFence(f"group {self.pk} is closed: {self.state}")
+        moved = self.held().filter(state=self.state).update(state=to, lease_owner="", lease_until=None, **stamps)
+        if not moved:
+            raise StaleFence(f"group {self.pk}: fence {self.fence} is no longer in force")
+        self.state = to
+
+    @transaction.atomic
+    def drop(self, reason: str) -> None:
+        """Close the group untrained, with its reason; the run may open another in its place."""
+        self.move(self.State.DROPPED, reason=reason[:200], closed_at=Now())
+        Run.objects.filter(pk=self.run_id).update(groups_dropped=F("groups_dropped") + 1)
+        transaction.on_commit(lambda: bells.ring("explore"), robust=True)
+
+    @transaction.atomic
+    def fail(self, reason: str) -> None:
+        """Work on it failed: free it for another attempt, or drop it when the run's attempts are used up."""
+        if not self.held().update(attempts=F("attempts") + 1):
+            raise StaleFence(f"group {self.pk}: fence {self.fence} is no longer in force")
+        self.refresh_from_db(fields=["attempts", "state"])
+        if self.attempts >= self.run.settings.group_attempts:
+            self.drop(f"failed {self.attempts} times: {reason}")
+        else:
+            self.move(self.state)
+
+
+class RolloutQuerySet(models.QuerySet):
+    def visible_to(self, user: User) -> "RolloutQuerySet":
+        return self.filter(run__in=Run.objects.visible_to(user))
+
+
+class Rollout(models.Model):
+    """One attempt at a task. Token ids are the truth; `text` is their rendering."""
+
+    class State(models.TextChoices):
+        SAMPLING = "sampling"
+        FINISHED = "finished"
+        FAILED = "failed"
+
+    class Origin(models.TextChoices):
+        POLICY = "policy"
+        EXPERT = "expert"
+        SYNTHETIC = "synthetic"
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="rollouts")
+    group = models.ForeignKey(Group, on_delete=models.CASCADE, related_name="rollouts")
+    sample_index = models.PositiveSmallIntegerField()
+    origin = models.CharField(max_length=9, choices=Origin.choices, default=Origin.POLICY)
+    state = models.CharField(max_length=8, choices=State.choices, default=State.SAMPLING)
+    text = models.TextField(blank=True)
+    stop_reason = models.CharField(max_length=200, blank=True, help_text="stop, length, abort, or why it failed.")
+    prompt_tokens = models.PositiveIntegerField(default=0)
+    completion_tokens = models.PositiveIntegerField(default=0)
+    first_version = models.PositiveIntegerField(null=True, help_text="Oldest weight version that sampled a token of it.")
+    last_version = models.PositiveIntegerField(null=True)
+    started_at = models.DateTimeField(auto_now_add=True)
+    finished_at = models.DateTimeField(null=True)
+
+    objects = RolloutQuerySet.as_manager()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["group", "origin", "sample_index"], name="one_rollout_per_sample")]
+        indexes = [
+            models.Index(fields=["run", "-id"], name="newest_rollouts"),
+            models.Index(fields=["group"], name="rollouts_being_sampled", condition=Q(state="sampling")),
+        ]
+
+    def __str__(self) -> str:
+        return f"rollout {self.pk}"
+
+    @property
+    def is_sampling(self) -> bool:
+        return self.state == self.State.SAMPLING
+
+    @property
+    def tokens(self) -> Tokens:
+        return unpack(self.payload.data)
+
+    @classmethod
+    def write_outcomes(cls, pairs: list[tuple["Rollout", Outcome]]) -> None:
+        """Fill in the rows and their payloads; the caller holds the groups' locks and the transaction."""
+        if not pairs:
+            return
+        rows, payloads = [], []
+        for rollout, outcome in pairs:
+            counts, versions = (0, 0), (None, None)
+            if outcome.tokens is not None:
+                counts, versions = (len(outcome.tokens.prompt_ids), len(outcome.tokens.completion_ids)), outcome.tokens.versions
+                payloads.append(RolloutPayload(rollout=rollout, data=pack(outcome.tokens)))
+            state = cls.State.FAILED if outcome.tokens is None else cls.State.FINISHED
+            rows.append((rollout.pk, state.value, shown(outcome.text), outcome.stop_reason[:200], *counts, *versions))
+        # One statement for all rows: bulk_update's CASE per column costs ten times as much.
+        with connection.cursor() as cursor:
+            cursor.execute(WRITE_OUTCOMES, [list(column) for column in zip(*rows, strict=True)])
+        RolloutPayload.objects.bulk_create(payloads, ignore_conflicts=True)
+
+
+WRITE_OUTCOMES = """
+    UPDATE rollouts_rollout r
+    SET state = o.state, text = o.text, stop_reason = o.stop_reason, prompt_tokens = o.prompt_tokens,
+        completion_tokens = o.completion_tokens, first_version = o.first_version, last_version = o.last_version,
+        finished_at = statement_timestamp()
+    FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::text[], %s::int[], %s::int[], %s::int[], %s::int[])
+        AS o(id, state, text, stop_reason, prompt_tokens, completion_tokens, first_version, last_version)
+    WHERE r.id = o.id"""
+
+
+class RolloutPayload(models.Model):
+    """The rollout's arrays, apart from its narrow row: updating a state never rewrites them."""
+
+    rollout = models.OneToOneField(Rollout, on_delete=models.CASCADE, primary_key=True, related_name="payload")
+    data = models.BinaryField()
+
+
+def shown(text: str) -> str:
+    """Model output made storable: NUL becomes its visible symbol, lone surrogates the replacement mark."""
+    return text.replace("\x00", "\u2400").encode("utf-8", "replace").decode("utf-8")
+

@@ -1,0 +1,70 @@
+"""Rollouts as REST documents."""
+
+import math
+
+from rest_framework import serializers
+
+from apps.accounts.listing import Id, Paged
+from apps.rollouts.models import Rollout
+
+
+class RolloutRow(serializers.ModelSerializer):
+    """A rollout in a list."""
+
+    class Meta:
+        model = Rollout
+        fields = (
+            "id", "run", "group", "sample_index", "origin", "state", "text", "stop_reason", "prompt_tokens", "completion_tokens",
+            "first_version", "last_version", "started_at", "finished_at",
+        )  # fmt: skip
+        read_only_fields = fields
+
+
+class Segment(serializers.Serializer):
+    start = serializers.IntegerField(help_text="First completion token.")
+    version = serializers.IntegerField(help_text="The weight version that sampled from there on.")
+
+
+class TokenArrays(serializers.Serializer):
+    """Token ids are the truth. The completion's arrays are aligned."""
+
+    prompt_ids = serializers.ListField(child=serializers.IntegerField())
+    completion_ids = serializers.ListField(child=serializers.IntegerField())
+    logprobs = serializers.ListField(child=serializers.FloatField(allow_null=True), help_text="At sampling time, nats.")
+    action_mask = serializers.ListField(child=serializers.IntegerField(), help_text="1 where the policy chose the token.")
+    segments = Segment(many=True)
+
+
+class Message(serializers.Serializer):
+    role = serializers.CharField()
+    content = serializers.CharField()
+
+
+class RolloutDocument(RolloutRow):
+    """A rollout with its task's messages and its tokens."""
+
+    prompt = Message(many=True, source="group.task.prompt", read_only=True)
+    tokens = serializers.SerializerMethodField()
+
+    class Meta(RolloutRow.Meta):
+        fields = (*RolloutRow.Meta.fields, "prompt", "tokens")
+        read_only_fields = fields
+
+    def get_tokens(self, rollout: Rollout) -> TokenArrays(allow_null=True):
+        """None while it is being sampled, and when it failed."""
+        if rollout.state != Rollout.State.FINISHED:
+            return None
+        tokens = rollout.tokens
+        return {
+            "prompt_ids": tokens.prompt_ids,
+            "completion_ids": tokens.completion_ids,
+            "logprobs": [value if math.isfinite(value) else None for value in tokens.logprobs],
+            "action_mask": tokens.action_mask,
+            "segments": [{"start": start, "version": version} for start, version in tokens.segments],
+        }
+
+
+class RolloutQuery(Paged):
+    run = Id(required=False)
+    group = Id(required=False)
+    state = serializers.ChoiceField(Rollout.State.choices, required=False)

@@ -1,0 +1,89 @@
+"""Token ids to the pieces of text they stand for, read from a policy's tokenizer.json without any model library.
+
+Covers the three usual vocabularies: byte level (GPT-2, Qwen, Llama 3), "▁" (SentencePiece) and whole words.
+"""
+
+import codecs
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+LARGEST_FILE = 64 * 2**20
+CLOSING = ".,!?;:'’)"
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """What each id stands for. `kind`: how pieces join: bytes, metaspace, words, plain."""
+
+    pieces: dict[int, str]
+    special: frozenset[int]
+    kind: str
+
+
+def vocabulary_of(folder: str) -> Vocabulary | None:
+    """The vocabulary of the policy in this folder; None when its tokenizer.json is not on this machine."""
+    path = Path(folder) / "tokenizer.json"
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    return _read(str(path), stat.st_mtime_ns) if stat.st_size <= LARGEST_FILE else None
+
+
+def texts(vocabulary: Vocabulary, ids: Iterable[int]) -> list[str]:
+    """One piece per id; joined they are the text. A character made of several tokens comes with its last one."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    found: list[str] = []
+    for token in ids:
+        piece = vocabulary.pieces.get(token, f"<{token}>")
+        if token in vocabulary.special or vocabulary.kind == "plain":
+            found.append(piece)
+        elif vocabulary.kind == "bytes":
+            found.append(decoder.decode(_bytes_of(piece)))
+        elif vocabulary.kind == "metaspace":
+            found.append(piece.replace("▁", " "))
+        else:
+            found.append(_word(piece, is_first=not found))
+    return found
+
+
+def _word(piece: str, is_first: bool) -> str:
+    if piece.startswith("##"):
+        return piece[2:]
+    return piece if is_first or piece in CLOSING else f" {piece}"
+
+
+@lru_cache(maxsize=8)
+def _read(path: str, _modified: int) -> Vocabulary:
+    document = json.loads(Path(path).read_text(encoding="utf-8"))
+    vocab = document["model"]["vocab"]
+    pairs = vocab.items() if isinstance(vocab, dict) else ((entry[0], n) for n, entry in enumerate(vocab))
+    pieces = {number: piece for piece, number in pairs}
+    added = document.get("added_tokens", [])
+    pieces.update({token["id"]: token["content"] for token in added})
+    return Vocabulary(pieces, frozenset(token["id"] for token in added), _kind(document.get("decoder") or {}))
+
+
+def _kind(decoder: dict) -> str:
+    kinds = {step.get("type") for step in (decoder, *decoder.get("decoders", []))}
+    if "ByteLevel" in kinds:
+        return "bytes"
+    if kinds & {"Metaspace", "Replace", "ByteFallback"}:
+        return "metaspace"
+    return "words" if "WordPiece" in kinds else "plain"
+
+
+@lru_cache(maxsize=1)
+def _byte_of_character() -> dict[str, int]:
+    """GPT-2's spelling of bytes: printable ones as themselves, the others from U+0100 on."""
+    printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    hidden = [byte for byte in range(256) if byte not in printable]
+    return {chr(byte): byte for byte in printable} | {chr(256 + n): byte for n, byte in enumerate(hidden)}
+
+
+def _bytes_of(piece: str) -> bytes:
+    table = _byte_of_character()
+    return bytes(table[character] for character in piece if character in table)

@@ -1,0 +1,50 @@
+"""Runs and what belongs to them in the administration: steered from their pages, only looked at here."""
+
+from django.contrib import admin
+
+from apps.accounts.ledger_admin import LedgerAdmin
+from apps.runs.models import Acknowledgement, Metric, Run, TrainStep, WeightVersion, Worker
+
+
+@admin.register(Run)
+class RunAdmin(LedgerAdmin):
+    list_display = ["slug", "project", "state", "step", "planned_steps", "published_version", "groups_opened", "groups_dropped"]
+    list_select_related = ["project"]
+    list_filter = ["state"]
+    search_fields = ["slug", "title"]
+
+
+@admin.register(WeightVersion)
+class WeightVersionAdmin(LedgerAdmin):
+    list_display = ["run", "version", "state", "step", "fingerprint", "published_at"]
+    list_select_related = ["run"]
+    list_filter = ["state"]
+    ordering = ["-pk"]
+
+
+@admin.register(Worker)
+class WorkerAdmin(LedgerAdmin):
+    list_display = ["key", "role", "engine", "doing", "heartbeat_at", "stopped_at"]
+    list_filter = ["role"]
+    ordering = ["-heartbeat_at"]
+
+
+@admin.register(Acknowledgement)
+class AcknowledgementAdmin(LedgerAdmin):
+    list_display = ["weight_version", "worker", "probe_gap", "milliseconds", "at"]
+    list_select_related = ["weight_version", "worker"]
+    ordering = ["-pk"]
+
+
+@admin.register(TrainStep)
+class TrainStepAdmin(LedgerAdmin):
+    list_display = ["run", "number", "state", "version", "seconds", "skipped", "committed_at"]
+    list_select_related = ["run"]
+    ordering = ["-pk"]
+
+
+@admin.register(Metric)
+class MetricAdmin(LedgerAdmin):
+    list_display = ["run", "step", "name", "value"]
+    list_select_related = ["run"]
+    ordering = ["-pk"]

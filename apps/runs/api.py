@@ -1,0 +1,125 @@
+"""Runs over REST: list, show, create, steer, and their metrics."""
+
+from collections import defaultdict
+
+from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.exceptions import PermissionDenied
+from rest_framework.permissions import BasePermission
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from apps.accounts.listing import page, page_of
+from apps.accounts.models import Project
+from apps.accounts.problems import Conflict
+from apps.accounts.scopes import MayRead, MaySteer
+from apps.runs.config import ConfigError, parse
+from apps.runs.models import Metric, NotPossible, Run
+from apps.runs.schemas import MetricQuery, Metrics, NewRun, Nothing, RunDocument, RunQuery, RunRow, Why
+
+
+def runs_of(request: Request) -> QuerySet[Run]:
+    return Run.objects.visible_to(request.user).select_related("project", "policy", "taskset", "owner")
+
+
+class Runs(APIView):
+    def get_permissions(self) -> list[BasePermission]:
+        return [MaySteer() if self.request.method == "POST" else MayRead()]
+
+    @extend_schema(operation_id="runs_list", parameters=[RunQuery], responses=page_of(RunRow))
+    def get(self, request: Request) -> Response:
+        """Runs of your projects, the newest first."""
+        query = RunQuery.of(request)
+        rows = runs_of(request).defer("config")
+        if "project" in query:
+            rows = rows.filter(project__slug=query["project"])
+        if "state" in query:
+            rows = rows.filter(state=query["state"])
+        return Response(page(rows, query, RunRow))
+
+    @extend_schema(operation_id="runs_create", request=NewRun, responses={201: RunDocument})
+    def post(self, request: Request) -> Response:
+        """Make a run that is not started."""
+        asked = NewRun(data=request.data)
+        asked.is_valid(raise_exception=True)
+        run = create(request, **asked.validated_data)
+        return Response(RunDocument(run).data, 201)
+
+
+class OneRun(APIView):
+    permission_classes = [MayRead]
+
+    @extend_schema(operation_id="runs_show", responses=RunDocument)
+    def get(self, request: Request, pk: int) -> Response:
+        """A run with its configuration."""
+        return Response(RunDocument(get_object_or_404(runs_of(request), pk=pk)).data)
+
+
+class Act(APIView):
+    """start, pause, resume or stop: the model's method of that name."""
+
+    permission_classes = [MaySteer]
+    verb = ""
+
+    def act(self, request: Request, pk: int, **words: str) -> Response:
+        """Raises Http404, PermissionDenied, Conflict."""
+        run = get_object_or_404(runs_of(request), pk=pk)
+        if not Run.objects.steered_by(request.user).filter(pk=pk).exists():
+            raise PermissionDenied("You may look at this run, not steer it.")
+        try:
+            getattr(run, self.verb)(by=request.user, **words)
+        except NotPossible as error:
+            raise Conflict(str(error)) from None
+        return Response(RunDocument(run).data)
+
+
+class PlainAct(Act):
+    @extend_schema(request=Nothing, responses={200: RunDocument})
+    def post(self, request: Request, pk: int) -> Response:
+        Nothing(data=request.data).is_valid(raise_exception=True)
+        return self.act(request, pk)
+
+
+class ActWithReason(Act):
+    @extend_schema(request=Why, responses={200: RunDocument})
+    def post(self, request: Request, pk: int) -> Response:
+        asked = Why(data=request.data)
+        asked.is_valid(raise_exception=True)
+        return self.act(request, pk, **asked.validated_data)
+
+
+class RunMetrics(APIView):
+    permission_classes = [MayRead]
+
+    @extend_schema(operation_id="runs_metrics", parameters=[MetricQuery], responses=Metrics)
+    def get(self, request: Request, pk: int) -> Response:
+        """The run's curves, a window of steps at a time."""
+        query = MetricQuery.of(request)
+        run = get_object_or_404(Run.objects.visible_to(request.user).only("pk", "step"), pk=pk)
+        until = max(query["after"], min(query["after"] + query["steps"], run.step))
+        rows = Metric.objects.filter(run=run, step__gt=query["after"], step__lte=until)
+        if "names" in query:
+            rows = rows.filter(name__in=query["names"])
+        curves: dict[str, dict[str, list]] = defaultdict(lambda: {"steps": [], "values": []})
+        for name, step, value in rows.order_by("name", "step").values_list("name", "step", "value"):
+            curves[name]["steps"].append(step)
+            curves[name]["values"].append(value)
+        return Response({"step": run.step, "until": until, "more": until < run.step, "curves": curves})
+
+
+def create(request: Request, project: str, slug: str, title: str, config: dict) -> Run:
+    """Raises ValidationError naming the field of the configuration, Conflict for a slug that is taken."""
+    home = Project.objects.run_by(request.user).filter(slug=project).first()
+    if home is None:
+        raise serializers.ValidationError({"project": ["There is no such project in which you may start runs."]})
+    try:
+        with transaction.atomic():
+            return Run.create(project=home, slug=slug, title=title, plan=parse(config), owner=request.user)
+    except ConfigError as error:
+        raise serializers.ValidationError({"config": {field: [problem] for field, problem in error.problems.items()}}) from None
+    except IntegrityError:
+        raise Conflict(f"project {project!r} has a run {slug!r} already") from None

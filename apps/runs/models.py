@@ -1,0 +1,373 @@
+"""A run: one training of one policy, its steps, its weight versions, and the workers that serve it."""
+
+import math
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Iterator
+
+from django.conf import settings
+from django.db import models, transaction
+from django.db.models import F, Q
+from django.db.models.functions import Now
+
+from apps.accounts.models import Project, User
+from apps.policies.models import Policy
+from apps.runs.admission import Pace
+from apps.runs.changing import changed
+from apps.runs.config import ConfigError, RunConfig, parse
+from apps.streaming import bells
+from apps.streaming.models import Topic
+from apps.tasksets.models import Taskset
+
+
+class StaleFence(Exception):
+    """Another worker has taken this work over; whoever presents the old fence writes nothing."""
+
+
+class NotPossible(Exception):
+    """The run's state does not allow this act; the message says which states do."""
+
+
+class RunQuerySet(models.QuerySet):
+    def visible_to(self, user: User) -> "RunQuerySet":
+        return self.filter(project__in=Project.objects.visible_to(user))
+
+    def steered_by(self, user: User) -> "RunQuerySet":
+        return self.filter(project__in=Project.objects.run_by(user))
+
+    def running(self) -> "RunQuerySet":
+        return self.filter(state=Run.State.RUNNING)
+
+
+class Run(models.Model):
+    """What is planned (config), how far it is (counters), and who trains it (lease and fence)."""
+
+    class State(models.TextChoices):
+        CREATED = "created", "not started"
+        RUNNING = "running", "learning"
+        PAUSED = "paused", "paused"
+        STOPPED = "stopped", "stopped"
+        COMPLETED = "completed", "completed"
+
+    ENDED = (State.STOPPED, State.COMPLETED)
+
+    project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="runs")
+    slug = models.SlugField()
+    title = models.CharField(max_length=200)
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="runs")
+    policy = models.ForeignKey(Policy, on_delete=models.PROTECT, related_name="runs")
+    taskset = models.ForeignKey(Taskset, on_delete=models.PROTECT, related_name="runs")
+    topic = models.OneToOneField(Topic, on_delete=models.PROTECT, related_name="run")
+    config = models.JSONField()
+    state = models.CharField(max_length=10, choices=State.choices, default=State.CREATED)
+    state_reason = models.CharField(max_length=500, blank=True)
+    waiting_on = models.CharField(max_length=200, blank=True, help_text="What the trainer waits for, in words.")
+
+    planned_steps = models.PositiveIntegerField()
+    step = models.PositiveIntegerField(default=0, help_text="Committed optimiser updates.")
+    published_version = models.PositiveIntegerField(default=0)
+    groups_opened = models.PositiveIntegerField(default=0)
+    groups_dropped = models.PositiveIntegerField(default=0)
+
+    lease_owner = models.CharField(max_length=80, blank=True, help_text="The worker that trains it.")
+    lease_until = models.DateTimeField(null=True)
+    fence = models.BigIntegerField(default=0)
+    explored_at = models.DateTimeField(null=True, help_text="When an explorer last served it: the least recent goes first.")
+    trained_at = models.DateTimeField(null=True)
+
+    created_at = models.DateTimeField(auto_now_add=True)
+    started_at = models.DateTimeField(null=True)
+    ended_at = models.DateTimeField(null=True)
+
+    objects = RunQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-pk"]
+        constraints = [
+            models.UniqueConstraint(fields=["project", "slug"], name="one_run_per_slug"),
+            models.CheckConstraint(condition=Q(step__lte=F("planned_steps")), name="no_step_beyond_the_plan"),
+            models.CheckConstraint(condition=Q(groups_dropped__lte=F("groups_opened")), name="no_more_dropped_than_opened"),
+        ]
+        # The coordinator's sweep and every station: running runs, least recently served first.
+        indexes = [models.Index(fields=["state"], name="running_runs", condition=Q(state="running"))]
+
+    def __str__(self) -> str:
+        return self.slug
+
+    @classmethod
+    @transaction.atomic
+    def create(cls, *, project: Project, slug: str, title: str, plan: RunConfig, owner: User | None = None) -> "Run":
+        """A run that is not started. Raises ConfigError when the policy or the taskset is not in the project."""
+        policy = project.policies.filter(slug=plan.policy).first()
+        taskset = project.tasksets.filter(slug=plan.taskset).first()
+        missing = {
+            field: f"no {field} {getattr(plan, field)!r} in project {project.slug!r}"
+            for field, found in (("policy", policy), ("taskset", taskset))
+            if found is None
+        }
+        if missing:
+            raise ConfigError(missing)
+        topic = Topic.objects.create(project=project, name=f"run:{project.slug}/{slug}")
+        run = cls.objects.create(
+            project=project, slug=slug, title=title, owner=owner, policy=policy, taskset=taskset, topic=topic,
+            config=plan.model_dump(mode="json"), planned_steps=plan.steps,
+        )  # fmt: skip
+        WeightVersion.objects.create(
+            run=run, version=0, state=WeightVersion.State.PUBLISHED, folder=policy.folder, fingerprint=policy.fingerprint, published_at=Now()
+        )
+        return run
+
+    @property
+    def settings(self) -> RunConfig:
+        return parse(self.config)
+
+    @property
+    def is_live(self) -> bool:
+        return self.state == self.State.RUNNING
+
+    @property
+    def pace(self) -> Pace:
+        plan = self.settings
+        return Pace(
+            published_version=self.published_version, groups_opened=self.groups_opened, groups_dropped=self.groups_dropped,
+            groups_per_step=plan.groups_per_step, sync_interval=plan.sync_interval, max_staleness=plan.max_staleness,
+            planned_steps=self.planned_steps,
+        )  # fmt: skip
+
+    # -- acts of people ---------------------------------------------------------------------------------------------
+
+    def start(self, by: User | None = None) -> None:
+        self._move((self.State.CREATED,), self.State.RUNNING, by=by, started_at=Now())
+
+    def pause(self, by: User | None = None, reason: str = "") -> None:
+        """Stop opening groups and training; requests in flight finish and are kept."""
+        self._move((self.State.RUNNING,), self.State.PAUSED, by=by, reason=reason or "paused by hand")
+
+    def resume(self, by: User | None = None) -> None:
+        self._move((self.State.PAUSED,), self.State.RUNNING, by=by)
+
+    def stop(self, by: User | None = None, reason: str = "") -> None:
+        self._move((self.State.CREATED, self.State.RUNNING, self.State.PAUSED), self.State.STOPPED, by=by, reason=reason or "stopped by hand", ended_at=Now())
+
+    def complete(self) -> None:
+        self._move((self.State.RUNNING, self.State.PAUSED), self.State.COMPLETED, ended_at=Now())
+
+    def _move(self, allowed: tuple, to: str, *, by: User | None = None, reason: str = "", **stamps: object) -> None:
+        with transaction.atomic():
+            changed = Run.objects.filter(pk=self.pk, state__in=allowed).update(state=to, state_reason=reason, waiting_on="", **stamps)
+            self.refresh_from_db()
+            if not changed:
+                words = " or ".join(self.State(state).label for state in allowed)
+                raise NotPossible(f"run {self.slug} is {self.get_state_display()}; this needs it to be {words}")
+            self.topic.record("state_changed", state=to, reason=reason, by=str(by or ""))
+            transaction.on_commit(lambda: bells.ring(*bells.STATIONS), robust=True)
+
+    def change_config(self, by: User | None, **fields: object) -> None:
+        """Replace fields, and fields of sections (given as dicts); the event keeps before, after and who.
+
+        Raises ConfigError for a wrong value, and for a field that a run which has begun cannot take up any more.
+        """
+        with transaction.atomic():
+            locked = Run.objects.select_for_update().get(pk=self.pk)
+            if locked.state in self.ENDED:
+                raise ConfigError({"configuration": f"run {self.slug} is {locked.get_state_display()}; create another one with the changed configuration"})
+            plan = changed(locked.settings, fields, has_begun=locked.state != self.State.CREATED)
+            before, after = locked.settings.model_dump(mode="json"), plan.model_dump(mode="json")
+            Run.objects.filter(pk=self.pk).update(config=after, planned_steps=plan.steps)
+            self.topic.record("config_changed", before={name: before[name] for name in fields}, after={name: after[name] for name in fields}, by=str(by or ""))
+        self.refresh_from_db()
+
+    # -- the trainer's lease ----------------------------------------------------------------------------------------
+
+    def claim_trainer(self, owner: str, seconds: float) -> bool:
+        """Become the one trainer of this run until the lease ends on the database's clock; a new owner gets a new fence."""
+        free = Q(lease_until=None) | Q(lease_until__lt=Now())
+        with transaction.atomic():
+            taken = Run.objects.filter(Q(pk=self.pk) & free).update(lease_owner=owner, lease_until=after(seconds), fence=F("fence") + 1)
+        self.refresh_from_db()
+        return bool(taken)
+
+    def keep_trainer(self, fence: int, seconds: float) -> bool:
+        """Extend the lease; False when another worker holds the run by now."""
+        return bool(Run.objects.filter(pk=self.pk, fence=fence, lease_until__gte=Now()).update(lease_until=after(seconds)))
+
+    def release_trainer(self, fence: int) -> None:
+        Run.objects.filter(pk=self.pk, fence=fence).update(lease_owner="", lease_until=None)
+
+    @contextmanager
+    def fenced(self, fence: int) -> Iterator["Run"]:
+        """A transaction in which the trainer's fence still holds; the run's row is locked. Raises StaleFence."""
+        with transaction.atomic():
+            run = Run.objects.select_for_update().filter(pk=self.pk, fence=fence, lease_until__gte=Now()).first()
+            if run is None:
+                raise StaleFence(f"run {self.slug}: fence {fence} is no longer the trainer's")
+            yield run
+
+
+def after(seconds: float) -> models.expressions.CombinedExpression:
+    """That many seconds from now, on the database's clock (worker clocks differ and jump)."""
+    return Now() + timedelta(seconds=seconds)
+
+
+class WeightVersion(models.Model):
+    """A set of weights of a run: staged → verified → published, then acknowledged by each engine; or refused.
+
+    Older published versions are retired: their folders are deleted, their rows stay.
+    """
+
+    class State(models.TextChoices):
+        STAGED = "staged"
+        VERIFIED = "verified"
+        PUBLISHED = "published"
+        RETIRED = "retired"
+        REFUSED = "refused"
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="weight_versions")
+    version = models.PositiveIntegerField()
+    state = models.CharField(max_length=10, choices=State.choices, default=State.STAGED)
+    parent = models.ForeignKey("self", null=True, on_delete=models.PROTECT)
+    step = models.PositiveIntegerField(default=0, help_text="The update after which it was taken.")
+    folder = models.CharField(max_length=1000)
+    fingerprint = models.CharField(max_length=64)
+    bytes = models.BigIntegerField(default=0)
+    reason = models.CharField(max_length=500, blank=True, help_text="Why it was refused.")
+    staged_at = models.DateTimeField(auto_now_add=True)
+    verified_at = models.DateTimeField(null=True)
+    published_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["-version"]
+        constraints = [models.UniqueConstraint(fields=["run", "version"], name="one_weight_version_per_number")]
+
+    def __str__(self) -> str:
+        return f"{self.run_id} v{self.version}"
+
+    def verify(self) -> None:
+        WeightVersion.objects.filter(pk=self.pk, state=self.State.STAGED).update(state=self.State.VERIFIED, verified_at=Now())
+        self.refresh_from_db()
+
+    @transaction.atomic
+    def publish(self) -> None:
+        """Offer verified weights to the engines; the run's version only ever rises."""
+        moved = WeightVersion.objects.filter(pk=self.pk, state=self.State.VERIFIED).update(state=self.State.PUBLISHED, published_at=Now())
+        self.refresh_from_db()
+        if not moved:
+            raise NotPossible(f"weight version {self.version} is {self.state}, only a verified one is published")
+        Run.objects.filter(pk=self.run_id, published_version__lt=self.version).update(published_version=self.version)
+        self.run.topic.record("weights_published", version=self.version, step=self.step, fingerprint=self.fingerprint)
+        transaction.on_commit(lambda: bells.ring("explore"), robust=True)
+
+    @transaction.atomic
+    def refuse(self, reason: str) -> None:
+        """Never serve it: the folder is damaged, not finite, or its engine probe does not match."""
+        WeightVersion.objects.filter(pk=self.pk).update(state=self.State.REFUSED, reason=reason[:500])
+        self.run.topic.record("weights_refused", version=self.version, reason=reason[:500])
+        self.refresh_from_db()
+
+
+class Worker(models.Model):
+    """A process that serves runs: what it is, what it does now, when it last said so."""
+
+    class Role(models.TextChoices):
+        EXPLORER = "explorer"
+        SCORER = "scorer"
+        REFINER = "refiner"
+        TRAINER = "trainer"
+
+    key = models.CharField(max_length=80, unique=True, help_text="role@host:pid:start, the lease owner's name.")
+    role = models.CharField(max_length=10, choices=Role.choices)
+    host = models.CharField(max_length=100)
+    pid = models.PositiveIntegerField()
+    device = models.CharField(max_length=100, blank=True)
+    engine = models.CharField(max_length=50, blank=True)
+    details = models.JSONField(default=dict, help_text="Versions of code and libraries, and why this engine was chosen.")
+    doing = models.CharField(max_length=200, blank=True)
+    started_at = models.DateTimeField(auto_now_add=True)
+    heartbeat_at = models.DateTimeField(auto_now_add=True)
+    stopped_at = models.DateTimeField(null=True)
+
+    def __str__(self) -> str:
+        return self.key
+
+    def beat(self, doing: str) -> None:
+        Worker.objects.filter(pk=self.pk).update(heartbeat_at=Now(), doing=doing[:200], stopped_at=None)
+
+    def stop(self) -> None:
+        Worker.objects.filter(pk=self.pk).update(stopped_at=Now(), doing="")
+
+
+class Acknowledgement(models.Model):
+    """An engine's word that it serves a weight version: whose bytes, how far its logprobs are off, how long it took."""
+
+    weight_version = models.ForeignKey(WeightVersion, on_delete=models.CASCADE, related_name="acknowledgements")
+    worker = models.ForeignKey(Worker, on_delete=models.CASCADE, related_name="acknowledgements")
+    fingerprint = models.CharField(max_length=64)
+    probe_gap = models.FloatField(help_text="Mean absolute difference to the trainer's probe logprobs, nats.")
+    milliseconds = models.FloatField(help_text="From pause to resume.")
+    at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["weight_version", "worker"], name="one_word_per_engine")]
+
+    def __str__(self) -> str:
+        return f"{self.worker} serves {self.weight_version}"
+
+    @classmethod
+    @transaction.atomic
+    def record(cls, version: WeightVersion, worker: Worker, *, fingerprint: str, probe_gap: float, milliseconds: float) -> "Acknowledgement":
+        """Idempotent per engine: a restarted load says it again with its newest figures."""
+        word, _ = cls.objects.update_or_create(
+            weight_version=version, worker=worker, defaults={"fingerprint": fingerprint, "probe_gap": probe_gap, "milliseconds": milliseconds}
+        )
+        version.run.topic.record("weights_acknowledged", version=version.version, worker=worker.key, probe_gap=probe_gap, milliseconds=milliseconds)
+        return word
+
+
+class TrainStep(models.Model):
+    """One optimiser update: its batch is fixed when it is planned, and is what it is for ever."""
+
+    class State(models.TextChoices):
+        PLANNED = "planned"
+        COMMITTED = "committed"
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="steps")
+    number = models.PositiveIntegerField(help_text="From 1; the number of updates done once it is committed.")
+    state = models.CharField(max_length=10, choices=State.choices, default=State.PLANNED)
+    version = models.PositiveIntegerField(help_text="The trainer's weight version when the batch was taken.")
+    fence = models.BigIntegerField()
+    skipped = models.CharField(max_length=200, blank=True, help_text="Why the update was not applied (loss or gradient not finite).")
+    planned_at = models.DateTimeField(auto_now_add=True)
+    committed_at = models.DateTimeField(null=True)
+    seconds = models.FloatField(null=True, help_text="From planned to committed.")
+
+    class Meta:
+        ordering = ["-number"]
+        constraints = [models.UniqueConstraint(fields=["run", "number"], name="one_step_per_number")]
+
+    def __str__(self) -> str:
+        return f"{self.run_id} step {self.number}"
+
+
+class Metric(models.Model):
+    """One number of one step. NaN and infinity never enter."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="metrics")
+    step = models.PositiveIntegerField()
+    name = models.CharField(max_length=60)
+    value = models.FloatField()
+    at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["run", "name", "step"], name="one_value_per_metric_and_step"),
+            models.CheckConstraint(condition=Q(value__gt=float("-inf")) & Q(value__lt=float("inf")), name="metrics_are_finite"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name}@{self.step}={self.value:g}"
+
+    @classmethod
+    def record(cls, run: Run, step: int, values: dict[str, float]) -> None:
+        """Write a step's figures once; a replay of the same step changes nothing. Not finite ones are left out."""
+        rows = [cls(run=run, step=step, name=name, value=value) for name, value in values.items() if math.isfinite(value)]
+        cls.objects.bulk_create(rows, ignore_conflicts=True)

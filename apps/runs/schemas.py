@@ -1,0 +1,89 @@
+"""Runs as REST documents."""
+
+from rest_framework import serializers
+
+from apps.accounts.documents import Strict, Text
+from apps.accounts.listing import Paged, Query
+from apps.runs.models import Run
+
+MOST_NAMES, STEPS, MOST_STEPS = 50, 200, 1_000
+
+
+class RunRow(serializers.ModelSerializer):
+    """A run in a list."""
+
+    project = serializers.SlugRelatedField("slug", read_only=True)
+    policy = serializers.SlugRelatedField("slug", read_only=True)
+    taskset = serializers.SlugRelatedField("slug", read_only=True)
+    owner = serializers.SlugRelatedField("username", read_only=True, allow_null=True)
+    topic = serializers.IntegerField(source="topic_id", read_only=True, help_text="What the sockets call it.")
+
+    class Meta:
+        model = Run
+        fields = (
+            "id", "project", "slug", "title", "state", "state_reason", "waiting_on", "policy", "taskset", "owner", "topic",
+            "planned_steps", "step", "published_version", "groups_opened", "groups_dropped", "created_at", "started_at", "ended_at",
+        )  # fmt: skip
+
+
+class RunDocument(RunRow):
+    """A run with its configuration."""
+
+    config = serializers.DictField(read_only=True)
+
+    class Meta(RunRow.Meta):
+        fields = (*RunRow.Meta.fields, "config")
+
+
+class NewRun(Strict):
+    """What a new run is made of."""
+
+    project = Text(max_length=50, help_text="The project's slug.")
+    slug = serializers.SlugField(max_length=50)
+    title = Text(max_length=200)
+    config = serializers.DictField(
+        help_text="As `manage.py run create` takes it; every field is described in `apps/runs/config.py`."
+    )
+
+
+class Why(Strict):
+    """An act with a reason."""
+
+    reason = Text(required=False, default="", allow_blank=True, max_length=200)
+
+
+class Nothing(Strict):
+    """An act that needs no words."""
+
+
+class RunQuery(Paged):
+    project = serializers.SlugField(required=False, max_length=50)
+    state = serializers.ChoiceField(Run.State.choices, required=False)
+
+
+class MetricQuery(Query):
+    """`after` a step, for at most `steps` of them."""
+
+    after = serializers.IntegerField(required=False, default=0, min_value=0, max_value=2**31 - 1)
+    steps = serializers.IntegerField(required=False, default=STEPS, min_value=1, max_value=MOST_STEPS)
+    names = serializers.CharField(required=False, max_length=4_000, help_text="Comma-separated; left out = all.")
+
+    def validate_names(self, text: str) -> list[str]:
+        names = [name for name in text.split(",") if name]
+        if not 1 <= len(names) <= MOST_NAMES:
+            raise serializers.ValidationError(f"From 1 to {MOST_NAMES} names.")
+        return names
+
+
+class Curve(serializers.Serializer):
+    steps = serializers.ListField(child=serializers.IntegerField())
+    values = serializers.ListField(child=serializers.FloatField())
+
+
+class Metrics(serializers.Serializer):
+    """Curves of the steps from `after` (left out) to `until`."""
+
+    step = serializers.IntegerField(help_text="Committed updates of the run.")
+    until = serializers.IntegerField(help_text="Go on with `after` = this.")
+    more = serializers.BooleanField()
+    curves = serializers.DictField(child=Curve())

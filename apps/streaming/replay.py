@@ -1,0 +1,140 @@
+"""Where a browser stands in each rollout it follows: what it still needs, and what it has already."""
+
+from dataclasses import dataclass, field
+
+from apps.streaming.chunks import rollout_key, topic_key
+from apps.streaming.hub import START, Entry, EntryId, Hub, read
+from apps.streaming.watcher import Watcher
+
+PAGE = 500  # entries of one stream at a time
+STREAMS_AT_ONCE = 50
+MOST_RESUMED = 500
+LONGEST_FRAME = 500  # chunks
+MOST_ENDED = 2_000
+
+
+@dataclass
+class Position:
+    """What was sent of one rollout: the last entry, and the offset of the next token."""
+
+    last: EntryId = START
+    offset: int = 0
+
+    def takes(self, entry: Entry) -> bool:
+        """Whether this is news; if so the position moves on. A chunk written twice by a retry is no news."""
+        if entry.id <= self.last:
+            return False
+        self.last, chunk = entry.id, entry.chunk
+        if chunk["t"] == "started":
+            self.offset = 0
+        if chunk["t"] == "text":
+            if chunk["o"] < self.offset:
+                return False
+            self.offset = chunk["o"] + chunk["n"]
+        return True
+
+
+@dataclass
+class Replay:
+    """The rollouts one socket follows. Methods return the chunks to send, as JSON; those whose past is gone go to `gone`."""
+
+    hub: Hub
+    watcher: Watcher
+    topic_ids: list[int]
+    positions: dict[int, Position] = field(default_factory=dict)
+    gone: set[int] = field(default_factory=set)
+    ended: dict[int, EntryId] = field(default_factory=dict)  # what was sent to its end, in that order
+
+    async def begin(self, after: dict[int, EntryId]) -> list[str]:
+        """Follow the topics, all their live rollouts, and what `after` names, each from there on. Raises DEAD_REDIS."""
+        await self.hub.watch(self.watcher, [topic_key(topic) for topic in self.topic_ids])
+        started, live = await self._announced()
+        # A rollout that was not announced here may be another team's: its number alone opens nothing.
+        self.gone |= set(after) - started
+        return await self.follow({rollout: after.get(rollout) for rollout in sorted(live | (set(after) & started))})
+
+    async def _announced(self) -> tuple[set[int], set[int]]:
+        """Rollouts that the topics still remember, and those of them that have not ended."""
+        spans = {topic_key(topic): START for topic in self.topic_ids}
+        live: dict[int, bool] = {}
+        for entries in (await self.hub.past(spans, count=10_000)).values():
+            live |= {entry.chunk["r"]: entry.chunk["t"] == "started" for entry in entries}
+        return set(live), {rollout for rollout, is_live in live.items() if is_live}
+
+    async def follow(self, after: dict[int, EntryId | None]) -> list[str]:
+        """Follow these rollouts from the entry after the given one (None: from the beginning)."""
+        chunks: list[str] = []
+        await self.hub.watch(self.watcher, [rollout_key(rollout) for rollout in after])
+        rollouts = list(after)
+        for n in range(0, len(rollouts), STREAMS_AT_ONCE):
+            chunks += await self._catch_up({rollout: after[rollout] for rollout in rollouts[n : n + STREAMS_AT_ONCE]})
+        for rollout in rollouts:
+            # Its start was announced after its end had been sent: it was that start, not a new one.
+            if rollout in self.positions and self.positions[rollout].last == self.ended.get(rollout):
+                self._leave(rollout)
+        return chunks
+
+    async def _catch_up(self, after: dict[int, EntryId | None]) -> list[str]:
+        """What was written up to now; live entries wait in the watcher meanwhile."""
+        chunks: list[str] = []
+        spans = {rollout: first or START for rollout, first in after.items()}
+        for rollout in after:
+            self.positions[rollout] = Position(self.ended.get(rollout, START))
+        while spans:
+            pages = await self.hub.past({rollout_key(rollout): first for rollout, first in spans.items()}, PAGE)
+            for rollout, entries in zip(list(spans), pages.values(), strict=True):
+                resumed = after.pop(rollout, None)
+                if resumed is not None and not self._resumes(rollout, entries, resumed):
+                    spans[rollout] = START
+                    continue
+                chunks += [chunk for entry in entries for chunk in self.news(rollout, entry)]
+                if len(entries) < PAGE:
+                    del spans[rollout]
+                else:
+                    spans[rollout] = entries[-1].id
+        return chunks
+
+    def _resumes(self, rollout: int, entries: list[Entry], resumed: EntryId) -> bool:
+        """Whether the entry the browser had last is still there, and so everything after it is too."""
+        if not entries or entries[0].id != resumed:
+            self.gone.add(rollout)
+            return False
+        self.news(rollout, entries.pop(0))
+        return True
+
+    def news(self, rollout: int, entry: Entry) -> list[str]:
+        """The entry as JSON for the browser, or nothing when it has it. An end ends the following."""
+        position = self.positions.get(rollout)
+        if position is None:
+            return []
+        is_news = position.takes(entry)
+        if entry.chunk["t"] == "end" and entry.id == position.last:
+            self._leave(rollout)
+        return [entry.text] if is_news else []
+
+    def hears_from_the_start(self, rollout: int) -> bool:
+        """Whether the hub puts this rollout, whose start was just announced, into our inbox without being asked to."""
+        if rollout not in self.positions and self.hub.puts(self.watcher, rollout_key(rollout)):
+            self.positions[rollout] = Position(self.ended.get(rollout, START))
+        return rollout in self.positions
+
+    def _leave(self, rollout: int) -> None:
+        self.hub.forget(self.watcher, [rollout_key(rollout)])
+        self.ended[rollout] = self.positions.pop(rollout).last
+        if len(self.ended) > MOST_ENDED:
+            del self.ended[next(iter(self.ended))]
+
+    def lost(self, key: str) -> None:
+        """Redis lost what it had of this stream; what is written from now on is still sent."""
+        for rollout, position in self.positions.items():
+            if rollout_key(rollout) == key:
+                position.last = START
+                self.gone.add(rollout)
+
+
+def read_after(text: str) -> dict[int, EntryId]:
+    """`17:1699-0,18:1700-3` as {17: (1699, 0), 18: (1700, 3)}. Raises ValueError."""
+    parts = [part.partition(":") for part in text.split(",") if part]
+    if len(parts) > MOST_RESUMED:
+        raise ValueError(f"after: at most {MOST_RESUMED} rollouts")
+    return {int(rollout): read(entry_id) for rollout, _, entry_id in parts}

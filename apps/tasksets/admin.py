@@ -1,0 +1,26 @@
+"""Tasksets in the administration: looked at, since a set that a run has used never changes."""
+
+from django.contrib import admin
+
+from apps.accounts.ledger_admin import LedgerAdmin
+from apps.tasksets.models import QuarantinedLine, Task, Taskset
+
+
+@admin.register(Taskset)
+class TasksetAdmin(LedgerAdmin):
+    list_display = ["slug", "project", "source", "size", "quarantined", "created_at"]
+    list_select_related = ["project"]
+    search_fields = ["slug", "title"]
+
+
+@admin.register(Task)
+class TaskAdmin(LedgerAdmin):
+    list_display = ["__str__", "taskset", "question"]
+    list_select_related = ["taskset"]
+    raw_id_fields = ["taskset"]
+
+
+@admin.register(QuarantinedLine)
+class QuarantinedLineAdmin(LedgerAdmin):
+    list_display = ["taskset", "line", "reason"]
+    list_select_related = ["taskset"]

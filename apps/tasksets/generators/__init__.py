@@ -1,0 +1,24 @@
+"""Seeded task generators, found by name: the same name, size and seed give the same tasks for ever."""
+
+import difflib
+from collections.abc import Callable, Iterator
+
+from apps.tasksets.generators import arithmetic, sort, tone
+from apps.tasksets.rows import TaskRow
+
+Generate = Callable[[int, int], Iterator[TaskRow]]
+
+GENERATORS: dict[str, Generate] = {
+    "arithmetic": arithmetic.generate,
+    "sort": sort.generate,
+    "tone": tone.generate,
+}
+
+
+def find(name: str) -> Generate:
+    """`generate(size, seed)` of that name; raises LookupError naming the nearest one."""
+    if name in GENERATORS:
+        return GENERATORS[name]
+    near = difflib.get_close_matches(name, GENERATORS, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(GENERATORS)}"
+    raise LookupError(f"no task generator {name!r}; {hint}")

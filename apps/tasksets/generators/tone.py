@@ -1,0 +1,15 @@
+"""Short messages of customers about an object with a problem; a polite reply is wanted."""
+
+from collections.abc import Iterator
+
+from apps.tasksets.rows import TaskRow, draw_distinct, user_message
+from apps.tasksets.tone_language import MESSAGES, OBJECTS, PROBLEMS
+
+
+def generate(size: int, seed: int) -> Iterator[TaskRow]:
+    """Different messages; the answer is {"object": what the reply must be about}."""
+    for number in draw_distinct(len(MESSAGES) * len(OBJECTS) * len(PROBLEMS), size, seed):
+        rest, message = divmod(number, len(MESSAGES))
+        kind, problem = divmod(rest, len(PROBLEMS))
+        text = MESSAGES[message].format(object=OBJECTS[kind], problem=PROBLEMS[problem])
+        yield TaskRow(user_message(text), {"object": OBJECTS[kind]}, {"problem": PROBLEMS[problem]})

@@ -1,0 +1,105 @@
+"""Reading tasks from JSON lines: streamed, strict, and never stopping at a bad line.
+
+Every line is either a task or a `BadLine` with its number and reason; the reader holds one line at a time.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+from apps.accounts import strict_json
+from apps.tasksets.rows import TaskRow, user_message
+
+LONGEST_LINE = 1 << 20  # bytes
+ROLES = frozenset({"system", "user", "assistant"})
+EXCERPT = 120  # characters of a bad line that are kept
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+class NotATask(ValueError):
+    """The line is no task; the message says what is wrong and what is right."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Under which keys the file keeps what we need. `answer` None: the file has none."""
+
+    prompt: str = "prompt"
+    answer: str | None = "answer"
+
+
+@dataclass(frozen=True)
+class BadLine:
+    """A line that is no task. `number` counts from 1."""
+
+    number: int
+    reason: str
+    excerpt: str
+
+
+def read_jsonl(stream: BinaryIO, columns: Columns) -> Iterator[TaskRow | BadLine]:
+    """Tasks and bad lines in the order of the file; blank lines are skipped."""
+    for number, raw in enumerate(_lines(stream), start=1):
+        if number == 1:
+            raw = raw.removeprefix(BYTE_ORDER_MARK)
+        if not raw.strip():
+            continue
+        try:
+            yield _task(raw, columns)
+        except (NotATask, strict_json.NotStrictJson) as error:
+            yield BadLine(number, str(error), _excerpt(raw))
+
+
+def _lines(stream: BinaryIO) -> Iterator[bytes]:
+    """Lines of the stream; one that is too long comes cut just behind the limit, its rest is skipped."""
+    while raw := stream.readline(LONGEST_LINE + 2):
+        rest = raw
+        while len(rest) > LONGEST_LINE and not rest.endswith(b"\n"):
+            rest = stream.readline(LONGEST_LINE + 2)
+        yield raw
+
+
+def _task(raw: bytes, columns: Columns) -> TaskRow:
+    if len(raw.rstrip(b"\r\n")) > LONGEST_LINE:
+        raise NotATask(f"longer than {LONGEST_LINE} bytes")
+    row = strict_json.decode(raw)
+    if not isinstance(row, dict):
+        raise NotATask("not a JSON object")
+    return TaskRow(_prompt(row, columns.prompt), _answer(row, columns.answer))
+
+
+def _prompt(row: dict[str, Any], column: str) -> list[dict[str, str]]:
+    """A text becomes one user message; a list must be chat messages that end with the user's."""
+    if column not in row:
+        raise NotATask(f"no column {column!r}; there are {', '.join(sorted(row)[:10]) or 'none'}")
+    prompt = row[column]
+    messages = user_message(prompt) if isinstance(prompt, str) else prompt
+    if not isinstance(messages, list) or not messages:
+        raise NotATask(f"{column}: must be a text or a list of messages")
+    for message in messages:
+        _require_message(message, column)
+    if messages[-1]["role"] != "user" or not messages[-1]["content"].strip():
+        raise NotATask(f"{column}: the last message must be the user's, and say something")
+    return messages
+
+
+def _require_message(message: Any, column: str) -> None:
+    if not isinstance(message, dict) or set(message) != {"role", "content"}:
+        raise NotATask(f"{column}: a message has exactly role and content")
+    if message["role"] not in ROLES or not isinstance(message["content"], str):
+        raise NotATask(f"{column}: role must be one of {', '.join(sorted(ROLES))}, content a text")
+
+
+def _answer(row: dict[str, Any], column: str | None) -> dict[str, Any]:
+    """An object is taken as it is; anything else becomes {"value": it}."""
+    if column is None:
+        return {}
+    if column not in row or row[column] is None:
+        raise NotATask(f"no {column!r}; a task needs an answer to be judged by")
+    answer = row[column]
+    return answer if isinstance(answer, dict) else {"value": answer}
+
+
+def _excerpt(raw: bytes) -> str:
+    """The line's beginning as storable text, for the list of bad lines."""
+    return raw[: EXCERPT * 4].decode(errors="replace").replace("\0", "\u2400").strip()[:EXCERPT]

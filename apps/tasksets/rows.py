@@ -1,0 +1,26 @@
+"""One task before it is a database row, as generators draw and imports read it."""
+
+import random
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class TaskRow:
+    """`prompt` is a list of chat messages {"role", "content"}; `answer` is what scorers judge by."""
+
+    prompt: list[dict[str, str]]
+    answer: dict[str, Any] = field(default_factory=dict)
+    meta: dict[str, Any] = field(default_factory=dict)
+
+
+def user_message(text: str) -> list[dict[str, str]]:
+    """The prompt that says one thing."""
+    return [{"role": "user", "content": text}]
+
+
+def draw_distinct(space: int, size: int, seed: int) -> list[int]:
+    """`size` different numbers below `space`, the same for the same seed; raises ValueError when there are too few."""
+    if not 0 < size <= space:
+        raise ValueError(f"size must be from 1 to {space} (as many different tasks as there are), not {size}")
+    return random.Random(seed).sample(range(space), size)

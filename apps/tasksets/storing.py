@@ -1,0 +1,98 @@
+"""Putting tasks into the database: all of them, or all but the quarantined, in one transaction."""
+
+import hashlib
+import itertools
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+
+from django.db import transaction
+
+from apps.accounts.models import Project, User
+from apps.tasksets.models import QuarantinedLine, Task, Taskset
+from apps.tasksets.reading import BadLine
+from apps.tasksets.rows import TaskRow
+
+BATCH = 1_000  # rows held in memory and written together
+LISTED = 1_000  # bad lines that a refusal names; the rest are counted
+
+Progress = Callable[[int], None]
+
+
+class BadLines(ValueError):
+    """The file was refused because of its bad lines; nothing was stored. `lines` are the first of `count`."""
+
+    def __init__(self, lines: list[BadLine], count: int) -> None:
+        super().__init__(f"{count} lines are no tasks; the first is line {lines[0].number}: {lines[0].reason}")
+        self.lines = lines
+        self.count = count
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Whose taskset it is, what it is called and where it comes from. `seed` None: from a file."""
+
+    project: Project
+    slug: str
+    title: str
+    source: str
+    seed: int | None = None
+    by: User | None = None
+
+
+@transaction.atomic
+def store(
+    origin: Origin, rows: Iterable[TaskRow | BadLine], quarantine: bool = False, progress: Progress = lambda done: None
+) -> Taskset:
+    """A new taskset of these rows; `progress(rows read)` after each batch.
+
+    Bad lines are kept beside the set when `quarantine`, otherwise they refuse it (BadLines).
+    Raises ValueError when nothing is left, IntegrityError when the slug is taken.
+    """
+    taskset = Taskset.objects.create(
+        project=origin.project, slug=origin.slug, title=origin.title, source=origin.source, seed=origin.seed, created_by=origin.by
+    )  # fmt: skip
+    digest, bad, count = hashlib.sha256(), [], 0
+    for read, batch in _batches(rows):
+        tasks = [row for row in batch if isinstance(row, TaskRow)]
+        lines = [row for row in batch if isinstance(row, BadLine)]
+        if quarantine:
+            QuarantinedLine.objects.bulk_create(_quarantined(taskset, line) for line in lines)
+        bad += lines[: LISTED - len(bad)]
+        count += len(lines)
+        taskset.size = _write(taskset, tasks, digest)
+        progress(read)
+    if bad and not quarantine:
+        raise BadLines(bad, count)
+    if not taskset.size:
+        raise ValueError("there is no task in it")
+    taskset.quarantined, taskset.digest = count, digest.hexdigest()
+    taskset.save(update_fields=["size", "quarantined", "digest"])
+    return taskset
+
+
+def _batches(rows: Iterable[TaskRow | BadLine]) -> Iterator[tuple[int, list[TaskRow | BadLine]]]:
+    """Rows read so far, and the newest of them."""
+    stream, read = iter(rows), 0
+    while batch := list(itertools.islice(stream, BATCH)):
+        read += len(batch)
+        yield read, batch
+
+
+def _write(taskset: Taskset, rows: list[TaskRow], digest: "hashlib._Hash") -> int:
+    """Append the rows behind those already there; returns how many there are now."""
+    tasks = [_task(taskset, index, row) for index, row in enumerate(rows, start=taskset.size)]
+    for task in tasks:
+        digest.update(task.digest.encode())
+    Task.objects.bulk_create(tasks)
+    return taskset.size + len(tasks)
+
+
+def _task(taskset: Taskset, index: int, row: TaskRow) -> Task:
+    canonical = json.dumps(asdict(row), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    task_digest = hashlib.sha256(canonical.encode()).hexdigest()
+    return Task(taskset=taskset, index=index, prompt=row.prompt, answer=row.answer, meta=row.meta, digest=task_digest)
+
+
+def _quarantined(taskset: Taskset, line: BadLine) -> QuarantinedLine:
+    return QuarantinedLine(taskset=taskset, line=line.number, reason=line.reason[:300], excerpt=line.excerpt)

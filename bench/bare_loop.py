@@ -1,0 +1,209 @@
+"""The recipe without the product: sample, score, update and load in one process, one after the other.
+
+    python bench/bare_loop.py [--plan examples/sort.yaml] [--steps 60] [--seeds 0,1,2] [--policy FOLDER]
+
+Without a policy it builds the plan's own. It trains with the same policy, tasks, engine, scorer, advantages, TRL updates and sealed weight
+folders as the whole stack, but without database, broker, processes or streaming. What the stack costs is measured
+against this; that the recipe learns, whatever the seed, is proved by it.
+"""
+
+import argparse
+import json
+import random
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from transformers import AutoTokenizer
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from apps.pipelines.advantages import grpo  # noqa: E402
+from apps.policies.manifest import read_manifest  # noqa: E402
+from apps.rewards import scorers  # noqa: E402
+from apps.runs import config  # noqa: E402
+from apps.tasksets import generators  # noqa: E402
+from apps.tasksets.rows import TaskRow  # noqa: E402
+from workers.engines import choose  # noqa: E402
+from workers.engines.interface import Engine, Request, Sampling  # noqa: E402
+from workers.policies import build, recipes  # noqa: E402
+from workers.trainer.collate import Row  # noqa: E402
+from workers.trainer.host import TrainerHost  # noqa: E402
+from workers.trainer.spec import TrainerSpec  # noqa: E402
+
+POLICIES = ROOT / "var" / "weights" / "policies"  # where built policies are kept
+TASKS = 500
+STATIONS = ("sample", "score", "update", "sync")
+FIRST_STEPS, LAST_STEPS = 5, 10  # as in rftweb.management.run_report, which needs Django
+
+
+@dataclass
+class Loop:
+    """One run: what it has measured by now."""
+
+    plan: config.RunConfig
+    host: TrainerHost
+    engine: Engine
+    tokenizer: AutoTokenizer
+    weights: Path  # folder for the versions
+    version: int = 0
+    rewards: list[float] = field(default_factory=list)
+    well_formed: list[float] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STATIONS, 0.0))
+    tokens: int = 0
+
+    def step(self, tasks: list[TaskRow]) -> None:
+        """One update from one batch: every task is answered `group_size` times."""
+        asked = [task for task in tasks for _ in range(self.plan.group_size)]
+        prompts = [self._prompt_ids(task) for task in asked]
+        with self._clock("sample"):
+            sampled = self._answers(prompts)
+        with self._clock("score"):
+            advantages = self._judge(asked, [ids for ids, _ in sampled])
+        with self._clock("update"):
+            self.host.grant([
+                Row(tuple(prompt), tuple(ids), (1,) * len(ids), tuple(logprobs), advantage)
+                for prompt, (ids, logprobs), advantage in zip(prompts, sampled, advantages, strict=True)
+            ])  # fmt: skip
+        with self._clock("sync"):
+            self._sync()
+        self.tokens += sum(len(ids) for ids, _ in sampled)
+
+    def _answers(self, prompts: list[list[int]]) -> list[tuple[list[int], list[float]]]:
+        """Token ids and logprobs of one completion per prompt, in order."""
+        sampling = Sampling(self.plan.sampling.max_tokens, self.plan.sampling.temperature, (self.tokenizer.eos_token_id,))
+        self.engine.submit([Request(str(number), tuple(prompt), sampling) for number, prompt in enumerate(prompts)])
+        said: list[tuple[list[int], list[float]]] = [([], []) for _ in prompts]
+        running = len(prompts)
+        while running:
+            for delta in self.engine.drain(1.0):
+                ids, logprobs = said[int(delta.request_id)]
+                ids += delta.token_ids
+                logprobs += delta.logprobs
+                running -= delta.stop_reason is not None
+        return said
+
+    def _sync(self) -> None:
+        """Seal the new weights and have the engine load them; the version before goes."""
+        self.version += 1
+        folder = self.weights / f"version-{self.version}"
+        manifest = self.host.publish(folder, self.version, self.version - 1)
+        self.engine.load(folder, self.version, manifest.probe)
+        shutil.rmtree(self.weights / f"version-{self.version - 1}", ignore_errors=True)
+
+    def _judge(self, asked: list[TaskRow], completions: list[list[int]]) -> list[float]:
+        score = scorers.find(self.plan.rewards[0].scorer)
+        texts = [self.tokenizer.decode(ids, skip_special_tokens=True) for ids in completions]
+        verdicts = [score(task.prompt, text, task.answer) for task, text in zip(asked, texts, strict=True)]
+        values = [verdict.value for verdict in verdicts]
+        self.rewards.append(sum(values) / len(values))
+        self.well_formed.append(sum(verdict.details.get("well_formed", True) for verdict in verdicts) / len(verdicts))
+        size, scale = self.plan.group_size, self.plan.algorithm.advantage.scale
+        groups = [values[at : at + size] for at in range(0, len(values), size)]
+        return [advantage for group in groups for advantage in grpo(group, scale)]
+
+    def _prompt_ids(self, task: TaskRow) -> list[int]:
+        return self.tokenizer.apply_chat_template(task.prompt, add_generation_prompt=True, return_dict=False)
+
+    def _clock(self, station: str) -> "Clock":
+        return Clock(self.seconds, station)
+
+
+@dataclass
+class Clock:
+    """Adds the wall seconds of its block to a station's sum."""
+
+    seconds: dict[str, float]
+    station: str
+    began: float = 0.0
+
+    def __enter__(self) -> None:
+        self.began = time.perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        self.seconds[self.station] += time.perf_counter() - self.began
+
+
+def main() -> None:
+    options = parse_options()
+    torch.set_num_threads(1)
+    plan = config.from_yaml(options.plan.read_text())
+    folder = options.policy or build.ensure(recipes.find(plan.policy), POLICIES, 0, lambda line: print(line, file=sys.stderr))[0]
+    results = [one_run(plan, folder, options.steps, seed) for seed in options.seeds]
+    columns = list(results[0])
+    print("  ".join(columns))
+    for row in results:
+        print("  ".join(f"{row[name]:>{len(name)}}" for name in columns))
+    print(json.dumps({"run": plan.policy, "steps": options.steps, "results": results}))
+
+
+def one_run(plan: config.RunConfig, folder: Path, steps: int, seed: int) -> dict[str, float]:
+    """Train once from the warm policy; returns the figures."""
+    with tempfile.TemporaryDirectory() as output:
+        host = TrainerHost(trainer_spec(plan, folder, Path(output), steps, seed))
+        host.start()
+        engine, _ = choose.build(plan.engine, temperature=plan.sampling.temperature, seed=seed)
+        engine.start(folder, 0, read_manifest(folder).probe)
+        loop = Loop(plan, host, engine, AutoTokenizer.from_pretrained(folder), Path(output))
+        batches = task_batches(plan, seed)
+        began = time.perf_counter()
+        for _ in range(steps):
+            loop.step(next(batches))
+        total = time.perf_counter() - began
+        engine.stop()
+        host.stop()
+    return figures(loop, seed, total)
+
+
+def trainer_spec(plan: config.RunConfig, folder: Path, output: Path, steps: int, seed: int) -> TrainerSpec:
+    optimizer, algorithm = plan.optimizer, plan.algorithm
+    return TrainerSpec(
+        policy=folder, output=output, planned_steps=steps, rows_per_step=plan.rows_per_step, seed=seed,
+        learning_rate=optimizer.learning_rate, warmup_steps=optimizer.warmup_steps, betas=(optimizer.beta1, optimizer.beta2),
+        weight_decay=optimizer.weight_decay, max_grad_norm=optimizer.max_grad_norm, micro_batch_rows=optimizer.micro_batch_rows,
+        epsilon_low=algorithm.epsilon_low, epsilon_high=algorithm.epsilon_high, beta=algorithm.beta, loss_type=algorithm.loss,
+        temperature=plan.sampling.temperature, max_completion_length=plan.sampling.max_tokens,
+    )  # fmt: skip
+
+
+def task_batches(plan: config.RunConfig, seed: int) -> Iterator[list[TaskRow]]:
+    """Endless batches of `groups_per_step` different tasks."""
+    tasks = list(generators.find(plan.taskset)(TASKS, 0))
+    order = random.Random(seed)
+    while True:
+        yield order.sample(tasks, plan.groups_per_step)
+
+
+def figures(loop: Loop, seed: int, total: float) -> dict[str, float]:
+    """Means of the first and last steps, the least well-formed share of any five steps, and where the seconds went."""
+    width = min(FIRST_STEPS, len(loop.well_formed))
+    windows = [loop.well_formed[at : at + width] for at in range(len(loop.well_formed) - width + 1)]
+    first, last = loop.rewards[:FIRST_STEPS], loop.rewards[-LAST_STEPS:]
+    return {
+        "seed": seed,
+        "reward_first": round(sum(first) / len(first), 4),
+        "reward_last": round(sum(last) / len(last), 4),
+        "well_formed_least": round(min(sum(window) / len(window) for window in windows), 4),
+        **{f"{station}_s": round(seconds, 2) for station, seconds in loop.seconds.items()},
+        "total_s": round(total, 2),
+        "tokens_per_s": round(loop.tokens / loop.seconds["sample"]),
+    }
+
+
+def parse_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--plan", type=Path, default=ROOT / "examples" / "sort.yaml", help="a run's configuration")
+    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--seeds", type=lambda text: [int(part) for part in text.split(",")], default=[0])
+    parser.add_argument("--policy", type=Path, help="sealed folder of version 0")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+"""What the explorer's rows and live stream cost: tokens a second through it over the bare engine's.
+
+    python bench/rollout_overhead.py [--concurrent 64] [--tokens 128] [--rounds 3] [--parameters 20e6]
+
+Same engine, same policy, same prompts, same number in flight; bare and explored rounds alternate in one run. The
+explored rounds write groups, rollouts and payloads to PostgreSQL and stream every token through Redis.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+GROUP = 8
+PROMPT_ROOM = 128  # tokens
+
+
+def main() -> None:
+    options = parse_options()
+    from rftweb.embedded import running
+
+    with tempfile.TemporaryDirectory(prefix="rftweb-bench-") as var, running(Path(var)) as (database, redis):
+        os.environ.update(DATABASE_URL=database, REDIS_URL=redis, RFTWEB_VAR=var, DJANGO_SETTINGS_MODULE="rftweb.settings", RFTWEB_LOG_LEVEL="WARNING")
+        import django
+        from django.core.management import call_command
+
+        django.setup()
+        call_command("migrate", verbosity=0)
+        rounds = compare(options, Path(var))
+    bare, explored = (statistics.median(row[name] for row in rounds) for name in ("bare", "explored"))
+    print(f"{'round':>6} {'bare tok/s':>11} {'explored tok/s':>15} {'ratio':>6}")
+    for number, row in enumerate(rounds):
+        print(f"{number:>6} {row['bare']:>11.0f} {row['explored']:>15.0f} {row['explored'] / row['bare']:>6.3f}")
+    ratio = statistics.median(row["explored"] / row["bare"] for row in rounds)
+    print(json.dumps({"concurrent": options.concurrent, "parameters": int(options.parameters), "bare_tokens_per_s": round(bare),
+                      "explored_tokens_per_s": round(explored), "explored_over_bare": round(ratio, 3)}))  # fmt: skip
+
+
+def compare(options: argparse.Namespace, var: Path) -> list[dict[str, float]]:
+    from apps.runs.models import Worker
+    from workers.explorer.station import Explorer
+
+    run = furnish(options, var)
+    explorer = Explorer(Worker.objects.create(key="bench", role="explorer", host="bench", pid=os.getpid()))
+    explorer._look_for_work()  # takes the seat and the first groups
+    seat = explorer.seats[run.pk]
+    settle(explorer)
+    prompts = [seat.speaker.prompt_ids(task.prompt) for task in run.taskset.tasks.all()[: options.concurrent]]
+    rounds = []
+    for _ in range(options.rounds):
+        rounds.append({"bare": bare_round(seat, prompts, options), "explored": explored_round(explorer, run, options)})
+    explorer.stop()
+    return rounds
+
+
+def furnish(options: argparse.Namespace, var: Path):
+    """A run over long answers: the policy never says the stop token often enough to matter."""
+    import torch
+
+    from apps.accounts.models import Project
+    from apps.policies.registering import register
+    from apps.runs.config import parse
+    from apps.runs.models import Run
+    from apps.tasksets.importing import generate
+    from workers.policies.tiny import build_sized
+
+    dtype = torch.bfloat16 if torch.cuda.is_available() else torch.float32
+    build_sized(var / "policy", options.parameters, "tone", context=PROMPT_ROOM + options.tokens, dtype=dtype)
+    project = Project.objects.create(slug="bench", title="Bench")
+    register(project, "policy", var / "policy", "built for a measurement", "Policy")
+    generate(project, "tone", "tone", 500, 0)
+    plan = parse({"policy": "policy", "taskset": "tone", "steps": 1, "group_size": GROUP, "groups_per_step": options.concurrent // GROUP,
+                  "max_staleness": 0, "sampling": {"max_tokens": options.tokens}, "rewards": [{"scorer": "tone"}]})  # fmt: skip
+    run = Run.create(project=project, slug="bench", title="Bench", plan=plan)
+    run.start()
+    return run
+
+
+def bare_round(seat, prompts: list[tuple[int, ...]], options: argparse.Namespace) -> float:
+    """Tokens a second of the engine alone."""
+    from workers.engines.interface import Request, Sampling
+
+    sampling = Sampling(options.tokens, 1.0, seat.speaker.stop_token_ids)
+    began, tokens, left = time.perf_counter(), 0, len(prompts)
+    seat.engine.submit([Request(f"bare-{began}-{n}", ids, sampling) for n, ids in enumerate(prompts)])
+    while left:
+        for delta in seat.engine.drain(0.05):
+            tokens += len(delta.token_ids)
+            left -= delta.stop_reason is not None
+    return tokens / (time.perf_counter() - began)
+
+
+def explored_round(explorer, run, options: argparse.Namespace) -> float:
+    """Tokens a second through groups, rows and the live stream: another step's groups are opened and sampled."""
+    from django.db.models import F, Sum
+
+    from apps.rollouts.models import Rollout
+    from apps.runs.models import Run
+
+    last = Rollout.objects.filter(run=run).order_by("-pk").values_list("pk", flat=True).first()
+    Run.objects.filter(pk=run.pk).update(planned_steps=F("planned_steps") + 1, groups_dropped=F("groups_dropped") + options.concurrent // GROUP)
+    explorer.looked_at = 0.0
+    began = time.perf_counter()
+    settle(explorer)
+    seconds = time.perf_counter() - began
+    return Rollout.objects.filter(run=run, pk__gt=last).aggregate(n=Sum("completion_tokens"))["n"] / seconds
+
+
+def settle(explorer) -> None:
+    """Serve until what is in flight has ended."""
+    explorer.serve()
+    while any(seat.flights for seat in explorer.seats.values()):
+        explorer.serve()
+
+
+def parse_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--concurrent", type=int, default=64, help=f"rollouts in flight, a multiple of {GROUP}")
+    parser.add_argument("--tokens", type=int, default=128)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--parameters", type=float, default=20e6)
+    options = parser.parse_args()
+    if options.concurrent % GROUP:
+        parser.error(f"--concurrent: a multiple of {GROUP}")
+    return options
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,17 @@
+"""Pages and sockets in one ASGI application. Sockets are for signed-in people, from our own origin."""
+
+import os
+
+from channels.auth import AuthMiddlewareStack
+from channels.routing import ProtocolTypeRouter, URLRouter
+from channels.security.websocket import AllowedHostsOriginValidator
+from django.core.asgi import get_asgi_application
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "rftweb.settings")
+http = get_asgi_application()
+
+from apps.streaming.routing import websocket_urlpatterns  # noqa: E402  (Django must be set up before models load)
+
+application = ProtocolTypeRouter(
+    {"http": http, "websocket": AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(websocket_urlpatterns)))}
+)

@@ -1,0 +1,13 @@
+"""The Celery application: five queues, short slices, JSON only. Messages are bells; Postgres holds the work.
+
+Nothing here imports torch: job modules load engines and trainers inside the pool child, at their first job.
+"""
+
+import os
+
+from celery import Celery
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "rftweb.settings")
+
+app = Celery("rftweb")
+app.config_from_object("django.conf:settings", namespace="CELERY")

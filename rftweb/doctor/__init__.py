@@ -1,0 +1,22 @@
+"""`manage.py doctor`: looks at everything an installation needs and says how to mend what is wrong."""
+
+from rftweb.doctor.finding import Finding, Level
+from rftweb.doctor.installation import check_engine, check_migrations, check_python, check_secrets, check_versions
+from rftweb.doctor.machine import check_disk, check_gpu, check_sandbox
+from rftweb.doctor.services import check_broker, check_database, check_supervisor
+
+CHECKS = (
+    check_python,
+    check_versions,
+    check_secrets,
+    check_disk,
+    check_supervisor,
+    check_database,
+    check_migrations,
+    check_broker,
+    check_sandbox,
+    check_gpu,
+    check_engine,
+)
+
+__all__ = ["CHECKS", "Finding", "Level"]

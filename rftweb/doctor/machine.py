@@ -1,0 +1,72 @@
+"""The machine: disk, sandbox, GPU."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+
+from django.conf import settings
+
+from rftweb.doctor.finding import Finding, fail, ok, warn
+
+GIB = 2**30
+ENOUGH_DISK, LEAST_DISK = 10 * GIB, 2 * GIB
+# What the jail for graders needs of the kernel: its own users, mounts, network and processes.
+NAMESPACES = ("--user", "--map-root-user", "--mount", "--net", "--pid", "--fork")
+
+
+def check_disk() -> Iterator[Finding]:
+    folder = settings.VAR
+    while not folder.exists():
+        folder = folder.parent
+    free = shutil.disk_usage(folder).free
+    text = f"{free / GIB:.1f} GiB free under {settings.VAR}"
+    if free < LEAST_DISK:
+        yield fail("disk", text, "make room: every published weight version and two checkpoints per run lie there")
+    elif free < ENOUGH_DISK:
+        yield warn("disk", text, "make room, or point RFTWEB_VAR at a larger disk")
+    else:
+        yield ok("disk", text)
+
+
+def check_sandbox() -> Iterator[Finding]:
+    """Whether code that a policy wrote can be run apart from everything else."""
+    namespaces = _succeeds("unshare", *NAMESPACES, "true")
+    bubblewrap = shutil.which("bwrap")
+    if namespaces:
+        yield ok("sandbox", "user namespaces work" + (f"; bubblewrap at {bubblewrap}" if bubblewrap else ""))
+        return
+    yield warn(
+        "sandbox",
+        "no user namespaces: scorers that run a policy's code will refuse",
+        "allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1; on Ubuntu "
+        "kernel.apparmor_restrict_unprivileged_userns=0; in a container a seccomp profile that allows unshare)",
+    )
+
+
+def check_gpu() -> Iterator[Finding]:
+    if not shutil.which("nvidia-smi"):
+        yield ok("GPU", "none: engine and trainer use the CPU")
+        return
+    query = ["nvidia-smi", "--query-gpu=name,memory.total,memory.used,driver_version", "--format=csv,noheader"]
+    done = _run(*query)
+    if done is None or done.returncode != 0:
+        yield fail("GPU", "nvidia-smi is there but does not answer", "look at `nvidia-smi` and the driver")
+        return
+    for line in done.stdout.strip().splitlines():
+        yield ok("GPU", line.strip())
+    if "CUDA_VISIBLE_DEVICES" in os.environ:
+        yield ok("GPU", f"workers see devices {os.environ['CUDA_VISIBLE_DEVICES'] or 'none'} (CUDA_VISIBLE_DEVICES)")
+
+
+def _succeeds(*command: str) -> bool:
+    done = _run(*command)
+    return done is not None and done.returncode == 0
+
+
+def _run(*command: str) -> subprocess.CompletedProcess | None:
+    """The finished command, or None when there is no such program or it hangs."""
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=20)
+    except (FileNotFoundError, subprocess.TimeoutExpired):
+        return None

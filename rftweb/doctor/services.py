@@ -1,0 +1,88 @@
+"""The database, the broker, and the supervisor that keeps the embedded ones."""
+
+import time
+from collections.abc import Iterator
+
+import psycopg
+import redis
+from django.conf import settings
+
+from rftweb.doctor.finding import Finding, fail, ok, warn
+from rftweb.embedded import postgres_url, redis_url
+from rftweb.embedded.binaries import OLDEST_POSTGRES, OLDEST_REDIS
+from rftweb.supervisor import record
+
+MEND_EMBEDDED = "start it with `manage.py up`, or set {variable} to a server of your own"
+
+
+def check_supervisor() -> Iterator[Finding]:
+    found = record.read(settings.VAR)
+    if not found or not found["alive"]:
+        yield warn("supervisor", f"none runs on {settings.VAR}", "start one with `manage.py up`")
+        return
+    troubled = [name for name, child in found["children"].items() if child["state"] != "ready"]
+    if troubled:
+        yield warn("supervisor", f"not ready: {', '.join(troubled)}", f"read {settings.VAR / 'log'}/<role>.log")
+    else:
+        yield ok("supervisor", f"{len(found['children'])} processes up, {found['address']}")
+
+
+def check_database() -> Iterator[Finding]:
+    """Reachable, new enough, durable, and the answer's delay."""
+    embedded = postgres_url(settings.VAR) == settings.DATABASE_URL
+    started = time.perf_counter()
+    try:
+        with psycopg.connect(settings.DATABASE_URL, connect_timeout=5) as connection:
+            facts = connection.execute(
+                "SELECT current_setting('server_version'), current_setting('server_version_num')::int / 10000,"
+                " current_setting('fsync'), current_setting('full_page_writes'), current_setting('synchronous_commit'),"
+                " current_user, pg_size_pretty(pg_database_size(current_database()))"
+            ).fetchone()
+    except psycopg.OperationalError as error:
+        yield _unreachable("database", embedded, "DATABASE_URL", error)
+        return
+    version, major, fsync, full_pages, commit, user, size = facts
+    milliseconds = (time.perf_counter() - started) * 1000
+    whose = "embedded" if embedded else "of your own"
+    if major < OLDEST_POSTGRES:
+        yield fail("database", f"PostgreSQL {version} is too old", f"use version {OLDEST_POSTGRES} or newer")
+    else:
+        yield ok("database", f"PostgreSQL {version}, {whose}, user {user}, {size}, answers in {milliseconds:.0f} ms")
+    if (fsync, full_pages, commit) == ("on", "on", "on"):
+        yield ok("durability", "fsync, full_page_writes and synchronous_commit are on")
+    else:
+        yield fail(
+            "durability",
+            f"fsync {fsync}, full_page_writes {full_pages}, synchronous_commit {commit}: a crash loses acknowledged ratings",
+            "turn all three on in postgresql.conf",
+        )
+
+
+def check_broker() -> Iterator[Finding]:
+    """Reachable, new enough, and keeping everything it is given."""
+    embedded = redis_url(settings.VAR) == settings.REDIS_URL
+    client = redis.Redis.from_url(settings.REDIS_URL, socket_timeout=5, socket_connect_timeout=5, decode_responses=True)
+    try:
+        facts = client.info()
+    except redis.RedisError as error:
+        yield _unreachable("broker", embedded, "REDIS_URL", error)
+        return
+    finally:
+        client.close()
+    version = facts["redis_version"]
+    name = "Valkey" if "valkey_version" in facts else "Redis"
+    if tuple(map(int, version.split(".")[:2])) < OLDEST_REDIS:
+        yield fail("broker", f"{name} {version} is too old", "use Redis 6.2 or newer, or any Valkey")
+    else:
+        yield ok("broker", f"{name} {facts.get('valkey_version', version)}, {'embedded' if embedded else 'of your own'}")
+    if facts.get("maxmemory_policy", "noeviction") != "noeviction":
+        yield fail("broker", f"evicts keys ({facts['maxmemory_policy']})", "set maxmemory-policy noeviction")
+    if not facts.get("aof_enabled"):
+        yield warn("broker", "keeps no append-only file: a restart delays queued work by a sweep", "set appendonly yes")
+
+
+def _unreachable(subject: str, embedded: bool, variable: str, error: Exception) -> Finding:
+    if embedded:
+        return warn(subject, "embedded, and not running now", MEND_EMBEDDED.format(variable=variable))
+    reason = str(error).strip().splitlines()[0]
+    return fail(subject, f"not reachable: {reason}", f"check {variable} and the server behind it")

@@ -1,0 +1,110 @@
+"""Which user a server process runs as. PostgreSQL refuses to run as root, so root needs a way around.
+
+Three ways are tried, and nothing on the machine is changed for them (no account made, no folder opened up):
+an unprivileged account that exists already; a user namespace in which root's files belong to `nobody`; and, where
+neither will do (a container under /root), an account that keeps one capability, to pass folders closed to it.
+"""
+
+import os
+import pwd
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+NOBODY = 65534
+
+
+class NoAccount(RuntimeError):
+    """Root found neither an account nor a user namespace that could run PostgreSQL."""
+
+
+@dataclass(frozen=True)
+class Account:
+    """How to start a program: `prefix` before its command, `process` as keywords for Popen, `owner` of its files.
+
+    owner: (uid, gid); None for our own. A prefix changes the user itself, so Popen is not to.
+    """
+
+    owner: tuple[int, int] | None
+    prefix: tuple[str, ...] = ()
+
+    @property
+    def process(self) -> dict:
+        if self.owner is None or self.prefix:
+            return {}
+        uid, gid = self.owner
+        return {"user": uid, "group": gid, "extra_groups": []}
+
+    def command(self, *words: str | Path) -> list[str]:
+        return [*self.prefix, *map(str, words)]
+
+    def can(self, *words: str | Path) -> bool:
+        """Whether a trial command succeeds when run this way."""
+        try:
+            done = subprocess.run(self.command(*words), capture_output=True, check=False, timeout=10, cwd="/", **self.process)
+        except (PermissionError, FileNotFoundError):
+            return False
+        return done.returncode == 0
+
+
+OURSELVES = Account(owner=None)
+
+
+def account_for(folder: Path, programs: Sequence[str]) -> Account:
+    """The account that can run every one of `programs` and work inside `folder` (whose parents exist).
+
+    Files that exist decide: what an earlier start made for one account stays with that account.
+    Raises NoAccount for root without any way, PermissionError when the files are somebody else's.
+    """
+    owner = folder.stat().st_uid if folder.exists() else None
+    if os.geteuid() != 0:
+        if owner not in (None, os.geteuid()):
+            raise PermissionError(f"{folder} belongs to user id {owner}; start as that user, or choose another RFTWEB_VAR")
+        return OURSELVES
+    for account in _accounts_for_root(owner):
+        if all(account.can("test", "-x", path) for path in (*programs, folder.parent)):
+            return account
+    raise NoAccount(
+        "PostgreSQL does not run as root, and none of these can be used here: the account in SUDO_USER, `postgres` or "
+        f"`nobody` able to reach {folder.parent} and {programs[0]}, a user namespace (`unshare -U`), or the capability "
+        "CAP_DAC_OVERRIDE for such an account (`setpriv`). "
+        "Start as an ordinary user, or set DATABASE_URL to a server elsewhere"
+    )
+
+
+def _accounts_for_root(owner: int | None) -> list[Account]:
+    """What root may try, best first; narrowed to the owner of existing files."""
+    owners = [(entry.pw_uid, entry.pw_gid) for entry in _unprivileged_entries()]
+    found = [Account(ids) for ids in owners]
+    if unshare := shutil.which("unshare"):
+        found.append(Account(None, (unshare, "--user", f"--map-user={NOBODY}", f"--map-group={NOBODY}", "--")))
+    if setpriv := shutil.which("setpriv"):
+        found += [passing_account(setpriv, *ids) for ids in owners]
+    if owner is None:
+        return found
+    return [account for account in found if (account.owner or (0, 0))[0] == owner]
+
+
+def passing_account(setpriv: str, uid: int, gid: int) -> Account:
+    """An account that keeps CAP_DAC_OVERRIDE.
+
+    Without the secure bit access(2), by which initdb looks for its programs, would ignore the capability.
+    Changing the user clears the tie to the parent, so setpriv ties it anew.
+    """
+    words = (setpriv, f"--reuid={uid}", f"--regid={gid}", "--clear-groups", "--securebits=+no_setuid_fixup",
+             "--inh-caps=+dac_override", "--ambient-caps=+dac_override", "--pdeathsig=QUIT", "--")  # fmt: skip
+    return Account((uid, gid), words)
+
+
+def _unprivileged_entries() -> list[pwd.struct_passwd]:
+    entries = []
+    for name in (os.environ.get("SUDO_USER"), "postgres", "nobody"):
+        try:
+            entry = pwd.getpwnam(name) if name else None
+        except KeyError:
+            continue
+        if entry and entry.pw_uid != 0:
+            entries.append(entry)
+    return entries

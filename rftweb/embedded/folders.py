@@ -1,0 +1,65 @@
+"""Where an embedded server keeps its data, its socket and its password."""
+
+import contextlib
+import hashlib
+import os
+import secrets
+import tempfile
+from pathlib import Path
+
+# A UNIX socket's path, its ending NUL included, must fit into sockaddr_un.sun_path: 108 bytes on Linux, 104 on macOS.
+SOCKET_PATH_LIMIT = 103
+
+
+def socket_folder(var: Path, service: str, socket_name: str) -> Path:
+    """`var/run/<service>`, or a short folder under the system's temporary one where that path would be too long."""
+    folder = Path(var).resolve() / "run" / service
+    if len(os.fsencode(folder / socket_name)) <= SOCKET_PATH_LIMIT:
+        return folder
+    digest = hashlib.sha256(os.fsencode(folder)).hexdigest()[:12]
+    return Path(tempfile.gettempdir()) / f"rftweb-{os.geteuid()}-{digest}"
+
+
+def make_private(folder: Path, owner: tuple[int, int] | None = None) -> None:
+    """Create `folder` with mode 0700 for `owner` (uid, gid; default: us). Refuse one that somebody else made.
+
+    A folder under a shared temporary directory may have been put there by another user as a trap.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    found = folder.lstat()
+    mine = {os.geteuid(), *(owner or ())[:1]}
+    if folder.is_symlink() or found.st_uid not in mine:
+        raise PermissionError(f"{folder} belongs to user id {found.st_uid}, not to us; remove it and start again")
+    if owner and found.st_uid != owner[0]:
+        os.chown(folder, *owner)
+    folder.chmod(0o700)
+
+
+def password(var: Path, service: str) -> str:
+    """The service's password, made once and kept in `var/secrets` (mode 0600). Two first readers agree on one."""
+    path = Path(var) / "secrets" / f"{service}_password"
+    make_private(path.parent)
+    if not path.exists():
+        draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(secrets.token_hex(24))
+        with contextlib.suppress(FileExistsError):  # another process was first; its password holds
+            os.link(draft, path)
+        draft.unlink()
+    return path.read_text()
+
+
+def processes_in(folder: Path) -> set[int]:
+    """Ids of living processes whose working folder this is.
+
+    Both servers work in their data folder and nobody else does. A mark in their environment would not do:
+    they overwrite it with their title.
+    """
+    found = set()
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it ended meanwhile, or is another user's
+            if Path(os.readlink(entry / "cwd")) == folder:
+                found.add(int(entry.name))
+    return found

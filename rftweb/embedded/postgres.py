@@ -1,0 +1,165 @@
+"""An embedded PostgreSQL: made once by initdb, started in the foreground, on a UNIX socket with a password.
+
+    server = PostgresServer(var)
+    server.ensure()            -> DATABASE_URL; the data folder exists afterwards
+    process = server.start()   -> subprocess.Popen of the postmaster
+    server.wait_ready(process)
+    server.stop(process)       fast shutdown
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+from urllib.parse import quote
+
+import psycopg
+
+from rftweb.embedded import folders
+from rftweb.embedded.account import Account, account_for
+from rftweb.embedded.binaries import PostgresBinaries, postgres_binaries
+from rftweb.lifeline import die_with_parent
+
+NAME = "rftweb"  # of the role and of the database
+SOCKET = ".s.PGSQL.5432"
+ENDING_S = 3.0  # how long a postmaster whose parent died may take to end
+POLL_S = 0.02
+SERVER_OPTIONS = {
+    "listen_addresses": "",
+    "unix_socket_permissions": "0700",
+    "password_encryption": "scram-sha-256",
+    "max_connections": "200",
+    "shared_buffers": "128MB",
+    "max_wal_size": "1GB",
+    "log_checkpoints": "off",
+    "cluster_name": NAME,
+}
+
+
+def postgres_url(var: Path) -> str:
+    """The address of the server under `var`, whether it runs or not."""
+    socket_folder = folders.socket_folder(var, "postgres", SOCKET)
+    return f"postgresql://{NAME}:{folders.password(var, 'postgres')}@{quote(str(socket_folder), safe='')}/{NAME}"
+
+
+class PostgresServer:
+    """The server whose data lies under `var/postgres`."""
+
+    death_signal = signal.SIGQUIT  # immediate shutdown: the postmaster takes its backends with it
+    stop_signal = signal.SIGINT  # fast shutdown: sessions are ended, a checkpoint is written
+
+    def __init__(self, var: Path) -> None:
+        self.var = Path(var).resolve()
+        self.home = self.var / "postgres"
+        self.data = self.home / "data"
+        self.sockets = folders.socket_folder(self.var, "postgres", SOCKET)
+        self.url = postgres_url(self.var)
+
+    def ensure(self) -> str:
+        """Make the data folder where there is none; return the DATABASE_URL.
+
+        Raises NoServerBinary, WrongMajor or NoAccount, each with what to do about it.
+        """
+        binaries, account = self._installation()
+        folders.make_private(self.home, account.owner)
+        folders.make_private(self.sockets, account.owner)
+        if not self.data.exists():
+            self._make_cluster(binaries, account)
+        return self.url
+
+    def command(self) -> tuple[list[str], dict]:
+        """The postmaster's command line and its Popen keywords (user and group)."""
+        binaries, account = self._installation()
+        options = [f"--{name.replace('_', '-')}={value}" for name, value in SERVER_OPTIONS.items()]
+        return account.command(binaries["postgres"], "-D", self.data, "-k", self.sockets, *options), account.process
+
+    def start(self, **popen) -> subprocess.Popen:
+        """Start the postmaster as our child; it dies when we do. Clears what a killed one left behind."""
+        self.clear_leftovers()
+        command, process = self.command()
+        tie = die_with_parent(self.death_signal)
+        return subprocess.Popen(command, cwd="/", preexec_fn=tie, **process, **popen)
+
+    def is_ready(self) -> bool:
+        """Whether a session can be opened."""
+        try:
+            psycopg.connect(self.url, connect_timeout=2).close()
+        except psycopg.OperationalError:
+            return False
+        return True
+
+    def wait_ready(self, process: subprocess.Popen, timeout_s: float = 30.0) -> None:
+        """Return when sessions can be opened. Raises RuntimeError when the process ends, TimeoutError when late."""
+        deadline = time.monotonic() + timeout_s
+        while not self.is_ready():
+            if process.poll() is not None:
+                raise RuntimeError(f"PostgreSQL ended with code {process.returncode} while starting; its log says why")
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"PostgreSQL was not ready after {timeout_s:.0f} s")
+            time.sleep(POLL_S)
+
+    def stop(self, process: subprocess.Popen, timeout_s: float = 20.0) -> None:
+        """Fast shutdown; after `timeout_s`, kill."""
+        process.send_signal(self.stop_signal)
+        try:
+            process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def clear_leftovers(self) -> None:
+        """End backends that outlived a killed postmaster, and remove its lock file when its process is gone.
+
+        PostgreSQL refuses to start while an old backend holds the shared memory, or while a stranger has been
+        given the process id in a stale lock file. A postmaster that is just ending is waited for.
+        Raises RuntimeError when one is there to stay.
+        """
+        lock = self.data / "postmaster.pid"
+        deadline = time.monotonic() + ENDING_S
+        while lock.exists():
+            postmaster = int(lock.read_text().split("\n", 1)[0] or 0)
+            ours = self.processes()
+            if postmaster not in ours:
+                for pid in ours:
+                    os.kill(pid, signal.SIGKILL)
+                lock.unlink(missing_ok=True)
+            elif time.monotonic() > deadline:
+                raise RuntimeError(f"PostgreSQL is already running on {self.data} (process {postmaster})")
+            else:
+                time.sleep(POLL_S)
+
+    def processes(self) -> set[int]:
+        """The living postmaster and its backends."""
+        return folders.processes_in(self.data)
+
+    def _installation(self) -> tuple[PostgresBinaries, Account]:
+        version = self.data / "PG_VERSION"
+        binaries = postgres_binaries(int(version.read_text()) if version.exists() else None)
+        return binaries, account_for(self.home, (binaries["postgres"], binaries["initdb"]))
+
+    def _make_cluster(self, binaries: PostgresBinaries, account: Account) -> None:
+        """initdb into a draft folder and rename it, so that a start cut short leaves no half-made cluster."""
+        draft, secret = self.home / "data.new", self.home / "password"
+        shutil.rmtree(draft, ignore_errors=True)
+        secret.touch(mode=0o600)
+        secret.write_text(folders.password(self.var, "postgres"))
+        if account.owner:
+            os.chown(secret, *account.owner)
+        initdb = (binaries["initdb"], "-D", draft, "-U", NAME, f"--pwfile={secret}", "--auth=scram-sha-256",
+                  "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync", "--no-instructions")
+        try:
+            _run(account, initdb)
+        finally:
+            secret.unlink()
+        _run(account, (binaries["postgres"], "--single", "-D", draft, "postgres"), f"CREATE DATABASE {NAME}\n")
+        draft.rename(self.data)
+
+
+def _run(account: Account, words: tuple, text: str = "") -> None:
+    """Run a program to its end as `account`. Raises RuntimeError with its last words."""
+    command = account.command(*words)
+    done = subprocess.run(command, input=text, capture_output=True, text=True, cwd="/", check=False, **account.process)
+    if done.returncode != 0:
+        raise RuntimeError(f"{words[0]} failed with code {done.returncode}: {done.stderr.strip()[-2000:]}")

@@ -1,0 +1,71 @@
+"""Readers for environment variables that fail loudly, naming the variable and what is right."""
+
+import os
+from pathlib import Path
+
+from django.core.exceptions import ImproperlyConfigured
+
+TRUE, FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off", ""}
+
+
+def text(name: str, default: str = "") -> str:
+    """The variable's value; `NAME_FILE` may name a file that holds it instead (secrets)."""
+    if path := os.environ.get(f"{name}_FILE"):
+        try:
+            return Path(path).read_text().strip()
+        except OSError as error:
+            raise ImproperlyConfigured(f"{name}_FILE names {path!r}, which cannot be read: {error}") from error
+    return os.environ.get(name, default)
+
+
+def flag(name: str, default: bool) -> bool:
+    value = os.environ.get(name)
+    if value is None:
+        return default
+    if value.lower() in TRUE:
+        return True
+    if value.lower() in FALSE:
+        return False
+    raise ImproperlyConfigured(f"{name} is {value!r}; it must be one of: on, off")
+
+
+def number(name: str, default: int, at_least: int = 0) -> int:
+    value = os.environ.get(name)
+    if value is None:
+        return default
+    try:
+        parsed = int(value)
+    except ValueError:
+        raise ImproperlyConfigured(f"{name} is {value!r}; it must be a whole number") from None
+    if parsed < at_least:
+        raise ImproperlyConfigured(f"{name} is {parsed}; it must be at least {at_least}")
+    return parsed
+
+
+def names(name: str, default: str = "") -> list[str]:
+    """A comma-separated list, blanks removed."""
+    return [part.strip() for part in text(name, default).split(",") if part.strip()]
+
+
+def secret_key(var: Path, debug: bool) -> str:
+    """The signing key: the variable when set (50 characters or more), else one made once under `var/secrets`."""
+    if key := text("RFTWEB_SECRET_KEY"):
+        if len(key) < 50:
+            raise ImproperlyConfigured("RFTWEB_SECRET_KEY has fewer than 50 characters; make one with `openssl rand -hex 32`")
+        return key
+    return _kept_secret(var / "secrets" / "secret_key")
+
+
+def _kept_secret(path: Path) -> str:
+    """Read the file, or create it with mode 0600; two first starts at once agree on one value."""
+    import secrets
+
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return path.read_text().strip()
+    with os.fdopen(descriptor, "w") as file:
+        key = secrets.token_hex(32)
+        file.write(key)
+    return key

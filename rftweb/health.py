@@ -1,0 +1,31 @@
+"""For load balancers: whether this process lives, and whether it can work."""
+
+from django.db import Error, connection
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.views.decorators.http import require_safe
+
+from apps.streaming import bells
+
+UNAVAILABLE = 503
+
+
+@require_safe
+def healthz(request: HttpRequest) -> HttpResponse:
+    """The process answers. Restart it when this fails."""
+    return JsonResponse({"process": "ok"})
+
+
+@require_safe
+def readyz(request: HttpRequest) -> HttpResponse:
+    """PostgreSQL answers. Redis is told, not asked for: without it everything but the live view goes on."""
+    services = {"postgres": "ok" if postgres_answers() else "away", "redis": "ok" if bells.reachable() else "away"}
+    return JsonResponse(services, status=200 if services["postgres"] == "ok" else UNAVAILABLE)
+
+
+def postgres_answers() -> bool:
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+        return True
+    except Error:
+        return False

@@ -1,0 +1,50 @@
+"""Structured logs: one line a unit of work, with run, group and version ids; JSON in production, words on a terminal."""
+
+import logging.config
+
+import structlog
+
+SHARED = [
+    structlog.contextvars.merge_contextvars,
+    structlog.stdlib.add_log_level,
+    structlog.stdlib.add_logger_name,
+    structlog.processors.TimeStamper(fmt="iso", utc=True),
+    structlog.processors.StackInfoRenderer(),
+]
+
+
+def configure(options: dict) -> None:
+    """Set up logging and structlog. `options`: {"format": "console" | "json", "level": name}."""
+    structlog.configure(
+        processors=[structlog.stdlib.filter_by_level, *SHARED, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=True,
+    )
+    logging.config.dictConfig(_stdlib(options["format"], options["level"]))
+
+
+def _stdlib(kind: str, level: str) -> dict:
+    renderer = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()] if kind == "json" else [
+        structlog.dev.ConsoleRenderer(colors=False)
+    ]
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {
+            "structured": {
+                "()": structlog.stdlib.ProcessorFormatter,
+                "foreign_pre_chain": SHARED,
+                "processors": [structlog.stdlib.ProcessorFormatter.remove_processors_meta, *renderer],
+            }
+        },
+        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "structured"}},
+        "root": {"handlers": ["stderr"], "level": level},
+        "loggers": {
+            "celery.worker.strategy": {"level": "WARNING"},
+            "celery.app.trace": {"level": "WARNING"},
+            "celery.beat": {"level": "WARNING"},
+            "uvicorn.access": {"level": "WARNING"},
+            "httpx": {"level": "WARNING"},
+        },
+    }

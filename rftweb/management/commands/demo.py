@@ -1,0 +1,112 @@
+"""The demo: policies are built here, everything starts, and a run learns while you watch and rate."""
+
+import json
+import signal
+import sys
+import time
+from argparse import ArgumentParser
+from typing import NoReturn
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+
+from apps.dashboard.reconciliation import reconcile
+from apps.runs.models import Run
+from rftweb.demonstration.following import until_ended
+from rftweb.demonstration.furnishing import ACCOUNT, RUNS, Furniture, furnish, newest_run
+from rftweb.demonstration.policies import NotBuilt, building
+from rftweb.management.run_report import latest, summary
+from rftweb.supervisor import StackFailed, Supervisor
+from rftweb.supervisor.record import AlreadyRunning
+
+INTERRUPTED = 130
+PAUSED_BY_DEMO = "the demo was started with another run"
+
+
+class Command(BaseCommand):
+    help = __doc__
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--run", choices=RUNS, help="which run learns (default: tone; sort stands by)")
+        parser.add_argument("--steps", type=int, help="optimiser updates of a run that is created now")
+        parser.add_argument("--exit", action="store_true", help="end with the run, and print one JSON line on standard output")
+        parser.add_argument("--logs", action="store_true", help="show every process's lines here too, not only in var/log")
+        parser.add_argument("--port", type=int, default=8000)
+
+    def handle(self, **options: object) -> None:
+        if options["steps"] is not None and options["steps"] < 1:
+            raise CommandError("--steps: at least 1")
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, _as_interrupt)
+        try:
+            facts = self._run_stack(options)
+        except KeyboardInterrupt:
+            self._say("stopped; start again to go on where it was")
+            raise SystemExit(INTERRUPTED if options["exit"] else 0) from None
+        except (NotBuilt, StackFailed, AlreadyRunning) as error:
+            raise CommandError(str(error)) from None
+        self.stdout.write(json.dumps(facts))
+        if facts["reconcile"] != "clean":
+            raise SystemExit(1)
+
+    def _run_stack(self, options: dict) -> dict[str, object]:
+        """Everything between the first build and the last process's end; returns the line of a headless run."""
+        name = options["run"] or RUNS[0]
+        stack = Supervisor(
+            settings.VAR, port=options["port"], quiet=not options["logs"], options=["--simulated-rater"],
+            stdout=sys.stderr if options["exit"] else None,
+        )  # fmt: skip
+        with building((name,) if options["exit"] else RUNS) as folders, stack:
+            furniture = furnish(folders())
+            run = self._begin(furniture, name, options)
+            return self._headless(stack, run) if options["exit"] else self._show(stack, run, furniture)
+
+    def _begin(self, furniture: Furniture, name: str, options: dict) -> Run:
+        """Create what is missing, start or resume the named run; with --run the others give way to it."""
+        if not options["exit"]:
+            for other in RUNS:
+                newest_run(furniture.project, other, None)
+        run = newest_run(furniture.project, name, options["steps"])
+        if options["run"]:
+            for other in furniture.project.runs.running().exclude(pk=run.pk):
+                other.pause(reason=PAUSED_BY_DEMO)
+                self._say(f"run {other.slug} is paused: {run.slug} was asked for")
+        if run.state == Run.State.CREATED:
+            run.start()
+        elif run.state == Run.State.PAUSED and (options["run"] or run.state_reason == PAUSED_BY_DEMO):
+            run.resume()
+        return run
+
+    def _show(self, stack: Supervisor, run: Run, furniture: Furniture) -> NoReturn:
+        """Print where to look, then stay until Ctrl-C. Raises StackFailed when the supervisor ends by itself."""
+        secret = furniture.password or "as printed at the first start; `manage.py changepassword demo` sets another"
+        where = f"{run.slug}, step {run.step} of {run.planned_steps}"
+        lines = (f"open      {stack.address}/", f"account   {ACCOUNT}", f"password  {secret}", f"learning  {where}")
+        self.stdout.write("\n" + "\n".join(f"  {line}" for line in lines) + "\n\n  Ctrl-C stops everything in order.\n")
+        self.stdout.flush()
+        code = stack.process.wait()
+        raise StackFailed(f"the supervisor ended with code {code}; see {settings.VAR / 'log'}")
+
+    def _headless(self, stack: Supervisor, run: Run) -> dict[str, object]:
+        """Follow the run to its end and check the ledger; returns the line to print."""
+        began = time.monotonic()
+        if not until_ended(run, lambda: stack.process.poll() is None, self._say_step):
+            raise StackFailed(f"the supervisor ended before the run; see {settings.VAR / 'log'}")
+        seconds = time.monotonic() - began
+        violations = {check: found for check, found in reconcile(None).items() if found}
+        for check, found in violations.items():
+            self._say(f"{check}: {'; '.join(found)}")
+        if run.state != Run.State.COMPLETED:
+            raise StackFailed(f"run {run.slug} is {run.get_state_display()}: {run.state_reason}")
+        return summary(run, seconds, not violations)
+
+    def _say_step(self, run: Run) -> None:
+        self._say(f"{run.slug}: step {run.step}/{run.planned_steps}, {latest(run)}")
+
+    def _say(self, line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+
+
+def _as_interrupt(*_: object) -> None:
+    raise KeyboardInterrupt

@@ -1,0 +1,102 @@
+"""Runs: create one from a YAML file; start, pause, resume, stop, show and follow it."""
+
+import json
+import time
+from argparse import ArgumentParser
+from pathlib import Path
+
+from django.core.management.base import BaseCommand, CommandError
+from django.db import IntegrityError
+
+from apps.rewards.scoring import require_known_scorers
+from apps.runs import config
+from apps.runs.models import NotPossible, Run
+from rftweb.management.console import bar, explained, project_named, run_named
+from rftweb.management.run_report import describe, latest
+
+POLL_S = 0.5
+VERBS = {"start": "begin exploring and training", "pause": "hold", "resume": "go on", "stop": "end for good"}
+
+
+class Command(BaseCommand):
+    help = __doc__
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        verbs = parser.add_subparsers(dest="verb", required=True)
+        creating = verbs.add_parser("create", help="create a run from a YAML file")
+        creating.add_argument("file", type=Path)
+        creating.add_argument("--slug", help="name of the run (default: the file's)")
+        creating.add_argument("--title", default="")
+        creating.add_argument("--start", action="store_true", help="start it at once")
+        named = [creating, verbs.add_parser("list", help="show all runs, the newest first")]
+        for verb, text in {**VERBS, "status": "show where it stands", "follow": "show its progress until it ends"}.items():
+            steering = verbs.add_parser(verb, help=text)
+            steering.add_argument("run", help="slug of the run")
+            if verb == "status":
+                steering.add_argument("--json", action="store_true")
+            named.append(steering)
+        for verb in named:
+            verb.add_argument("--project", help="slug of the project; may be left out when there is one")
+
+    def handle(self, **options: object) -> None:
+        verb = options["verb"]
+        if verb in VERBS:
+            self._steer(run_named(options["run"], options["project"]), verb)
+        else:
+            {"create": self._create, "list": self._list, "status": self._status, "follow": self._follow}[verb](options)
+
+    def _create(self, options: dict) -> None:
+        path: Path = options["file"]
+        project, slug = project_named(options["project"]), options["slug"] or path.stem
+        try:
+            plan = config.from_yaml(path.read_text(encoding="utf-8"))
+            require_known_scorers(plan)
+            run = Run.create(project=project, slug=slug, title=options["title"] or slug, plan=plan)
+        except config.ConfigError as error:
+            raise explained(error) from None
+        except IntegrityError:
+            raise CommandError(f"--slug: a run {slug!r} is there already; choose another") from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise CommandError(f"{path}: {error}") from None
+        self.stdout.write(self.style.SUCCESS(f"run {run.slug}: {run.planned_steps} steps planned"))
+        if options["start"]:
+            self._steer(run, "start")
+
+    def _steer(self, run: Run, verb: str) -> None:
+        try:
+            getattr(run, verb)()
+        except NotPossible as error:
+            raise CommandError(str(error)) from None
+        self.stdout.write(f"run {run.slug} is {run.get_state_display()}")
+
+    def _list(self, options: dict) -> None:
+        runs = Run.objects.select_related("project")
+        if options["project"]:
+            runs = runs.filter(project=project_named(options["project"]))
+        for run in runs:
+            where = f"step {run.step} of {run.planned_steps}"
+            self.stdout.write(f"{run.project.slug:15} {run.slug:25} {run.get_state_display():12} {where}")
+
+    def _status(self, options: dict) -> None:
+        facts = describe(run_named(options["run"], options["project"]))
+        if options["json"]:
+            self.stdout.write(json.dumps(facts))
+            return
+        for name, value in facts.items():
+            self.stdout.write(f"{name.replace('_', ' '):18} {value}")
+
+    def _follow(self, options: dict) -> None:
+        run = run_named(options["run"], options["project"])
+        shown = run.step
+        with bar(run.slug, run.planned_steps) as at:
+            while True:
+                if run.step != shown:
+                    self.stdout.write(f"step {run.step}/{run.planned_steps}  {latest(run)}")
+                    shown = run.step
+                at(run.step)
+                if run.state in Run.ENDED:
+                    break
+                time.sleep(POLL_S)
+                run.refresh_from_db()
+        self.stdout.write(f"run {run.slug} is {run.get_state_display()}{f': {run.state_reason}' if run.state_reason else ''}")

@@ -1,0 +1,101 @@
+"""Rate in place of people where a run's switch `people.simulated` is on, through the public REST endpoint."""
+
+import json
+import os
+import signal
+import threading
+import urllib.error
+import urllib.request
+from argparse import ArgumentParser
+from pathlib import Path
+
+import structlog
+from django.core.management.base import BaseCommand
+from django.db import DatabaseError, InterfaceError, connection
+
+from apps.feedback.simulated import Patience, account, due_ratings, fresh_token
+
+log = structlog.get_logger(__name__)
+PATH = "/api/v1/ratings/"
+LOOK_S, OUTAGE_S = 0.3, 1.0
+REQUEST_S = 20.0
+
+
+class Command(BaseCommand):
+    help = __doc__
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--url", default="http://127.0.0.1:8000", help="address of the web process")
+        parser.add_argument("--grace", type=float, default=Patience.nobody_there, help="seconds that people come first")
+        parser.add_argument(
+            "--patience", type=float, default=Patience.somebody_there, help="the same while a person is rating"
+        )  # fmt: skip
+
+    def handle(self, **options: object) -> None:
+        end = threading.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: end.set())
+        rater = Rater(options["url"], Patience(options["grace"], options["patience"]))
+        while not end.is_set():
+            end.wait(rater.turn())
+
+
+class Rater:
+    """Looks, posts, and comes back; a database or a web process that is away is waited for."""
+
+    def __init__(self, url: str, patience: Patience) -> None:
+        self.endpoint = url.rstrip("/") + PATH
+        self.patience = patience
+        self.user = None
+        self.secret = ""
+        self.refused: set[int] = set()  # rollouts it may not rate: asked once, never again
+
+    def turn(self) -> float:
+        """Do what is due; returns the seconds until the next look."""
+        try:
+            self._introduce_once()
+            ratings = [rating for rating in due_ratings(self.user, self.patience) if rating["rollout"] not in self.refused]
+            if ratings:
+                self._send(ratings)
+            return LOOK_S
+        except urllib.error.HTTPError as error:
+            if error.code == 401:
+                self.secret = ""  # the database was made anew, or the token has ended
+            log.warning("ratings_refused", status=error.code, answer=error.read(500).decode(errors="replace"))
+        except (urllib.error.URLError, OSError) as error:
+            log.warning("web_away", error=str(error))
+        except (DatabaseError, InterfaceError) as error:
+            log.warning("database_away", error=str(error).strip())
+            connection.close()
+        return OUTAGE_S
+
+    def _send(self, ratings: list[dict[str, object]]) -> None:
+        results = post(self.endpoint, self.secret, ratings)
+        refused = [(rating, result) for rating, result in zip(ratings, results, strict=True) if result["status"] >= 400]
+        self.refused |= {rating["rollout"] for rating, _ in refused}
+        log.info("simulated_ratings_posted", taken=len(ratings) - len(refused), late=sum(result["is_late"] for result in results))
+        for rating, result in refused:
+            log.warning("simulated_rating_refused", rollout=rating["rollout"], status=result["status"], detail=result["detail"])
+
+    def _introduce_once(self) -> None:
+        if not self.secret:
+            self.user = account()
+            self.secret = fresh_token(self.user)
+            say_ready()
+
+
+def post(endpoint: str, secret: str, ratings: list[dict[str, object]]) -> list[dict[str, object]]:
+    """Send ratings as any client would; result i is about rating i. Raises HTTPError, URLError when nobody answers."""
+    headers = {"Authorization": f"Bearer {secret}", "Content-Type": "application/json"}
+    request = urllib.request.Request(endpoint, json.dumps({"ratings": ratings}).encode(), headers, method="POST")
+    with urllib.request.urlopen(request, timeout=REQUEST_S) as answer:
+        return json.load(answer)["results"]
+
+
+def say_ready() -> None:
+    """Tell the supervisor that the rater is at work."""
+    if path := os.environ.get("RFTWEB_READY_FILE"):
+        draft = Path(f"{path}.{os.getpid()}")
+        draft.write_text(str(os.getpid()))
+        draft.replace(path)

@@ -1,0 +1,73 @@
+"""Start everything: embedded services where no addresses are set, web, workers and beat, under one supervisor."""
+
+import asyncio
+import os
+import time
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+
+from rftweb.supervisor import record
+from rftweb.supervisor.output import Output
+from rftweb.supervisor.roles import QUEUES, ROLES, SERVICES, Plan, programs
+from rftweb.supervisor.watch import Watch
+
+
+class Command(BaseCommand):
+    help = __doc__
+    requires_system_checks = ()
+
+    def add_arguments(self, parser) -> None:
+        parser.add_argument("--port", type=int, default=8000, help="of the web process, on 127.0.0.1 (default 8000)")
+        parser.add_argument("--only", metavar="ROLE,...", help="start only these of: " + ", ".join(ROLES))
+        parser.add_argument("--no-embedded", action="store_true", help="start no database and no broker of our own")
+        parser.add_argument("--no-migrate", action="store_true", help="leave the database schema as it is")
+        parser.add_argument("--quiet", action="store_true", help="children's output goes to the log files only")
+        parser.add_argument("--simulated-rater", action="store_true", help="also rate where a run's switch lets a program do so")
+        parser.add_argument("--status", action="store_true", help="say what runs, and end")
+        for role in QUEUES:
+            parser.add_argument(f"--{role}s", type=int, default=1, metavar="N", help=f"how many {role}s (default 1)")
+
+    def handle(self, **options) -> None:
+        if options["status"]:
+            self._show_status()
+            return
+        plan = plan_of(options)
+        needs_schema = any(role not in SERVICES for role in plan.roles)
+        output = Output(plan.var / "log", options["quiet"])
+        watch = Watch(plan.var, programs(plan), output, plan.address, migrate=needs_schema and not options["no_migrate"])
+        try:
+            code = asyncio.run(watch.run())
+        except record.AlreadyRunning as error:
+            raise CommandError(error) from error
+        raise SystemExit(code)
+
+    def _show_status(self) -> None:
+        found = record.read(settings.VAR)
+        if not found or not found["alive"]:
+            raise CommandError(f"no supervisor runs on {settings.VAR}")
+        minutes = (time.time() - found["started_at"]) / 60
+        self.stdout.write(f"{found['state']} for {minutes:.0f} min, process {found['pid']}, {found['address']}")
+        for name, child in found["children"].items():
+            self.stdout.write(f"{name:>10}  {child['state']:<10}  process {child['pid'] or '-':<8}  {child['restarts']} restarts")
+
+
+def plan_of(options: dict) -> Plan:
+    """The plan that the command line and the environment ask for. Embedded services are for addresses left unset."""
+    wanted = options["only"].split(",") if options["only"] else list(ROLES)
+    if unknown := set(wanted) - set(ROLES):
+        raise CommandError(f"unknown role {', '.join(sorted(unknown))}; there are: {', '.join(ROLES)}")
+    services = set() if options["no_embedded"] else embedded_services()
+    only_services = set(wanted) <= set(SERVICES)
+    roles = [role for role in ROLES if (role in services and (not only_services or role in wanted)) or
+             (role in wanted and role not in SERVICES)]  # fmt: skip
+    if not roles:
+        raise CommandError("nothing to start: DATABASE_URL and REDIS_URL name servers elsewhere")
+    counts = {role: options[f"{role}s"] for role in QUEUES}
+    return Plan(settings.VAR, tuple(roles), options["port"], counts, options["simulated_rater"])
+
+
+def embedded_services() -> set[str]:
+    """Services that nobody has given an address for."""
+    addresses = {"postgres": "DATABASE_URL", "valkey": "REDIS_URL"}
+    return {name for name, variable in addresses.items() if not (os.environ.get(variable) or os.environ.get(f"{variable}_FILE"))}

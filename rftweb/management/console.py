@@ -1,0 +1,49 @@
+"""What the commands share: finding things by name with a useful error, and bars for long work."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from django.core.management.base import CommandError
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from apps.accounts.models import Project
+from apps.runs.config import ConfigError
+from apps.runs.models import Run
+
+
+def project_named(slug: str | None) -> Project:
+    """The project of that slug; without a slug the only one there is. Raises CommandError."""
+    if slug is None and Project.objects.count() == 1:
+        return Project.objects.get()
+    found = Project.objects.filter(slug=slug).first()
+    if found:
+        return found
+    known = ", ".join(Project.objects.values_list("slug", flat=True)) or "none yet"
+    raise CommandError(f"--project: {f'no project {slug!r}' if slug else 'say which'}; there are: {known}")
+
+
+def run_named(slug: str, project: str | None) -> Run:
+    """The run of that slug, in that project when given. Raises CommandError when there is none, or several."""
+    runs = Run.objects.filter(slug=slug, **({"project__slug": project} if project else {}))
+    if len(runs) == 1:
+        return runs[0]
+    if runs:
+        raise CommandError(f"several projects have a run {slug!r}; add --project {' or '.join(run.project.slug for run in runs)}")
+    newest = ", ".join(Run.objects.values_list("slug", flat=True)[:10]) or "none yet"
+    raise CommandError(f"no run {slug!r}; the newest are: {newest}")
+
+
+def explained(error: ConfigError) -> CommandError:
+    """One line per field that is wrong."""
+    lines = [f"  {field}: {problem}" for field, problem in error.problems.items()]
+    return CommandError("the run configuration is not usable:\n" + "\n".join(lines))
+
+
+@contextmanager
+def bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
+    """A progress bar on standard error; yields `at(done)`. Without a terminal it says the end only."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        task = progress.add_task(what, total=total)
+        yield lambda done: progress.update(task, completed=done)

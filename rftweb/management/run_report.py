@@ -1,0 +1,63 @@
+"""A run in a few figures, for the terminal and for the demo's one line; read from rows alone."""
+
+from django.db.models import Avg
+
+from apps.buffer.models import Experience, StepItem
+from apps.runs.models import Run, TrainStep
+
+FIRST_STEPS, LAST_STEPS = 5, 10  # over which the rewards at the beginning and the end are averaged
+
+
+def step_rewards(run: Run) -> list[float]:
+    """Mean reward of the batch of each committed step, in order."""
+    items = StepItem.objects.filter(step__run=run, step__state=TrainStep.State.COMMITTED)
+    by_step = items.values("step__number").order_by("step__number").annotate(mean=Avg("experience__reward"))
+    return [row["mean"] for row in by_step]
+
+
+def mean(values: list[float]) -> float | None:
+    """Rounded mean, None of nothing."""
+    return round(sum(values) / len(values), 4) if values else None
+
+
+def latest(run: Run) -> str:
+    """The newest step in words."""
+    last = StepItem.objects.filter(step__run=run, step__number=run.step).aggregate(mean=Avg("experience__reward"))["mean"]
+    reward = "no reward yet" if last is None else f"reward {last:.3f}"
+    return f"{reward}, version {run.published_version}, {run.groups_opened} groups opened, {run.groups_dropped} dropped"
+
+
+def describe(run: Run) -> dict[str, object]:
+    """Where the run stands."""
+    return {
+        "run": run.slug,
+        "project": run.project.slug,
+        "state": run.state,
+        "reason": run.state_reason,
+        "waiting_on": run.waiting_on,
+        "step": run.step,
+        "planned_steps": run.planned_steps,
+        "published_version": run.published_version,
+        "reward_last": mean(step_rewards(run)[-LAST_STEPS:]),
+        "groups_opened": run.groups_opened,
+        "groups_dropped": run.groups_dropped,
+        **{f"experiences_{state}": count for state, count in Experience.objects.census(run).items()},
+    }
+
+
+def summary(run: Run, seconds: float, reconciled: bool) -> dict[str, object]:
+    """The one line of `manage.py demo --exit`; `seconds` is wall time from start to end of the run."""
+    rewards = step_rewards(run)
+    trained = Experience.objects.filter(run=run, state=Experience.State.TRAINED)
+    return {
+        "run": run.slug,
+        "steps": run.step,
+        "reward_first": mean(rewards[:FIRST_STEPS]),
+        "reward_last": mean(rewards[-LAST_STEPS:]),
+        "groups_issued": run.groups_opened,
+        "groups_trained": trained.values("group").distinct().count(),
+        "groups_dropped": run.groups_dropped,
+        "weight_versions": run.weight_versions.count(),
+        "seconds": round(seconds, 1),
+        "reconcile": "clean" if reconciled else "violated",
+    }

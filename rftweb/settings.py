@@ -1,0 +1,248 @@
+"""Settings of the installation, read once from environment variables that fail loudly.
+
+A run's own knobs are not here: they are `apps.runs.config.RunConfig`, stored on the Run.
+"""
+
+from pathlib import Path
+
+import dj_database_url
+from kombu import Queue
+
+from rftweb import environment
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+VAR = Path(environment.text("RFTWEB_VAR", str(BASE_DIR / "var"))).resolve()
+
+DEBUG = environment.flag("RFTWEB_DEBUG", False)
+SECRET_KEY = environment.secret_key(VAR, DEBUG)
+ALLOWED_HOSTS = environment.names("RFTWEB_HOSTS", "localhost,127.0.0.1,[::1]")
+CSRF_TRUSTED_ORIGINS = environment.names("RFTWEB_ORIGINS")
+HTTPS = environment.flag("RFTWEB_HTTPS", False)
+
+# Weights and checkpoints: explorers and trainers must see the same folder.
+WEIGHTS_ROOT = Path(environment.text("RFTWEB_WEIGHTS", str(VAR / "weights"))).resolve()
+ENGINES_PER_WORKER = environment.number("RFTWEB_ENGINES_PER_WORKER", 4, at_least=1)
+TRAINERS_PER_WORKER = environment.number("RFTWEB_TRAINERS_PER_WORKER", 2, at_least=1)
+# How long a worker may be silent before another takes its work, and how long one job lasts, in seconds.
+LEASE_SECONDS = environment.number("RFTWEB_LEASE_SECONDS", 30, at_least=2)
+SLICE_SECONDS = environment.number("RFTWEB_SLICE_SECONDS", 10, at_least=1)
+
+DATABASE_URL, REDIS_URL = environment.text("DATABASE_URL"), environment.text("REDIS_URL")
+if not (DATABASE_URL and REDIS_URL):
+    from rftweb import embedded
+
+    _embedded_database, _embedded_redis = embedded.urls(VAR)
+    DATABASE_URL, REDIS_URL = DATABASE_URL or _embedded_database, REDIS_URL or _embedded_redis
+
+INSTALLED_APPS = [
+    "unfold",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "allauth",
+    "allauth.account",
+    "allauth.mfa",
+    "channels",
+    "csp",
+    "django_htmx",
+    "rest_framework",
+    "drf_spectacular",
+    "apps.accounts",
+    "apps.tasksets",
+    "apps.policies",
+    "apps.streaming",
+    "apps.runs",
+    "apps.rollouts",
+    "apps.buffer",
+    "apps.rewards",
+    "apps.pipelines",
+    "apps.environments",
+    "apps.feedback",
+    "apps.dashboard",
+    "rftweb",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+]
+
+ROOT_URLCONF = "rftweb.urls"
+ASGI_APPLICATION = "rftweb.asgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.template.context_processors.debug",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                "apps.dashboard.context.frame",
+            ],
+        },
+    }
+]
+
+# A statement, a lock wait or an idle transaction that exceeds these is a fault, never a state to live in.
+DATABASE_TIMEOUTS = "-c statement_timeout=60000 -c lock_timeout=10000 -c idle_in_transaction_session_timeout=60000"
+DATABASES = {"default": dj_database_url.parse(DATABASE_URL, conn_max_age=60, conn_health_checks=True)}
+DATABASES["default"].setdefault("OPTIONS", {}).update(connect_timeout=5, options=DATABASE_TIMEOUTS)
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+CHANNEL_LAYERS = {
+    "default": {
+        "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
+        # redis-py 8 gives every socket a 5 s timeout, which closes idle WebSockets: none on blocking connections.
+        "CONFIG": {"hosts": [{"address": REDIS_URL, "socket_timeout": None}], "prefix": "rftweb"},
+    }
+}
+
+
+def broker_url(redis_url: str) -> str:
+    """Kombu's spelling of a Redis URL: `unix://` sockets are `redis+socket://`, the database is `virtual_host`."""
+    if redis_url.startswith("unix://"):
+        return redis_url.replace("unix://", "redis+socket://", 1).replace("?db=", "?virtual_host=")
+    return redis_url
+
+
+CELERY_BROKER_URL = broker_url(REDIS_URL)
+CELERY_BROKER_TRANSPORT_OPTIONS = {
+    # Slices are shorter than this by far; the sweep re-rings whatever a lost message leaves behind.
+    "visibility_timeout": 6 * 3600,
+    "unacked_restore_interval": 5,
+    "unacked_restore_throttle": 1,
+    "socket_timeout": None,
+    "socket_connect_timeout": 5,
+}
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_CONNECTION_MAX_RETRIES = None
+CELERY_TASK_SERIALIZER = "json"
+CELERY_ACCEPT_CONTENT = ["json"]
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_ACKS_LATE = True
+CELERY_TASK_REJECT_ON_WORKER_LOST = True
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
+CELERY_WORKER_SEND_TASK_EVENTS = False
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_TASK_QUEUES = [Queue(name) for name in ("explore", "score", "refine", "train", "control")]
+CELERY_TASK_DEFAULT_QUEUE = "control"
+CELERY_TASK_ROUTES = {
+    "explore": {"queue": "explore"},
+    "score": {"queue": "score"},
+    "refine": {"queue": "refine"},
+    "train": {"queue": "train"},
+    "sweep": {"queue": "control"},
+}
+CELERY_IMPORTS = [
+    "workers.explorer.job",
+    "workers.scorer",
+    "workers.refiner",
+    "workers.trainer.job",
+    "workers.coordinator",
+    "workers.processes",
+]
+# Every station is rung each second, by beat itself: were the sweep to ring them, it would wait behind the slices
+# of the worker it shares. A bell that waited two seconds says nothing that the next one does not.
+CELERY_BEAT_SCHEDULE = {
+    **{station: {"task": station, "schedule": 1.0, "options": {"expires": 2.0}} for station in ("explore", "score", "refine", "train")},
+    "sweep": {"task": "sweep", "schedule": 10.0, "options": {"expires": 60.0}},
+}
+CELERY_BEAT_SCHEDULE_FILENAME = str(VAR / "run" / "beat-schedule")
+
+# Holds the counts of login attempts: shared by all web processes, and there while Redis is not.
+CACHES = {"default": {"BACKEND": "django.core.cache.backends.db.DatabaseCache", "LOCATION": "cache_entry"}}
+
+AUTH_USER_MODEL = "accounts.User"
+AUTHENTICATION_BACKENDS = [
+    "django.contrib.auth.backends.ModelBackend",
+    "allauth.account.auth_backends.AuthenticationBackend",
+]
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.Argon2PasswordHasher", "django.contrib.auth.hashers.PBKDF2PasswordHasher"]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+LOGIN_URL = "account_login"
+LOGIN_REDIRECT_URL = "/"
+ACCOUNT_ADAPTER = "apps.accounts.adapter.InviteOnlyAdapter"
+ACCOUNT_LOGIN_METHODS = {"username"}
+ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*", "password2*"]
+ACCOUNT_EMAIL_VERIFICATION = "none"
+
+SESSION_COOKIE_AGE = 12 * 3600
+SESSION_SAVE_EVERY_REQUEST = False
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
+SECURE_SSL_REDIRECT = HTTPS
+SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$"]  # asked from inside, without the proxy
+SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
+SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = HTTPS
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+DATA_UPLOAD_MAX_MEMORY_SIZE = 4 * 2**20
+
+CONTENT_SECURITY_POLICY = {
+    # The admin's theme needs Alpine's evaluator; its pages are staff only and show no model output as markup.
+    "EXCLUDE_URL_PREFIXES": ("/admin/",),
+    "DIRECTIVES": {
+        "default-src": ["'none'"],
+        "script-src": ["'self'"],
+        "style-src": ["'self'"],
+        "img-src": ["'self'", "data:"],
+        "font-src": ["'self'"],
+        "connect-src": ["'self'"],
+        "form-action": ["'self'"],
+        "frame-ancestors": ["'none'"],
+        "base-uri": ["'none'"],
+        "object-src": ["'none'"],
+    },
+}
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": ["apps.accounts.authentication.BearerToken", "rest_framework.authentication.SessionAuthentication"],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_PARSER_CLASSES": ["apps.accounts.parsing.StrictJSONParser"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_SCHEMA_CLASS": "apps.accounts.openapi.Schema",
+    "EXCEPTION_HANDLER": "apps.accounts.problems.handler",
+    "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "rftweb",
+    "VERSION": "1",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SCHEMA_PATH_PREFIX": "/api/v1",
+    "COMPONENT_SPLIT_REQUEST": True,
+    "ENUM_NAME_OVERRIDES": {"RunState": "apps.runs.models.Run.State", "RolloutState": "apps.rollouts.models.Rollout.State"},
+}
+
+STATIC_URL = "/static/"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+# Served straight from the source folders, found once at start: no collect step between an edit and the page.
+WHITENOISE_USE_FINDERS = True
+WHITENOISE_AUTOREFRESH = DEBUG
+
+LANGUAGE_CODE = "en"
+TIME_ZONE = "UTC"
+USE_TZ = True
+
+LOG_FORMAT = environment.text("RFTWEB_LOG_FORMAT", "console")
+LOGGING_CONFIG = "rftweb.logs.configure"
+LOGGING = {"format": LOG_FORMAT, "level": environment.text("RFTWEB_LOG_LEVEL", "INFO")}
+

@@ -1,0 +1,172 @@
+"""One program kept alive: started, probed, restarted with growing pauses, stopped in order."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable
+
+from rftweb.lifeline import die_with_parent
+from rftweb.supervisor.output import Output
+from rftweb.supervisor.program import Program
+
+QUICK_DEATH_S = 10.0  # a process that ends sooner has not really run
+CRASH_LOOP = 5  # so many quick deaths in a row, and the program is given up
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 8.0
+PROBE_PERIOD_S = 0.05
+START_LIMIT_S = 120.0
+
+
+class CrashLoop(RuntimeError):
+    """A program ended again and again right after its start."""
+
+
+class Child:
+    """Runs one Program. `state`: waiting, starting, ready, restarting, stopping, stopped or failed."""
+
+    def __init__(self, program: Program, marker: dict[str, str], output: Output, changed: Callable[[], None]) -> None:
+        self.program = program
+        self.state = "waiting"
+        self.pid: int | None = None
+        self.restarts = 0
+        self.ready = asyncio.Event()
+        self._environment = {**os.environ, **program.environment, **marker}
+        self._output = output
+        self._changed = changed
+        self._process: asyncio.subprocess.Process | None = None
+        self._keeper: asyncio.Task | None = None
+        self._stopping = False
+
+    def begin(self, given_up: Callable[[asyncio.Task], None]) -> None:
+        """Start keeping it alive. `given_up` is called when that ends, with the task that may hold the reason."""
+        self._keeper = asyncio.create_task(self._keep())
+        self._keeper.add_done_callback(given_up)
+
+    async def _keep(self) -> None:
+        """Run the program until `stop`. Raises CrashLoop, or what `prepare` raised at the first start."""
+        deaths = 0
+        while not self._stopping:
+            started = time.monotonic()
+            ending = await self._run_once()
+            if self._stopping:
+                break
+            deaths = deaths + 1 if time.monotonic() - started < QUICK_DEATH_S else 1
+            if deaths >= CRASH_LOOP:
+                self._become("failed")
+                raise CrashLoop(f"{self.program.name} {ending}, {deaths} times in a row right after its start; see {self._log()}")
+            self.restarts += 1
+            self._become("restarting")
+            pause = min(FIRST_PAUSE_S * 2 ** (deaths - 1), LONGEST_PAUSE_S)
+            self._output.say(f"{self.program.name} {ending}; starting it again in {pause:.1f} s")
+            await asyncio.sleep(pause)
+
+    async def stop(self) -> None:
+        """Send the program's signals in order, each with its time; then kill what is left of its group."""
+        self._stopping = True
+        if self._is_running():
+            self._become("stopping")
+            for number, grace_s in self.program.stop:
+                if await self._end_by(number, grace_s):
+                    break
+            else:
+                self._output.say(f"{self.program.name} did not stop in time; killing it")
+        self.kill()
+        if self._keeper:
+            self._keeper.cancel()  # it may be pausing before a restart
+            await asyncio.gather(self._keeper, return_exceptions=True)
+        self._become("stopped")
+
+    def kill(self) -> None:
+        """SIGKILL to the program's whole process group."""
+        if self._process:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    async def _run_once(self) -> str:
+        """One life of the process; returns how it ended."""
+        try:
+            command, popen = await asyncio.to_thread(self.program.prepare)
+        except Exception as error:
+            if self.restarts == 0:
+                raise
+            return f"cannot start ({error})"
+        if self._stopping:
+            return "was stopped before it began"
+        output = await self._spawn(command, popen)
+        pump, probe = asyncio.create_task(self._pump(output)), asyncio.create_task(self._probe())
+        try:
+            code = await self._process.wait()
+        finally:
+            self.ready.clear()
+            self.pid = None
+            self.kill()  # what it leaves behind in its group: pool children, engines
+            probe.cancel()
+            await asyncio.wait({pump}, timeout=1.0)  # the last words
+            pump.cancel()
+        return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+
+    async def _spawn(self, command: list[str], popen: dict) -> asyncio.StreamReader:
+        """Start the process; returns what it writes.
+
+        The pipe is ours and not asyncio's, whose `wait` returns only when every holder of the pipe has ended:
+        an engine that outlives its killed worker would keep the worker from being started again.
+        """
+        reading, writing = os.pipe()
+        try:
+            self._process = await asyncio.create_subprocess_exec(
+                *command, stdin=asyncio.subprocess.DEVNULL, stdout=writing, stderr=writing, env=self._environment,
+                start_new_session=True, preexec_fn=die_with_parent(self.program.death_signal), **popen,
+            )  # fmt: skip
+        finally:
+            os.close(writing)
+        self.pid = self._process.pid
+        self._become("starting")
+        output = asyncio.StreamReader()
+        await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(output), os.fdopen(reading, "rb")
+        )
+        return output
+
+    async def _probe(self) -> None:
+        """Ask until the program is ready; one that never becomes ready is killed, and so counts as a death."""
+        deadline = time.monotonic() + START_LIMIT_S
+        while not await asyncio.to_thread(self.program.is_ready, self.pid):
+            if time.monotonic() > deadline:
+                self._output.say(f"{self.program.name} was not ready after {START_LIMIT_S:.0f} s; killing it")
+                self.kill()
+                return
+            await asyncio.sleep(PROBE_PERIOD_S)
+        self._become("ready")
+        self.ready.set()
+
+    async def _pump(self, output: asyncio.StreamReader) -> None:
+        """Hand the process's output over line by line; a line without end is cut at 64 KiB."""
+        rest = b""
+        while chunk := await output.read(65536):
+            *lines, rest = (rest + chunk).split(b"\n")
+            if len(rest) > 65536:
+                lines, rest = [*lines, rest], b""
+            for line in lines:
+                self._output.line(self.program.name, line.decode(errors="replace").rstrip("\r"))
+        if rest:
+            self._output.line(self.program.name, rest.decode(errors="replace"))
+
+    async def _end_by(self, number: signal.Signals, grace_s: float) -> bool:
+        with contextlib.suppress(ProcessLookupError):
+            self._process.send_signal(number)
+        try:
+            await asyncio.wait_for(self._process.wait(), grace_s)
+        except TimeoutError:
+            return False
+        return True
+
+    def _is_running(self) -> bool:
+        return self._process is not None and self._process.returncode is None
+
+    def _become(self, state: str) -> None:
+        self.state = state
+        self._changed()
+
+    def _log(self) -> str:
+        return str(self._output.folder / f"{self.program.name}.log")

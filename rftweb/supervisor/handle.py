@@ -1,0 +1,134 @@
+"""A handle on one `manage.py up`, run as a child process: for the demo, the tests and the benches."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import IO, Self
+
+from rftweb.lifeline import die_with_parent
+from rftweb.supervisor import record
+
+MANAGE = Path(__file__).resolve().parents[2] / "manage.py"
+POLL_S = 0.05
+
+
+class StackFailed(RuntimeError):
+    """The supervisor ended, or something was not up in time; the message says where to look."""
+
+
+class Supervisor:
+    """Starts and stops the whole stack, and knows its process ids.
+
+    roles: names from rftweb.supervisor.roles.ROLES; None for all. env: added to our own environment.
+    counts: instances per worker role. quiet: children's lines go to `var/log` only. stdout: where the rest goes.
+    When this process ends, however it ends, the stack stops in order. Start it from the main thread.
+
+        with Supervisor(var, port=8011) as stack:
+            stack.kill("trainer")
+    """
+
+    def __init__(
+        self,
+        var: Path,
+        *,
+        roles: Iterable[str] | None = None,
+        env: Mapping[str, str] | None = None,
+        port: int = 8000,
+        counts: Mapping[str, int] | None = None,
+        quiet: bool = False,
+        options: Iterable[str] = (),
+        stdout: IO | None = None,
+    ) -> None:
+        self.var = Path(var).resolve()
+        self.address = f"http://127.0.0.1:{port}"
+        self.process: subprocess.Popen | None = None
+        self._stdout = stdout
+        self._environment = {**os.environ, **(env or {}), "RFTWEB_VAR": str(self.var)}
+        self._command = [sys.executable, str(MANAGE), "up", "--port", str(port), *options]
+        self._command += [f"--{role}s={count}" for role, count in (counts or {}).items()]
+        self._command += [f"--only={','.join(roles)}"] if roles is not None else []
+        self._command += ["--quiet"] if quiet else []
+
+    def __enter__(self) -> Self:
+        self.start()
+        try:
+            self.wait_ready()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_error) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Start `manage.py up` in a session of its own, so that Ctrl-C reaches only us. Raises AlreadyRunning."""
+        record.lock(self.var).close()
+        record.record_path(self.var).unlink(missing_ok=True)
+        self.process = subprocess.Popen(
+            self._command, env=self._environment, stdin=subprocess.DEVNULL, stdout=self._stdout,
+            start_new_session=True, preexec_fn=die_with_parent(signal.SIGTERM),
+        )  # fmt: skip
+
+    def wait_ready(self, timeout_s: float = 180.0) -> None:
+        """Return when every role is up. Raises StackFailed."""
+        self._wait(lambda: self.status().get("state") == "ready", timeout_s, "everything up")
+
+    def wait_restarted(self, name: str, since: int, timeout_s: float = 60.0) -> int:
+        """Return the new process id once `name`, which had id `since`, is ready again. Raises StackFailed."""
+
+        def is_back() -> bool:
+            child = self._child(name)
+            return child["state"] == "ready" and child["pid"] != since
+
+        self._wait(is_back, timeout_s, f"{name} up again")
+        return self.pid(name)
+
+    def stop(self, timeout_s: float = 90.0) -> int:
+        """Stop everything in order; return the exit code (0: as asked). Kills what is not done in time."""
+        if self.process is None:
+            return 0
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.process.kill()  # its children die with it
+            return self.process.wait()
+
+    def status(self) -> dict:
+        """The supervisor's record (rftweb.supervisor.record); empty until it has written one."""
+        return record.read(self.var) or {}
+
+    def pid(self, name: str) -> int:
+        """The process id of a role now. Raises LookupError when it is not running."""
+        if pid := self._child(name)["pid"]:
+            return pid
+        raise LookupError(f"{name} is not running now")
+
+    def restarts(self, name: str) -> int:
+        return self._child(name)["restarts"]
+
+    def kill(self, name: str, number: signal.Signals = signal.SIGKILL) -> int:
+        """Send a signal to a role's process; return the id it had."""
+        pid = self.pid(name)
+        os.kill(pid, number)
+        return pid
+
+    def _child(self, name: str) -> dict:
+        children = self.status().get("children", {})
+        if name not in children:
+            raise LookupError(f"no role {name!r}; there are: {', '.join(children) or 'none'}")
+        return children[name]
+
+    def _wait(self, is_so, timeout_s: float, what: str) -> None:
+        deadline = time.monotonic() + timeout_s
+        while not is_so():
+            if self.process.poll() is not None:
+                raise StackFailed(f"`manage.py up` ended with code {self.process.returncode}; see {self.var / 'log'}")
+            if time.monotonic() > deadline:
+                raise StackFailed(f"not within {timeout_s:.0f} s: {what}; see {self.var / 'log'}")
+            time.sleep(POLL_S)

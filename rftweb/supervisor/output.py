@@ -1,0 +1,60 @@
+"""What children say: prefixed lines on the terminal, and one file per role under `var/log`, rotated by size."""
+
+import logging
+import logging.handlers
+import os
+import sys
+from pathlib import Path
+from typing import TextIO
+
+COLOURS = (36, 33, 35, 32, 34, 96, 93, 95, 92, 94)
+FILE_BYTES = 10 * 2**20
+FILES_KEPT = 3
+
+
+class Output:
+    """Takes lines from the children and from the supervisor itself. `quiet`: children's lines go to files only."""
+
+    def __init__(self, folder: Path, quiet: bool = False, terminal: TextIO | None = None) -> None:
+        self.folder = folder
+        self.quiet = quiet
+        self.terminal = terminal or sys.stdout
+        self.coloured = self.terminal.isatty() and "NO_COLOR" not in os.environ
+        self.files: dict[str, logging.Logger] = {}
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def line(self, name: str, text: str) -> None:
+        """One line that the child `name` has written."""
+        self._file(name).info(text)
+        if not self.quiet:
+            self._print(name, text)
+
+    def say(self, text: str) -> None:
+        """One line of the supervisor's own; always shown."""
+        self._file("supervisor").info(text)
+        self._print("up", text)
+
+    def close(self) -> None:
+        for logger in self.files.values():
+            for handler in logger.handlers:
+                handler.close()
+
+    def _print(self, name: str, text: str) -> None:
+        prefix = f"{name:>10} │ "
+        if self.coloured:
+            prefix = f"\x1b[{self._colour(name)}m{prefix}\x1b[0m"
+        try:
+            print(prefix + text, file=self.terminal, flush=True)
+        except (BrokenPipeError, ValueError):  # nobody reads any more; the files go on
+            self.quiet = True
+
+    def _colour(self, name: str) -> int:
+        return COLOURS[sum(name.encode()) % len(COLOURS)]
+
+    def _file(self, name: str) -> logging.Logger:
+        if name not in self.files:
+            path = self.folder / f"{name}.log"
+            handler = logging.handlers.RotatingFileHandler(path, maxBytes=FILE_BYTES, backupCount=FILES_KEPT, encoding="utf-8")
+            self.files[name] = logging.Logger(name)
+            self.files[name].addHandler(handler)
+        return self.files[name]

@@ -1,0 +1,150 @@
+"""The supervisor itself: starts the programs stage by stage, keeps them alive, stops them in reverse."""
+
+import asyncio
+import os
+import secrets
+import signal
+import sys
+import time
+from collections.abc import Awaitable, Sequence
+from pathlib import Path
+
+from rftweb.supervisor import leftovers, record
+from rftweb.supervisor.child import Child
+from rftweb.supervisor.output import Output
+from rftweb.supervisor.program import SERVICE_STAGE, WORK_STAGE, Program
+
+# Who is stopped when: first what makes work, then what does it, then what shows it, then what holds it.
+STOP_ORDER = (("beat", "rater"), ("explorer", "scorer", "refiner", "trainer"), ("web",), ("valkey",), ("postgres",))
+
+
+class MigrationFailed(RuntimeError):
+    """The database could not be brought to the schema of this code."""
+
+
+class Watch:
+    """Runs programs until SIGINT or SIGTERM, or until one of them is given up. One per `var`.
+
+    address: of the web process, for the record; empty without one. migrate: bring the schema up before work starts.
+    Signals and death notices of children belong to the main thread: run it there, in a process of its own.
+    """
+
+    def __init__(self, var: Path, programs: Sequence[Program], output: Output, address: str = "", migrate: bool = False) -> None:
+        self.var = var
+        self.programs = programs
+        self.address = address
+        self.output = output
+        self.migrate = migrate
+        self.state = "starting"
+        self.started_at = time.time()
+        self.id = leftovers.marker_prefix(var) + secrets.token_hex(4)
+        self.children: list[Child] = []
+
+    async def run(self) -> int:
+        """Returns the exit code: 0 after a requested stop, 1 after a failure."""
+        self._ended: asyncio.Future = asyncio.get_running_loop().create_future()
+        with record.lock(self.var):
+            self._sweep()
+            self._take_signals()
+            try:
+                if await self._unless_ended(self._start()):
+                    await self._ended
+            except Exception as error:  # whatever a start or a child's keeper raised: say it, stop the rest, report failure
+                self.output.say(f"giving up: {error}")
+                return 1
+            finally:
+                await self._stop()
+                self.output.close()
+        return 0
+
+    async def _start(self) -> None:
+        marker = {leftovers.MARKER: self.id}
+        self.children = [Child(program, marker, self.output, self._write_record) for program in self.programs]
+        for stage in sorted({child.program.stage for child in self.children}):
+            if stage == WORK_STAGE and self.migrate:
+                await self._migrate(marker)
+            await self._start_stage([child for child in self.children if child.program.stage == stage])
+        self.state = "ready"
+        self._write_record()
+        where = f" at {self.address}" if self.address else ""
+        self.output.say(f"everything is up{where} after {time.time() - self.started_at:.1f} s")
+
+    async def _start_stage(self, children: list[Child]) -> None:
+        self.output.say("starting " + ", ".join(child.program.name for child in children))
+        for child in children:
+            child.begin(self._child_given_up)
+        await asyncio.gather(*(child.ready.wait() for child in children))
+
+    async def _migrate(self, marker: dict[str, str]) -> None:
+        """Bring the database to this code's schema, in a process of its own."""
+        manage = Path(__file__).resolve().parents[2] / "manage.py"
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, manage, "migrate", "--noinput", env={**os.environ, **marker},
+            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+        )  # fmt: skip
+        async for line in process.stdout:
+            self.output.line("migrate", line.decode(errors="replace").rstrip())
+        if await process.wait() != 0:
+            raise MigrationFailed(f"migrations failed; see {self.output.folder / 'migrate.log'}")
+
+    async def _unless_ended(self, work: Awaitable) -> bool:
+        """Do `work`, but drop it when a stop is asked for (then False) or a child is given up (then its error)."""
+        task = asyncio.ensure_future(work)
+        await asyncio.wait({task, self._ended}, return_when=asyncio.FIRST_COMPLETED)
+        if not self._ended.done():
+            await task
+            return True
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        self._ended.result()
+        return False
+
+    def _child_given_up(self, keeper: asyncio.Task) -> None:
+        if not keeper.cancelled() and keeper.exception() and not self._ended.done():
+            self._ended.set_exception(keeper.exception())
+
+    async def _stop(self) -> None:
+        self.state = "stopping"
+        for roles in STOP_ORDER:
+            await asyncio.gather(*(child.stop() for child in self.children if child.program.role in roles))
+        survivors = leftovers.marked(self.id).union(*(program.kin() for program in self.programs))
+        if survivors:
+            self.output.say(f"killing {len(survivors)} left-over processes: {sorted(survivors)}")
+            leftovers.end(survivors)
+        self.state = "stopped"
+        self._write_record()
+        self.output.say("stopped")
+
+    def _sweep(self) -> None:
+        """End what the children of a killed supervisor of this `var` left running."""
+        if found := leftovers.marked(leftovers.marker_prefix(self.var)):
+            self.output.say(f"ending {len(found)} left-over processes of a supervisor that is gone")
+            leftovers.end(found)
+
+    def _take_signals(self) -> None:
+        """First SIGINT, SIGTERM or SIGHUP (the terminal was closed): stop in order. Second: kill."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, self._asked_to_stop)
+
+    def _asked_to_stop(self) -> None:
+        if self._ended.done():
+            for child in self.children:
+                if child.program.stage != SERVICE_STAGE:  # the database still gets its orderly shutdown
+                    child.kill()
+            return
+        self.output.say("stopping; once more to hurry")
+        self._ended.set_result(None)
+
+    def _write_record(self) -> None:
+        record.write(self.var, {
+            "id": self.id,
+            "pid": os.getpid(),
+            "state": self.state,
+            "started_at": self.started_at,
+            "address": self.address,
+            "children": {
+                child.program.name: {"pid": child.pid, "state": child.state, "restarts": child.restarts}
+                for child in self.children
+            },
+        })  # fmt: skip

@@ -1,0 +1,22 @@
+"""Which room answers which address."""
+
+from allauth.account.decorators import secure_admin_login
+from django.contrib import admin
+from django.urls import include, path
+
+from rftweb.health import healthz, readyz
+from rftweb.metrics import Metrics
+
+# The admin has no login of its own: it would ask for no second factor.
+admin.site.login = secure_admin_login(admin.site.login)
+
+urlpatterns = [
+    path("admin/", admin.site.urls),
+    path("accounts/", include("apps.accounts.urls")),
+    path("api/v1/", include("rftweb.api")),
+    path("rate/", include("apps.feedback.urls")),
+    path("healthz", healthz, name="healthz"),
+    path("readyz", readyz, name="readyz"),
+    path("metrics", Metrics.as_view(), name="metrics"),
+    path("", include("apps.dashboard.urls")),
+]

@@ -1,0 +1,8 @@
+"""Pages and the API without sockets, for a WSGI server beside the ASGI one in production."""
+
+import os
+
+from django.core.wsgi import get_wsgi_application
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "rftweb.settings")
+application = get_wsgi_application()

@@ -1,0 +1,49 @@
+// What every page has: theme switch, keys, rows that open, dialogs, CSRF for htmx, times that age.
+import { bindKeys } from "./keys.js";
+import { refreshAges } from "./ages.js";
+
+const THEMES = ["", "light", "dark"];
+
+function switchTheme() {
+  const now = document.documentElement.dataset.theme ?? "";
+  const next = THEMES[(THEMES.indexOf(now) + 1) % THEMES.length];
+  if (next) document.documentElement.dataset.theme = next;
+  else delete document.documentElement.dataset.theme;
+  localStorage.setItem("theme", next);
+  document.dispatchEvent(new CustomEvent("theme"));
+}
+
+function openRow(event) {
+  if (event.target.closest("a, button, input, label, summary")) return;
+  event.target.closest("tr.open")?.querySelector("a")?.click();
+}
+
+document.addEventListener("click", (event) => {
+  if (event.target.closest("[data-theme-switch]")) switchTheme();
+  const opener = event.target.closest("[data-opens]");
+  if (opener) document.getElementById(opener.dataset.opens)?.showModal();
+  if (event.target.closest("[data-closes]")) event.target.closest("dialog")?.close();
+  for (const menu of document.querySelectorAll("details.menu[open]")) if (!menu.contains(event.target)) menu.open = false;
+  openRow(event);
+});
+
+document.addEventListener("change", (event) => {
+  if (event.target.matches("[data-submits]")) event.target.form.requestSubmit();
+});
+
+document.addEventListener("htmx:config:request", (event) => {
+  event.detail.ctx.request.headers["X-CSRFToken"] = document.body.dataset.csrf;
+});
+
+window.addEventListener("offline", () => setOffline(true));
+window.addEventListener("online", () => setOffline(false));
+function setOffline(off) {
+  const dot = document.querySelector("[data-connection]");
+  if (!dot || dot.dataset.socket) return; // a page with a socket speaks for itself
+  dot.hidden = !off;
+  dot.dataset.state = off ? "offline" : "";
+  dot.textContent = off ? "offline" : "";
+}
+
+bindKeys();
+refreshAges();

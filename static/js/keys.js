@@ -1,0 +1,40 @@
+// Keyboard: `g` then a letter goes somewhere, `/` searches, `?` shows the sheet. Never while somebody types.
+const GO_MS = 1500;
+let goingUntil = 0;
+
+export function isTyping(event) {
+  return event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select, [contenteditable]") !== null;
+}
+
+export function isUnderDialog() {
+  return document.querySelector("dialog[open]") !== null;
+}
+
+function go(letter) {
+  const link = [...document.querySelectorAll("[data-go]")].find((item) => item.dataset.go === letter);
+  if (link) window.location.assign(link.href);
+  return Boolean(link);
+}
+
+function handle(event) {
+  if (isTyping(event) || isUnderDialog()) return;
+  if (goingUntil > performance.now()) {
+    goingUntil = 0;
+    if (go(event.key)) {
+      event.preventDefault();
+      event.stopImmediatePropagation(); // the letter meant "go", not what the page does with it
+    }
+  } else if (event.key === "g") goingUntil = performance.now() + GO_MS;
+  else if (event.key === "?") document.querySelector("[data-keys-sheet]")?.showModal();
+  else if (event.key === "/") {
+    const field = document.querySelector("[data-search]");
+    if (field) {
+      event.preventDefault();
+      field.focus();
+    }
+  }
+}
+
+export function bindKeys() {
+  document.addEventListener("keydown", handle, { capture: true });
+}

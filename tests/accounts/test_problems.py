@@ -1,0 +1,38 @@
+"""Errors that no view foresaw still come out as problems."""
+
+import pytest
+from django.db import DataError, OperationalError
+from rest_framework.test import APIRequestFactory
+
+from apps.accounts.models import User
+from apps.accounts.problems import MEDIA_TYPE, by_field, handler
+
+
+@pytest.fixture
+def context() -> dict:
+    return {"request": APIRequestFactory().get("/api/v1/runs/")}
+
+
+@pytest.mark.django_db
+def test_what_postgres_cannot_store_is_a_bad_request(context):
+    with pytest.raises(DataError) as caught:
+        User.objects.filter(username="a\0b").exists()
+    answer = handler(caught.value, context)
+    assert (answer.status_code, answer.data["type"]) == (400, "urn:rftweb:unstorable")
+
+
+def test_a_database_that_is_away_is_worth_another_try(context):
+    answer = handler(OperationalError("the connection is closed"), context)
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")
+
+
+def test_a_fault_of_ours_tells_its_number_and_nothing_else(context, caplog):
+    answer = handler(RuntimeError("the password is swordfish"), context)
+    assert (answer.status_code, answer.content_type) == (500, MEDIA_TYPE)
+    assert "swordfish" not in str(answer.data)
+    assert answer.data["id"] in caplog.text and "swordfish" in caplog.text
+
+
+def test_nested_errors_are_told_by_dotted_field():
+    detail = {"ratings": [{}, {"stars": ["Too many."]}], "non_field_errors": ["Not so."]}
+    assert dict(by_field(detail)) == {"ratings.1.stars": ["Too many."], "body": ["Not so."]}

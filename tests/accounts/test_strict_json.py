@@ -1,0 +1,69 @@
+"""One decoder for everything from outside: what two readers could read differently is refused, with the reason."""
+
+import pytest
+
+from apps.accounts.strict_json import DEEPEST, NotStrictJson, decode, read
+
+REFUSED = [
+    (b"", "Expecting value"),
+    (b"{", "Expecting property name"),
+    (b"{} {}", "Extra data"),
+    (b"{'a': 1}", "double quotes"),
+    (b'{"a": 1,}', "property name"),
+    (b'"a\nb"', "Invalid control character"),
+    (b'{"a": 1, "a": 2}', "duplicate key 'a'"),
+    (b'{"x": {"a": 1, "\\u0061": 2}}', "duplicate key 'a'"),
+    (b"NaN", "NaN is not a number in JSON"),
+    (b'{"a": Infinity}', "Infinity is not a number"),
+    (b"-Infinity", "-Infinity is not a number"),
+    (b"1e400", "1e400 is too large"),
+    (b"-1e400", "too large"),
+    (b"9" * 41, "41 digits"),
+    (b"9" * 5000, "5000 digits"),
+    (b'"a\\u0000b"', "NUL"),
+    (b'{"a\\u0000": 1}', "NUL"),
+    (b'"\\ud800"', "half of a surrogate pair"),
+    (b'{"a": ["\\udfff"]}', "half of a surrogate pair"),
+    (b'"\xff"', "not UTF-8"),
+    ('"ä"'.encode("latin-1"), "not UTF-8"),
+    ('{"a": 1}'.encode("utf-16"), "not UTF-8"),
+    (b'\xef\xbb\xbf{"a": 1}', "BOM"),
+    (b"[" * (DEEPEST + 1) + b"]" * (DEEPEST + 1), "nested deeper than 32"),
+    (b'{"a":' * (DEEPEST + 1) + b"1" + b"}" * (DEEPEST + 1), "nested deeper than 32"),
+    (b"[" * 2_000 + b"]" * 2_000, "nested"),
+    (b"[" * 100_000 + b"]" * 100_000, "nested too deeply"),
+]
+READ = [
+    (b'{"a": [1, 2.5, true, null, "x"]}', {"a": [1, 2.5, True, None, "x"]}),
+    (b"[" * DEEPEST + b"]" * DEEPEST, None),
+    (b"9223372036854775808", 2**63),
+    (b"1e-400", 0.0),
+    (b'"\\ud83d\\ude00"', "\U0001f600"),
+    ('"\u202e \u0301 \U0001f468\u200d\U0001f469"'.encode(), "\u202e \u0301 \U0001f468\u200d\U0001f469"),
+    ('"already text"', "already text"),
+]
+
+
+@pytest.mark.parametrize(("text", "reason"), REFUSED, ids=lambda value: repr(value)[:24])
+def test_it_is_refused_with_the_reason(text, reason):
+    with pytest.raises(NotStrictJson, match=reason):
+        decode(text)
+
+
+@pytest.mark.parametrize(("text", "document"), READ, ids=lambda value: repr(value)[:24])
+def test_what_json_allows_is_read(text, document):
+    found = decode(text)
+    assert document is None or found == document
+
+
+def test_a_lone_surrogate_in_python_text_is_refused_as_well():
+    with pytest.raises(NotStrictJson, match="surrogate"):
+        decode('"\ud800"')
+
+
+def test_files_of_ours_may_hold_any_text_but_not_any_size(tmp_path):
+    path = tmp_path / "vocabulary.json"
+    path.write_bytes(b'{"\\u0000": 0}')
+    assert read(path, 100) == {"\0": 0}
+    with pytest.raises(NotStrictJson, match="13 bytes, more than the 5 allowed"):
+        read(path, 5)

@@ -1,0 +1,49 @@
+"""A program that speaks REST with a token of its own."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+from django.http import HttpResponse
+from django.test import Client
+
+from apps.accounts.models import Token, User
+
+JSON = "application/json"
+
+
+@dataclass
+class Program:
+    """Calls addresses below /api/v1/. `secret` empty: without a token."""
+
+    secret: str
+
+    def get(self, path: str, **query: object) -> HttpResponse:
+        return Client(raise_request_exception=False).get(f"/api/v1/{path}", query, headers=self.headers)
+
+    def post(self, path: str, body: object = None) -> HttpResponse:
+        return self.send(path, json.dumps({} if body is None else body).encode())
+
+    def send(self, path: str, body: bytes, content_type: str = JSON, **headers: str) -> HttpResponse:
+        client = Client(raise_request_exception=False)
+        return client.post(f"/api/v1/{path}", body, content_type=content_type, headers={**self.headers, **headers})
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.secret}"} if self.secret else {}
+
+
+@pytest.fixture
+def program() -> Callable[..., Program]:
+    """A program of this user with these scopes (all of them, when none is named)."""
+
+    def make(user: User, *scopes: str) -> Program:
+        return Program(Token.issue(user, "test", list(scopes or Token.Scope.values))[1])
+
+    return make
+
+
+@pytest.fixture
+def stranger() -> Program:
+    return Program("")

@@ -1,0 +1,65 @@
+"""The OpenAPI document: current, and honest when fuzzed. Any 5xx is a bug."""
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import schemathesis
+import yaml
+from django.core.management import call_command
+from django.core.signals import request_finished, request_started
+from django.db import close_old_connections
+from hypothesis import HealthCheck, settings
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import content_type_conformance, response_schema_conformance, status_code_conformance
+
+from rftweb.wsgi import application
+
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "openapi.yaml"
+CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+schema = schemathesis.openapi.from_path(DOCUMENT)
+schema.app = application
+
+
+def test_the_document_that_is_checked_in_is_current():
+    current = io.StringIO()
+    call_command("spectacular", "--validate", "--fail-on-warn", stdout=current)
+    assert DOCUMENT.read_text() == current.getvalue(), "make it anew: manage.py spectacular --file docs/openapi.yaml"
+
+
+def test_every_operation_asks_for_a_token():
+    operations = [operation for path in yaml.safe_load(DOCUMENT.read_text())["paths"].values() for operation in path.values()]
+    assert len(operations) >= 12
+    assert all({"token": []} in operation["security"] for operation in operations)
+
+
+@pytest.fixture
+def caller(program, alice, run, finish) -> Iterator[dict[str, str]]:
+    """The headers of a program. As in Django's own test client, the end of a request leaves the test's transaction open."""
+    finish(run)
+    for signal in (request_started, request_finished):
+        signal.disconnect(close_old_connections)
+    yield program(alice).headers
+    for signal in (request_started, request_finished):
+        signal.connect(close_old_connections)
+
+
+def point_at_something(case: schemathesis.Case, run_id: int, rollout_id: int) -> None:
+    """Half of the ids become those of rows that are there, or nearly every answer would be 404."""
+    if case.path_parameters and isinstance(number := case.path_parameters.get("id"), int) and number % 2:
+        case.path_parameters["id"] = run_id if "/runs/" in case.path else rollout_id
+    for rating in (
+        case.body.get("ratings", []) if isinstance(case.body, dict) and isinstance(case.body.get("ratings"), list) else []
+    ):
+        if isinstance(rating, dict) and isinstance(rating.get("rollout"), int) and rating["rollout"] % 2:
+            rating["rollout"] = rollout_id
+
+
+@pytest.mark.slow
+@pytest.mark.django_db
+@schema.parametrize()
+@settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+def test_whatever_is_sent_the_answer_is_as_documented(case, caller, run):
+    point_at_something(case, run.pk, run.rollouts.first().pk)
+    case.validate_response(case.call(headers=caller), checks=CHECKS)

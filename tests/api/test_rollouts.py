@@ -1,0 +1,67 @@
+"""Rollouts over REST."""
+
+import pytest
+
+from apps.rollouts.models import Group, Rollout
+
+pytestmark = pytest.mark.django_db
+
+
+def test_a_rollout_is_shown_with_prompt_and_tokens_and_without_the_answer(program, bob, run, finish):
+    [group] = finish(run, texts=["12345"])
+    rollout = group.rollouts.first()
+    answer = program(bob).get(f"rollouts/{rollout.pk}/")
+    shown = answer.json()
+    assert shown["tokens"] == {
+        "prompt_ids": [1, 2, 3], "completion_ids": list(b"12345"), "logprobs": [-0.5] * 5, "action_mask": [1] * 5,
+        "segments": [{"start": 0, "version": 0}],
+    }  # fmt: skip
+    assert shown["prompt"] == group.task.prompt and b"sorted" not in answer.content
+
+
+def test_one_that_is_sampled_or_failed_has_no_tokens(program, bob, run):
+    Group.open(run, "test", 60, 1, version=0)
+    sampling, failed = Rollout.objects.filter(run=run)
+    Rollout.objects.filter(pk=failed.pk).update(state=Rollout.State.FAILED)
+    assert [program(bob).get(f"rollouts/{pk}/").json()["tokens"] for pk in (sampling.pk, failed.pk)] == [None, None]
+
+
+def test_a_list_is_filtered_by_run_group_and_state(program, bob, new_run, finish):
+    here, there = new_run(), new_run()
+    [group], [other] = finish(here), finish(there)
+    Group.open(here, "test", 60, 1, version=0)
+    caller = program(bob)
+
+    def ids(**query: object) -> set[int]:
+        return {item["id"] for item in caller.get("rollouts/", **query).json()["items"]}
+
+    mine = set(group.rollouts.values_list("pk", flat=True))
+    assert ids(run=here.pk, state="finished") == ids(group=group.pk) == mine
+    assert ids(run=there.pk) == set(other.rollouts.values_list("pk", flat=True))
+    assert ids(state="sampling") == set(Rollout.objects.filter(state="sampling").values_list("pk", flat=True))
+
+
+def test_a_program_follows_by_after(program, bob, run, finish):
+    [group] = finish(run)
+    first, second = sorted(group.rollouts.values_list("pk", flat=True))
+    assert [item["id"] for item in program(bob).get("rollouts/", after=first).json()["items"]] == [second]
+
+
+def test_rollouts_of_others_are_not_there(program, carol, run, finish):
+    [group] = finish(run)
+    caller = program(carol)
+    assert caller.get("rollouts/").json() == {"items": [], "more": False}
+    assert caller.get("rollouts/", run=run.pk).status_code == 404
+    assert caller.get(f"rollouts/{group.rollouts.first().pk}/").status_code == 404
+
+
+def test_a_list_asks_as_many_queries_for_many_as_for_one(program, bob, run, finish, django_assert_max_num_queries):
+    finish(run, groups=2)
+    caller = program(bob)
+    with django_assert_max_num_queries(3):
+        assert len(caller.get("rollouts/").json()["items"]) == 4
+
+
+def test_model_output_that_no_json_reader_likes_is_sent_as_json(program, bob, run, finish):
+    [group] = finish(run, texts=["a\x00b\u2028<script>\u202e"])
+    assert program(bob).get(f"rollouts/{group.rollouts.first().pk}/").json()["text"] == "a\u2400b\u2028<script>\u202e"

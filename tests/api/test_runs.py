@@ -1,0 +1,133 @@
+"""Runs over REST: seen by members, steered by those who may, created from a configuration."""
+
+import pytest
+
+from apps.accounts.models import Membership
+from apps.runs.models import Metric, Run
+
+pytestmark = pytest.mark.django_db
+
+CONFIG = {"policy": "tiny", "taskset": "sort", "steps": 10, "group_size": 2, "groups_per_step": 2, "rewards": [{"scorer": "sort"}]}
+NEW = {"project": "lab", "slug": "mine", "title": "Mine", "config": CONFIG}
+
+
+@pytest.fixture
+def viewer(program, project, carol):
+    """A program of somebody who may look and no more."""
+    Membership.objects.create(project=project, user=carol, role=Membership.Role.VIEWER)
+    return program(carol)
+
+
+def test_members_see_their_runs_and_strangers_none(program, alice, bob, carol, run):
+    assert [item["id"] for item in program(bob).get("runs/").json()["items"]] == [run.pk]
+    assert program(carol).get("runs/").json() == {"items": [], "more": False}
+    assert program(carol).get(f"runs/{run.pk}/").status_code == 404
+
+
+def test_a_run_is_shown_with_its_configuration(program, bob, run):
+    shown = program(bob).get(f"runs/{run.pk}/").json()
+    assert (shown["slug"], shown["state"], shown["project"], shown["config"]["steps"]) == ("run-0", "running", "lab", 10)
+    assert shown["topic"] == run.topic_id
+
+
+def test_a_list_pages_by_key_in_both_directions(program, bob, new_run):
+    ids = [new_run().pk for _ in range(5)]
+    caller = program(bob)
+    newest = caller.get("runs/", limit=2).json()
+    assert ([item["id"] for item in newest["items"]], newest["more"]) == ([ids[4], ids[3]], True)
+    older = caller.get("runs/", limit=3, before=ids[3]).json()
+    assert ([item["id"] for item in older["items"]], older["more"]) == ([ids[2], ids[1], ids[0]], False)
+    following = caller.get("runs/", limit=2, after=ids[0]).json()
+    assert ([item["id"] for item in following["items"]], following["more"]) == ([ids[1], ids[2]], True)
+
+
+def test_a_list_asks_as_many_queries_for_many_runs_as_for_one(program, bob, new_run, django_assert_max_num_queries):
+    for _ in range(5):
+        new_run()
+    caller = program(bob)
+    with django_assert_max_num_queries(3):
+        assert len(caller.get("runs/").json()["items"]) == 5
+
+
+def test_a_list_is_filtered_by_state_and_project(program, bob, new_run):
+    paused = new_run()
+    new_run()
+    paused.pause()
+    caller = program(bob)
+    assert [item["id"] for item in caller.get("runs/", state="paused").json()["items"]] == [paused.pk]
+    assert caller.get("runs/", project="elsewhere").json()["items"] == []
+
+
+def test_a_run_goes_through_its_states(program, alice, project, policy, taskset):
+    caller = program(alice)
+    made = caller.post("runs/", NEW)
+    assert made.status_code == 201 and made.json()["state"] == "created"
+    path = f"runs/{made.json()['id']}"
+    states = [caller.post(f"{path}/{verb}/").json()["state"] for verb in ("start", "pause", "resume", "stop")]
+    assert states == ["running", "paused", "running", "stopped"]
+
+
+def test_an_act_that_the_state_does_not_allow_is_a_conflict(program, alice, run):
+    answer = program(alice).post(f"runs/{run.pk}/resume/")
+    assert answer.status_code == 409 and "needs it to be paused" in answer.json()["detail"]
+
+
+def test_an_act_leaves_who_and_why(program, alice, run):
+    assert (
+        program(alice).post(f"runs/{run.pk}/pause/", {"reason": "the rewards look odd"}).json()["state_reason"]
+        == "the rewards look odd"
+    )
+    assert run.topic.events.last().payload["by"] == "alice"
+
+
+@pytest.mark.parametrize("verb", ["start", "pause", "resume", "stop"])
+def test_who_may_look_may_not_steer_and_others_see_nothing(program, bob, viewer, run, verb):
+    assert program(bob).post(f"runs/{run.pk}/{verb}/").status_code == 403
+    assert viewer.post(f"runs/{run.pk}/{verb}/").status_code == 403
+    Membership.objects.filter(role=Membership.Role.VIEWER).delete()
+    assert viewer.post(f"runs/{run.pk}/{verb}/").status_code == 404
+    run.refresh_from_db()
+    assert run.state == Run.State.RUNNING
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"project": "elsewhere"}, "project"),
+        ({"slug": "no slug"}, "slug"),
+        ({"title": 7}, "title"),
+        ({"config": []}, "config"),
+        ({"config": {**CONFIG, "stepz": 1}}, "config.stepz"),
+        ({"config": {**CONFIG, "policy": "none"}}, "config.policy"),
+        ({"config": {**CONFIG, "steps": -1}}, "config.steps"),
+        ({"colour": "red"}, "colour"),
+    ],
+)
+def test_a_new_run_that_cannot_be_is_refused_by_field(program, alice, policy, taskset, changes, field):
+    answer = program(alice).post("runs/", {**NEW, **changes})
+    assert answer.status_code == 422 and field in answer.json()["errors"]
+
+
+def test_a_slug_is_taken_once(program, alice, policy, taskset):
+    caller = program(alice)
+    assert [caller.post("runs/", NEW).status_code for _ in range(2)] == [201, 409]
+
+
+def test_raters_make_no_runs(program, bob, policy, taskset):
+    assert program(bob).post("runs/", NEW).status_code == 422
+
+
+def test_metrics_come_a_window_of_steps_at_a_time(program, bob, run):
+    Run.objects.filter(pk=run.pk).update(step=5)
+    for step in range(1, 6):
+        Metric.record(run, step, {"loss": step / 10, "kl": float("nan") if step == 2 else 0.0})
+    caller, path = program(bob), f"runs/{run.pk}/metrics/"
+    first = caller.get(path, steps=3).json()
+    assert (first["step"], first["until"], first["more"]) == (5, 3, True)
+    assert first["curves"] == {
+        "loss": {"steps": [1, 2, 3], "values": [0.1, 0.2, 0.3]},
+        "kl": {"steps": [1, 3], "values": [0.0, 0.0]},
+    }
+    rest = caller.get(path, after=3, names="loss,unknown").json()
+    assert (rest["until"], rest["more"], rest["curves"]) == (5, False, {"loss": {"steps": [4, 5], "values": [0.4, 0.5]}})
+    assert caller.get(path, after=5).json() == {"step": 5, "until": 5, "more": False, "curves": {}}

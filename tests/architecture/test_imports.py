@@ -1,0 +1,96 @@
+"""Imports point down the seven floors, never up, never in a circle; torch lives in workers alone."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FLOORS = {
+    "apps.accounts": 1, "apps.tasksets": 1, "apps.policies": 1,
+    "apps.streaming": 2, "apps.runs": 2,
+    "apps.rollouts": 3,
+    "apps.buffer": 4, "apps.rewards": 4,
+    "apps.pipelines": 5, "apps.environments": 5, "apps.feedback": 5,
+    "workers": 6, "apps.dashboard": 6,
+    "rftweb": 7,
+}  # fmt: skip
+# Settings, the Celery app and the logs are read by whoever needs them through Django and Celery, not by import.
+HEAVY = {"torch", "transformers", "vllm", "trl", "accelerate", "peft", "datasets", "tokenizers"}
+
+
+def room_of(module: str) -> str | None:
+    return next((room for room in FLOORS if module == room or module.startswith(room + ".")), None)
+
+
+def modules() -> list[tuple[str, Path]]:
+    files = [path for top in ("apps", "workers", "rftweb") for path in (ROOT / top).rglob("*.py") if "migrations" not in path.parts]
+    return [(".".join(path.relative_to(ROOT).with_suffix("").parts), path) for path in files]
+
+
+def imported(path: Path) -> set[str]:
+    """Every module named by an import statement, at module level or inside a function."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return found
+
+
+def arrows() -> set[tuple[str, str]]:
+    return {
+        (room_of(name), target)
+        for name, path in modules()
+        for module in imported(path)
+        if (target := room_of(module)) and room_of(name) and target != room_of(name)
+    }
+
+
+def test_every_app_stands_on_a_floor():
+    apps = {f"apps.{path.name}" for path in (ROOT / "apps").iterdir() if (path / "__init__.py").exists()}
+    assert apps <= set(FLOORS)
+
+
+def test_imports_never_point_up():
+    assert [(a, b) for a, b in sorted(arrows()) if FLOORS[b] > FLOORS[a]] == []
+
+
+def test_rooms_import_each_other_in_no_circle():
+    edges = arrows()
+    reached = {room: {b for a, b in edges if a == room} for room in FLOORS}
+    for _ in FLOORS:
+        reached = {room: found | {far for near in found for far in reached[near]} for room, found in reached.items()}
+    assert [room for room, found in reached.items() if room in found] == []
+
+
+@pytest.mark.parametrize("top", ["apps", "rftweb"])
+def test_heavy_libraries_are_imported_by_workers_alone(top):
+    guilty = [(name, module) for name, path in modules() if name.startswith(top) for module in imported(path) if module.split(".")[0] in HEAVY]
+    assert guilty == []
+
+
+def test_engines_know_no_django():
+    """Of our own they know the sealed folder's manifest, a module without Django, and nothing else outside."""
+    guilty = [
+        (path, module)
+        for path in (ROOT / "workers" / "engines").rglob("*.py")
+        for module in imported(path)
+        if module.split(".")[0] in {"django", "apps"} and not module.startswith("apps.policies.manifest")
+    ]
+    assert guilty == []
+
+
+def test_the_asgi_application_loads_no_torch():
+    code = f"import sys, rftweb.asgi; print(sorted({HEAVY!r} & set(sys.modules)), sorted(m for m in sys.modules if m.split('.')[0] == 'workers'))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.stdout.strip() == "[] []", done.stderr
+
+
+def test_models_have_all_their_migrations(db):
+    from django.core.management import call_command
+
+    call_command("makemigrations", check=True, dry_run=True, verbosity=0)

@@ -1,0 +1,164 @@
+"""Every address × every role: who is let in. An address that is not in the table fails, so nobody forgets one."""
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from django.http import HttpResponse
+from django.test import Client
+from django.urls import URLPattern, get_resolver
+
+from apps.accounts.models import Token
+from apps.rollouts.models import Rollout
+
+ROLES = ("nobody", "stranger", "rater", "owner", "administrator")
+# What each role in turn meets. "in": let in, though the answer may argue (a redirect, 400, 409, 422).
+OPEN = ("in", "in", "in", "in", "in")
+PERSON = ("login", "in", "in", "in", "in")
+MEMBER = ("login", "absent", "in", "in", "in")
+STEERER = ("login", "absent", "forbidden", "in", "in")
+TO_LOGIN = ("login", "login", "login", "login", "login")  # closed: leads to the login page
+SECOND_FACTOR = ("login", "absent", "absent", "absent", "absent")  # for those who have one
+NOWHERE = ("absent", "absent", "absent", "absent", "absent")
+API_PERSON = ("unknown", "in", "in", "in", "in")
+API_MEMBER = ("unknown", "absent", "in", "in", "in")
+API_STEERER = ("unknown", "absent", "forbidden", "in", "in")
+RUN = "runs/<slug:project>/<slug:slug>/"
+API_RUN = "api/v1/runs/<int:pk>/"
+
+TABLE = {
+    "accounts/login/": {"GET": OPEN, "POST": OPEN},
+    "accounts/logout/": {"GET": OPEN, "POST": OPEN},
+    "accounts/inactive/": {"GET": OPEN, "POST": None},
+    "accounts/signup/": {"GET": TO_LOGIN, "POST": TO_LOGIN},
+    "accounts/email/": {"GET": TO_LOGIN, "POST": TO_LOGIN},
+    "accounts/reauthenticate/": {"GET": PERSON, "POST": PERSON},
+    "accounts/password/change/": {"GET": PERSON, "POST": PERSON},
+    "accounts/2fa/": {"GET": PERSON, "POST": None},
+    "accounts/2fa/authenticate/": {"GET": PERSON, "POST": PERSON},
+    "accounts/2fa/reauthenticate/": {"GET": PERSON, "POST": PERSON},
+    "accounts/2fa/totp/activate/": {"GET": PERSON, "POST": PERSON},
+    "accounts/2fa/totp/deactivate/": {"GET": SECOND_FACTOR, "POST": SECOND_FACTOR},
+    "accounts/2fa/recovery-codes/": {"GET": SECOND_FACTOR, "POST": None},
+    "accounts/2fa/recovery-codes/generate/": {"GET": PERSON, "POST": PERSON},
+    "accounts/2fa/recovery-codes/download/": {"GET": SECOND_FACTOR, "POST": None},
+    "api/v1/schema/": {"GET": OPEN, "POST": None},
+    "api/v1/runs/": {"GET": API_PERSON, "POST": API_PERSON},
+    API_RUN: {"GET": API_MEMBER, "POST": None},
+    API_RUN + "start/": {"GET": None, "POST": API_STEERER},
+    API_RUN + "pause/": {"GET": None, "POST": API_STEERER},
+    API_RUN + "resume/": {"GET": None, "POST": API_STEERER},
+    API_RUN + "stop/": {"GET": None, "POST": API_STEERER},
+    API_RUN + "metrics/": {"GET": API_MEMBER, "POST": None},
+    "api/v1/rollouts/": {"GET": API_PERSON, "POST": None},
+    "api/v1/rollouts/<int:pk>/": {"GET": API_MEMBER, "POST": None},
+    "api/v1/ratings/": {"GET": None, "POST": API_PERSON},
+    "api/v1/rating-queue/": {"GET": API_PERSON, "POST": None},
+    "api/v1/": {"GET": NOWHERE, "POST": NOWHERE},  # whatever no other REST address matches
+    "rate/": {"GET": PERSON, "POST": None},
+    "rate/<int:rollout>/": {"GET": None, "POST": MEMBER},
+    "healthz": {"GET": OPEN, "POST": None},
+    "readyz": {"GET": OPEN, "POST": None},
+    "metrics": {"GET": API_PERSON, "POST": None},
+    "favicon.ico": {"GET": OPEN, "POST": OPEN},
+    "": {"GET": PERSON, "POST": None},
+    "live/": {"GET": PERSON, "POST": None},
+    "live/cards/": {"GET": PERSON, "POST": None},
+    "live/chips/": {"GET": PERSON, "POST": None},
+    "runs/": {"GET": PERSON, "POST": None},
+    RUN: {"GET": MEMBER, "POST": None},
+    RUN + "curves/": {"GET": MEMBER, "POST": None},
+    RUN + "part/<slug:part>/": {"GET": MEMBER, "POST": None},
+    RUN + "act/<slug:verb>/": {"GET": None, "POST": STEERER},
+    RUN + "simulated-rater/": {"GET": None, "POST": STEERER},
+    RUN + "rollouts/": {"GET": MEMBER, "POST": None},
+    RUN + "weights/": {"GET": MEMBER, "POST": None},
+    "rollouts/<int:pk>/": {"GET": MEMBER, "POST": None},
+    "tasksets/": {"GET": PERSON, "POST": None},
+    "tasksets/<slug:project>/<slug:slug>/": {"GET": MEMBER, "POST": None},
+    "weights/": {"GET": PERSON, "POST": None},
+    "settings/": {"GET": PERSON, "POST": None},
+    "settings/tokens/": {"GET": None, "POST": PERSON},
+    "settings/tokens/<int:pk>/revoke/": {"GET": None, "POST": ("login", "absent", "absent", "in", "absent")},
+}  # fmt: skip
+
+
+def routes(patterns: list | None = None, prefix: str = "") -> Iterator[str]:
+    """Every route of the URL configuration, as it is spelled there."""
+    for pattern in get_resolver().url_patterns if patterns is None else patterns:
+        route = prefix + str(pattern.pattern)
+        if isinstance(pattern, URLPattern):
+            yield route
+        else:
+            yield from routes(pattern.url_patterns, route)
+
+
+OPEN_IN_THE_ADMIN = {"admin/login/", "admin/logout/"}
+ADMIN = sorted(route for route in routes() if route.startswith("admin/"))
+
+
+def meeting(answer: HttpResponse) -> str:
+    """What the person met, in the table's words."""
+    if answer.status_code in (301, 302) and answer["Location"].startswith(("/accounts/login/", "/admin/login/")):
+        return "login"
+    return {401: "unknown", 403: "forbidden", 404: "absent", 405: "no such method"}.get(answer.status_code, "in")
+
+
+@pytest.fixture
+def visit(cast, run, finish):
+    """Call `visit(role, method, route)`: the route with the cast's own run, rollout, taskset and token in it."""
+    [group] = finish(run)
+    token, _ = Token.issue(cast.alice, "hers", ["read"])
+    rollout = Rollout.objects.filter(group=group).first()
+    people = dict(zip(ROLES, (None, cast.carol, cast.bob, cast.alice, cast.admin), strict=True))
+    named = {"<slug:project>": "lab", "<slug:part>": "now", "<slug:verb>": "pause", "<int:rollout>": rollout.pk}
+
+    def call(role: str, method: str, route: str) -> HttpResponse:
+        slug = run.taskset.slug if route.startswith("tasksets/") else run.slug
+        pk = token.pk if "tokens" in route else rollout.pk if "rollouts" in route else run.pk
+        for part, value in {**named, "<slug:slug>": slug, "<int:pk>": pk}.items():
+            route = route.replace(part, str(value))
+        client = Client()
+        if people[role]:
+            client.force_login(people[role])
+        if method == "GET":
+            return client.get(f"/{route}")
+        if route.startswith("api/"):
+            return client.post(f"/{route}", {}, content_type="application/json")
+        return client.post(f"/{route}", {"name": run.slug, "stars": 3, "client_uuid": str(uuid.uuid4())})
+
+    return call
+
+
+def test_every_address_is_in_the_table_and_the_table_names_no_other():
+    assert set(TABLE) ^ (set(routes()) - set(ADMIN)) == set()
+
+
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_each_role_is_let_in_where_it_belongs_and_nowhere_else(visit, role, method):
+    met = {route: meeting(visit(role, method, route)) for route in TABLE}
+    expected = {route: methods[method][ROLES.index(role)] for route, methods in TABLE.items() if methods[method]}
+    assert {route: met[route] for route in expected if met[route] != expected[route]} == {}
+    assert [route for route, words in met.items() if route not in expected and words == "in"] == []
+
+
+@pytest.mark.parametrize("role", ROLES[:-1])
+def test_the_admin_is_for_staff_alone(visit, role):
+    met = {route: meeting(visit(role, "GET", route.replace("<path:object_id>", "1"))) for route in ADMIN if "(" not in route}
+    assert {route for route, words in met.items() if words == "in"} <= OPEN_IN_THE_ADMIN
+
+
+def test_a_form_without_its_csrf_token_changes_nothing(cast, run):
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(cast.alice)
+    changing = [route for route, methods in TABLE.items() if methods["POST"] in (PERSON, STEERER) and "<" not in route]
+    assert {route: client.post(f"/{route}", {}).status_code for route in changing} == dict.fromkeys(changing, 403)
+
+
+def test_rest_with_a_browsers_cookie_needs_the_csrf_token_too(cast, run):
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(cast.alice)
+    assert client.post(f"/api/v1/runs/{run.pk}/pause/", {}, content_type="application/json").status_code == 403
+    run.refresh_from_db()
+    assert run.is_live

@@ -1,0 +1,168 @@
+"""A real web process on the test's database, and Chromium before it. What the browser complains of fails the test."""
+
+import http.client
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+from django.db import connection
+from django.test import Client
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+from apps.accounts.models import User
+from tests.seeding import people_of, seed_run
+
+ROOT = Path(__file__).resolve().parents[2]
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
+DESKTOP, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
+# Playwright keeps an event loop in the test's thread; Django's guard would take every query for a mistake.
+os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
+
+
+@dataclass
+class Visit:
+    """One person's browser window, and everything it complained of or fetched."""
+
+    page: Page
+    site: str
+    complaints: list[str] = field(default_factory=list)
+    fetched: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.page.on("console", lambda message: message.type in ("error", "warning") and self.complaints.append(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("request", lambda request: self.fetched.append(request.url))
+
+    def open(self, path: str) -> Page:
+        self.page.goto(self.site + path, wait_until="load")
+        return self.page
+
+    def press(self, *keys: str) -> None:
+        for key in keys:
+            self.page.keyboard.press(key)
+
+
+@pytest.fixture(scope="session")
+def site(django_db_setup, django_db_blocker) -> Iterator[str]:
+    """uvicorn in a process of its own on the test database; its address."""
+    with django_db_blocker.unblock():
+        url = _url_of(connection.settings_dict)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [
+        sys.executable,
+        "-m",
+        "uvicorn",
+        "rftweb.asgi:application",
+        "--port",
+        str(port),
+        "--lifespan",
+        "off",
+        "--no-access-log",
+    ]
+    environment = {
+        **os.environ,
+        "DATABASE_URL": url,
+        "REDIS_URL": settings.REDIS_URL,
+        "RFTWEB_VAR": str(settings.VAR),
+        "RFTWEB_DEBUG": "0",
+    }
+    process = subprocess.Popen(command, cwd=ROOT, env=environment)
+    try:
+        _wait_until_served(port, process)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait(timeout=20)
+
+
+def _url_of(database: dict) -> str:
+    """The test database's address, whether it listens on a port or on a socket in a folder."""
+    host, port = database["HOST"] or "127.0.0.1", database["PORT"] or 5432
+    account = f"{database['USER']}:{database['PASSWORD']}@" if database["PASSWORD"] else f"{database['USER']}@"
+    return f"postgresql://{account}{host.replace('/', '%2F')}:{port}/{database['NAME']}"
+
+
+def _wait_until_served(port: int, process: subprocess.Popen) -> None:
+    for _ in range(600):
+        assert process.poll() is None, "the web process ended before it served"
+        try:
+            attempt = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+            attempt.request("GET", "/accounts/login/")
+            attempt.getresponse().read()
+            return
+        except OSError:
+            process_gone = _wait_a_tick(process)
+            assert not process_gone, "the web process ended before it served"
+    raise AssertionError("the web process did not serve within a minute")
+
+
+def _wait_a_tick(process: subprocess.Popen) -> bool:
+    try:
+        process.wait(timeout=0.1)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """Debian's Chromium, or the one Playwright brought."""
+    found = next((path for name in CHROMIUM if (path := shutil.which(name))), None)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=found, args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+        )
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visit(transactional_db, site: str, chromium: Browser) -> Iterator[Callable[..., Visit]]:
+    """`visit(user)` opens a window in which that person is signed in; `visit(None)` one in which nobody is."""
+    contexts: list[BrowserContext] = []
+
+    def begin(user: User | None, viewport: dict = DESKTOP, scheme: str = "light") -> Visit:
+        context = chromium.new_context(viewport=viewport, color_scheme=scheme)
+        context.set_default_timeout(15_000)
+        contexts.append(context)
+        if user is not None:
+            client = Client()
+            client.force_login(user)
+            context.add_cookies(
+                [{"name": settings.SESSION_COOKIE_NAME, "value": client.cookies[settings.SESSION_COOKIE_NAME].value, "url": site}]
+            )
+        return Visit(context.new_page(), site)
+
+    yield begin
+    for context in contexts:
+        context.close()
+
+
+@pytest.fixture
+def seeded(transactional_db) -> dict:
+    """A tone run at step 3 and its cast, committed, so that the web process sees it."""
+    run = elsewhere(lambda: seed_run("tone-7", steps=3, tasks=40, password=None))
+    return {"run": run, **people_of()}
+
+
+def elsewhere(act: Callable[[], object]) -> object:
+    """Do it in a thread without an event loop: events are announced by async_to_sync, which refuses to run inside one."""
+
+    def alone() -> object:
+        try:
+            return act()
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(alone).result(timeout=60)

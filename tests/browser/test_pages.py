@@ -1,0 +1,202 @@
+"""Chromium walks through the pages: they work by keyboard, complain of nothing, and run nothing a model says."""
+
+import pytest
+from django.urls import reverse
+
+from apps.feedback.models import Rating
+from apps.rollouts.models import Group, Outcome, Rollout
+from apps.streaming.chunks import ChunkWriter
+from tests.browser.conftest import PHONE, elsewhere
+from tests.conftest import tokens_of
+from tests.rollouts.hostile import PAYLOADS
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+
+def addresses(run) -> list[str]:
+    of_run = [reverse(name, args=["lab", run.slug]) for name in ("run", "rollouts", "run-weights")]
+    rollout = reverse("rollout", args=[run.rollouts.filter(state="finished").first().pk])
+    return [
+        *of_run,
+        rollout,
+        *(
+            reverse(name)
+            for name in ("live", "rate", "runs", "tasksets", "weights", "settings", "mfa_index", "account_change_password")
+        ),
+    ]
+
+
+def test_one_logs_in_by_form(visit, seeded):
+    seeded["bob"].set_password("correct horse battery")
+    seeded["bob"].save()
+    window = visit(None)
+    page = window.open("/runs/")
+    page.fill("#id_login", "bob")
+    page.fill("#id_password", "a wrong password")
+    page.click("text=Log in >> nth=-1")
+    page.wait_for_selector(".note.error")
+    page.fill("#id_password", "correct horse battery")
+    page.click("button.first")
+    page.wait_for_url("**/runs/")
+    assert page.locator("h1").inner_text() == "Runs" and window.complaints == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_page_complains_or_reaches_outside(visit, seeded, site, scheme):
+    window = visit(seeded["bob"], scheme=scheme)
+    for address in addresses(seeded["run"]):
+        window.open(address).wait_for_load_state("networkidle")
+        assert window.complaints == [], address
+    assert [url for url in window.fetched if not url.startswith(site)] == []
+
+
+def test_no_page_scrolls_sideways_on_a_phone(visit, seeded):
+    window = visit(seeded["bob"], viewport=PHONE)
+    for address in addresses(seeded["run"]):
+        page = window.open(address)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), address
+
+
+def test_curves_are_drawn_with_their_newest_values(visit, seeded):
+    page = visit(seeded["bob"]).open(reverse("run", args=["lab", "tone-7"]))
+    page.wait_for_selector("[data-chart=reward] canvas")
+    page.wait_for_function("document.querySelector('[data-value=reward_mean]').textContent !== ''")
+    assert page.locator(".multiples canvas").count() == 8
+
+
+def test_replies_are_rated_by_keyboard_alone(visit, seeded, eventually):
+    window = visit(seeded["bob"])
+    page = window.open("/rate/")
+    group = int(page.locator("[data-desk]").get_attribute("data-group"))
+    window.press("4", "j", "5")
+    ratings = Rating.objects.filter(rollout__group=group, rater=seeded["bob"])
+    eventually(lambda: ratings.count() == 2)
+    assert list(ratings.order_by("rollout__sample_index").values_list("stars", flat=True)) == [4, 5]
+    window.press("Enter")
+    page.wait_for_selector(f"[data-desk]:not([data-group='{group}'])")
+    assert window.complaints == []
+
+
+def test_stars_given_offline_are_kept_and_sent_later(visit, seeded, eventually):
+    window = visit(seeded["bob"])
+    page = window.open("/rate/")
+    page.context.set_offline(True)
+    window.press("3")
+    page.wait_for_selector("[data-outbox]:not([hidden])")
+    assert "1 rating kept in this browser" in page.locator("[data-outbox]").inner_text()
+    page.context.set_offline(False)
+    eventually(lambda: Rating.objects.filter(rater=seeded["bob"], stars=3).exists(), 20)
+    page.wait_for_selector("[data-outbox]", state="hidden")
+
+
+def test_stars_pressed_while_a_reply_streams_are_sent_when_it_ends(visit, seeded, eventually):
+    run = seeded["run"]
+    group = Group.objects.get(run=run, state=Group.State.SAMPLING)
+    rollout = group.rollouts.first()
+    page = visit(seeded["bob"]).open(f"/live/?run={run.pk}")
+    page.wait_for_selector(".connection[data-state=live]")
+    writer = ChunkWriter(run.topic_id)
+    writer.started(rollout.pk, group.pk, group.task.question, run.published_version)
+    writer.add(rollout.pk, 0, "Thank you", [-0.1, -2.0], run.published_version)
+    writer.flush()
+    card = page.locator(f"#card-{rollout.pk}")
+    card.get_by_text("Thank you").wait_for()
+    card.focus()
+    page.keyboard.press("5")
+    card.get_by_text("sent when it ends").wait_for()
+    outcomes = [Outcome(r.pk, tokens_of("Thank you"), "Thank you", "stop") for r in group.rollouts.all()]
+    Group.finish_rollouts({group.pk: group.claimed}, outcomes)
+    eventually(lambda: not writer.pending or writer.flush())
+    writer.end(rollout.pk, "stop")
+    eventually(lambda: writer.flush() or not writer.pending)
+    eventually(lambda: Rating.objects.filter(rollout=rollout, rater=seeded["bob"], stars=5).exists())
+    card.locator(".chip.human").wait_for()
+
+
+def test_hostile_output_runs_nothing_anywhere(visit, seeded, site):
+    run = seeded["run"]
+    (group,) = Group.open(run, "explorer", 60, 1, run.published_version)
+    run.taskset.tasks.update(prompt=[{"role": "user", "content": PAYLOADS[0] + PAYLOADS[1]}])
+    rollouts = list(group.rollouts.order_by("sample_index"))
+    Group.finish_rollouts(
+        {group.pk: group.claimed},
+        [Outcome(r.pk, tokens_of("x"), part, "stop") for r, part in zip(rollouts, parts(len(rollouts)), strict=True)],
+    )
+    Group.objects.get(pk=group.pk).move(Group.State.WAITING)
+    Group.objects.filter(run=run, state=Group.State.WAITING).exclude(pk=group.pk).delete()
+    window = visit(seeded["bob"])
+    for address in [
+        "/rate/",
+        "/live/",
+        reverse("rollouts", args=["lab", run.slug]),
+        reverse("run", args=["lab", run.slug]),
+        *(reverse("rollout", args=[r.pk]) for r in rollouts),
+    ]:
+        page = window.open(address)
+        page.wait_for_load_state("networkidle")
+        assert page.evaluate("typeof window.pwned") == "undefined", address
+        assert page.url == site + address
+    assert window.complaints == []
+    assert [url for url in window.fetched if not url.startswith(site) or url.endswith("/settings/")] == []
+
+
+def parts(count: int) -> list[str]:
+    """All payloads, dealt into so many replies."""
+    return ["\n\n".join(PAYLOADS[n::count]).replace("\x00", "") for n in range(count)]
+
+
+def test_hostile_chunks_are_shown_as_text(visit, seeded, eventually):
+    run = seeded["run"]
+    rollout = Rollout.objects.filter(run=run, state=Rollout.State.SAMPLING).first()
+    window = visit(seeded["bob"])
+    page = window.open(f"/live/?run={run.pk}")
+    page.wait_for_selector(".connection[data-state=live]")
+    writer = ChunkWriter(run.topic_id)
+    writer.started(rollout.pk, rollout.group_id, PAYLOADS[0], 0)
+    for n, payload in enumerate(PAYLOADS):
+        writer.add(rollout.pk, n, payload, [-0.5], 0)
+    eventually(lambda: writer.flush() or not writer.pending)
+    page.locator(f"#card-{rollout.pk}").get_by_text("window.pwned=1").first.wait_for()
+    assert page.evaluate("typeof window.pwned") == "undefined" and window.complaints == []
+
+
+def test_keys_lead_to_pages_and_the_sheet_tells_them(visit, seeded):
+    window = visit(seeded["bob"])
+    page = window.open("/runs/")
+    window.press("?")
+    assert page.locator("[data-keys-sheet]").is_visible()
+    window.press("Escape", "g", "t")
+    page.wait_for_url("**/tasksets/")
+
+
+def test_letters_typed_into_a_field_are_only_letters(visit, seeded):
+    window = visit(seeded["bob"])
+    page = window.open("/settings/")
+    page.focus("#id_name")
+    window.press("g", "r", "?")
+    assert page.input_value("#id_name") == "gr?" and page.url.endswith("/settings/")
+
+
+def test_the_theme_is_remembered(visit, seeded):
+    page = visit(seeded["bob"]).open("/runs/")
+    page.click("[data-theme-switch]")
+    page.click("[data-theme-switch]")
+    page.reload()
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+
+
+def test_stopping_a_run_asks_for_its_name(visit, seeded):
+    page = visit(seeded["alice"]).open(reverse("run", args=["lab", "tone-7"]))
+    page.click("summary[aria-label=More]")
+    page.click("text=Stop run…")
+    page.fill("#stop-name", "tone-7")
+    page.click("dialog >> text=Stop run >> nth=-1")
+    page.wait_for_selector("text=Stopped")
+
+
+def test_a_run_page_follows_without_reload(visit, seeded):
+    run = seeded["run"]
+    page = visit(seeded["alice"]).open(reverse("run", args=["lab", "tone-7"]))
+    page.wait_for_selector(".connection[data-state=live]")
+    elsewhere(lambda: run.pause(by=seeded["alice"], reason="to look at something"))
+    page.wait_for_selector("text=to look at something")

@@ -1,0 +1,138 @@
+"""Claims, leases and fences driven at random, against a model small enough to be obviously right.
+
+The model knows only: which claim of a group is the newest, and where each group stands. Whatever order workers
+open, claim, stall, finish, judge, refine, train and die in, the database must agree with it and reconcile.
+"""
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+
+from apps.buffer.models import commit_step, plan_step
+from apps.dashboard.reconciliation import group_ledger, reconcile
+from apps.pipelines.refining import refine
+from apps.rewards.scorers import Verdict
+from apps.rewards.scoring import open_questions, record_verdicts
+from apps.rollouts.models import Group, Outcome, Rollout
+from apps.runs.models import Run, StaleFence, WeightVersion
+from tests.conftest import tokens_of
+
+LONG, OVER = 600, 0
+IGNORED = {"engines served what was published", "published weights are what their manifests say"}  # no engine here
+
+
+class Ledger(RuleBasedStateMachine):
+    new_run = None  # set by the test
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.run = type(self).new_run(group_size=2, groups_per_step=2, max_staleness=1, steps=1000)
+        self.newest: dict[int, int] = {}  # group → the fence in force
+        self.stalled: list[tuple[Group, str, bool]] = []  # claims whose worker sleeps, the state it saw, whether its lease lasts
+        self.state: dict[int, str] = {}
+        self.fences: list[int] = []
+
+    def hold(self, groups: list[Group], state: str) -> list[Group]:
+        for group in groups:
+            assert group.fence > self.newest.get(group.pk, 0), "a claim must outrank every earlier one"
+            self.newest[group.pk] = group.fence
+            assert self.state.setdefault(group.pk, state) == state, "claimed in a state it is not in"
+        return groups
+
+    @rule(count=st.integers(1, 3), seconds=st.sampled_from([LONG, OVER]))
+    def open_groups(self, count, seconds):
+        groups = self.hold(Group.open(self.run, "e", seconds, count, self.run.published_version), "sampling")
+        self.stalled += [(group, "sampling", seconds == LONG) for group in groups]
+
+    @rule(state=st.sampled_from(["sampling", "scoring", "judged"]), seconds=st.sampled_from([LONG, OVER]))
+    def another_worker_takes_over(self, state, seconds):
+        groups = self.hold(Group.objects.claim(state, "w", seconds, 2, self.run), state)
+        self.stalled += [(group, state, seconds == LONG) for group in groups]
+
+    @precondition(lambda self: self.stalled)
+    @rule(data=st.data())
+    def a_worker_wakes_and_writes(self, data):
+        group, saw, lasts = self.stalled.pop(data.draw(st.integers(0, len(self.stalled) - 1)))
+        may = lasts and self.newest[group.pk] == group.fence and self.state[group.pk] == saw
+        assert self.write(group, saw) == may, "exactly the newest claim may write, while its lease lasts"
+
+    def write(self, group: Group, saw: str) -> bool:
+        if saw == "sampling":
+            outcomes = [Outcome(r.pk, tokens_of(t, self.run.published_version), t, "stop") for r, t in zip(group.rollouts.all(), ("12345", "9"), strict=True)]
+            written = bool(Group.finish_rollouts({group.pk: group.claimed}, outcomes))
+            self.advance(group, written, "scoring")
+        elif saw == "scoring":
+            written = bool(record_verdicts([group], [(q, Verdict(float(q.text == "12345"), "model")) for q in open_questions([group])]))
+            self.advance(group, written, "judged")
+        else:
+            written = bool(refine([group]))
+            self.advance(group, written, "admitted")
+        return written
+
+    def advance(self, group: Group, written: bool, to: str) -> None:
+        if written:
+            self.state[group.pk] = to
+
+    @precondition(lambda self: self.stalled)
+    @rule(data=st.data())
+    def a_worker_gives_up(self, data):
+        group, saw, lasts = self.stalled.pop(data.draw(st.integers(0, len(self.stalled) - 1)))
+        may = lasts and self.newest[group.pk] == group.fence and self.state[group.pk] == saw
+        try:
+            group.drop("gave up")
+            assert may
+            self.state[group.pk] = "dropped"
+        except StaleFence:
+            assert not may
+
+    @rule()
+    def a_trainer_takes_over(self):
+        Run.objects.filter(pk=self.run.pk).update(lease_until=None)
+        assert self.run.claim_trainer("t", LONG)
+        self.fences.append(self.run.fence)
+
+    @precondition(lambda self: self.fences)
+    @rule(data=st.data(), commits=st.booleans())
+    def a_trainer_trains(self, data, commits):
+        fence = data.draw(st.sampled_from(self.fences))
+        run = Run.objects.get(pk=self.run.pk)
+        try:
+            step = plan_step(run, fence)
+            if step and commits:
+                with run.fenced(fence) as locked:
+                    commit_step(locked, step, fence)
+                self.publish(step.number)
+            assert fence == max(self.fences), "only the newest trainer may write"
+        except StaleFence:
+            assert fence < max(self.fences)
+        self.run.refresh_from_db()
+
+    def publish(self, number: int) -> None:
+        version = WeightVersion.objects.create(run=self.run, version=number, folder="/nowhere", fingerprint="f", step=number)
+        version.verify()
+        version.publish()
+
+    @invariant()
+    def the_database_agrees_with_the_model(self):
+        rows = dict(Group.objects.filter(run=self.run).values_list("pk", "state"))
+        assert rows == self.state
+        ledger = group_ledger(self.run)
+        assert ledger["issued"] == sum(count for place, count in ledger.items() if place != "issued")
+
+    def teardown(self):
+        self.run.stop()
+        assert {name: found for name, found in reconcile().items() if found and name not in IGNORED} == {}
+        assert Rollout.objects.filter(run=self.run).count() == 2 * len(self.state)
+
+
+@pytest.mark.slow
+def test_claims_leases_and_fences_keep_the_ledger(new_run):
+    Ledger.new_run = staticmethod(new_run)
+    run_state_machine_as_test(
+        Ledger,
+        # Shrinking against a real database takes minutes and says little more than the steps printed.
+        settings=settings(
+            max_examples=40, stateful_step_count=30, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
+        ),
+    )

@@ -1,0 +1,130 @@
+"""The demo: its rows are made once, its runs are gone on with, and headless it ends by itself with one line."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+from django.conf import settings
+from django.contrib.auth import authenticate
+from django.db import connection
+
+from apps.accounts.models import User
+from apps.runs.models import Run
+from rftweb.demonstration.following import until_ended
+from rftweb.demonstration.furnishing import furnish, newest_run
+from rftweb.management.run_report import summary
+from workers.policies import build, recipes
+from workers.policies.tiny import build_tiny
+
+
+@pytest.fixture
+def policies(tmp_path):
+    build_tiny(tmp_path / "sort", "sort")
+    build_tiny(tmp_path / "tone", "tone")
+    return {"sort": tmp_path / "sort", "tone": tmp_path / "tone"}
+
+
+@pytest.fixture
+def furniture(db, policies):
+    return furnish(policies)
+
+
+def test_the_account_is_told_its_password_once_and_can_log_in_with_it(furniture, policies):
+    assert authenticate(username="demo", password=furniture.password) == User.objects.get(username="demo")
+    assert furniture.password not in User.objects.get(username="demo").password
+    assert furnish(policies).password is None
+
+
+def test_a_second_start_adds_nothing(furniture, policies):
+    furnish(policies)
+    assert furniture.project.tasksets.count() == furniture.project.policies.count() == 2
+    assert User.objects.filter(username="demo").count() == 1
+
+
+def test_a_policy_built_anew_takes_the_place_of_the_old_one(furniture, policies, tmp_path):
+    manifest = build_tiny(tmp_path / "newer", "sort", seed=9)
+    furnish({**policies, "sort": tmp_path / "newer"})
+    assert furniture.project.policies.get(slug="sort").fingerprint == manifest.fingerprint
+
+
+@pytest.mark.parametrize("name", ["tone", "sort"])
+def test_the_examples_are_runs_that_can_be_created(furniture, name):
+    run = newest_run(furniture.project, name, None)
+    assert run.slug == name and run.state == Run.State.CREATED
+    assert run.settings.people.simulated == (name == "tone")
+
+
+def test_an_unfinished_run_is_gone_on_with(furniture):
+    run = newest_run(furniture.project, "sort", 7)
+    run.start()
+    assert newest_run(furniture.project, "sort", 7) == run
+    assert newest_run(furniture.project, "sort", None) == run
+
+
+@pytest.mark.parametrize("steps", [None, 9])
+def test_an_ended_run_or_another_plan_makes_a_new_one(furniture, steps):
+    run = newest_run(furniture.project, "sort", 7)
+    if steps is None:
+        run.stop()
+    other = newest_run(furniture.project, "sort", steps)
+    assert (other.slug, other.planned_steps) == ("sort-2", steps or 120)
+
+
+def test_the_summary_of_a_run_that_never_trained_claims_nothing(furniture):
+    facts = summary(newest_run(furniture.project, "sort", 7), 1.25, reconciled=True)
+    assert facts == {
+        "run": "sort", "steps": 0, "reward_first": None, "reward_last": None, "groups_issued": 0, "groups_trained": 0,
+        "groups_dropped": 0, "weight_versions": 1, "seconds": 1.2, "reconcile": "clean",
+    }  # fmt: skip
+
+
+@pytest.mark.django_db(transaction=True)
+def test_following_ends_when_the_run_ends_elsewhere(new_run):
+    run, seen = new_run(), []
+    ender = threading.Thread(target=_stop_elsewhere, args=(run.pk,))
+
+    def say(looked_at):
+        seen.append(looked_at.step)
+        ender.start()
+
+    assert until_ended(run, lambda: True, say)
+    ender.join()
+    assert seen == [0]
+
+
+def _stop_elsewhere(pk: int) -> None:
+    Run.objects.get(pk=pk).stop()
+    connection.close()
+
+
+def test_following_ends_when_the_stack_ends(run):
+    assert not until_ended(run, lambda: False, lambda _: None)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["sort", "tone"])
+def test_the_warm_policies_begin_where_there_is_something_to_learn(tmp_path, name):
+    lines: list[str] = []
+    build.ensure(recipes.find(name), tmp_path, 0, lines.append)
+    (measured,) = [float(line.rsplit(" ", 1)[1]) for line in lines if "mean reward" in line]
+    assert 0.30 <= measured <= 0.50
+
+
+@pytest.mark.stack
+@pytest.mark.slow
+def test_headless_the_demo_ends_by_itself_with_one_line_and_a_clean_ledger(tmp_path):
+    """On embedded services and a bare `var`: everything that `make demo` starts, ended by the run itself."""
+    environment = {name: value for name, value in os.environ.items() if name not in ("DATABASE_URL", "REDIS_URL")}
+    environment |= {"RFTWEB_VAR": str(tmp_path / "var")}
+    command = [sys.executable, "manage.py", "demo", "--run", "sort", "--steps", "12", "--exit", "--port", "8641"]
+    done = subprocess.run(command, cwd=settings.BASE_DIR, env=environment, capture_output=True, text=True, timeout=400, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    (line,) = done.stdout.splitlines()
+    facts = json.loads(line)
+    assert (facts["run"], facts["steps"], facts["reconcile"]) == ("sort", 12, "clean")
+    assert facts["groups_trained"] == 12 * 16
+    assert facts["weight_versions"] == 13
+    assert facts["reward_last"] > facts["reward_first"]

@@ -1,0 +1,134 @@
+"""`manage.py taskset`, `policy` and `run`: what they do, and that every refusal names the field and what is right."""
+
+import io
+import json
+
+import pytest
+import yaml
+from django.core.management import CommandError, call_command
+
+from apps.policies.models import Policy
+from apps.runs.models import Run
+from apps.tasksets.models import Taskset
+from workers.policies.tiny import build_tiny
+
+pytestmark = pytest.mark.django_db
+
+
+def said(*arguments: object) -> str:
+    out = io.StringIO()
+    call_command(*map(str, arguments), stdout=out)
+    return out.getvalue()
+
+
+def refusal(*arguments: object) -> str:
+    with pytest.raises(CommandError) as caught:
+        said(*arguments)
+    return str(caught.value)
+
+
+@pytest.fixture
+def plan_file(tmp_path, policy, taskset):
+    """Write a run configuration; keywords replace its fields."""
+
+    def write(**changes: object):
+        plan = {"policy": "tiny", "taskset": "sort", "steps": 3, "rewards": [{"scorer": "sort"}]} | changes
+        path = tmp_path / "practice.yaml"
+        path.write_text(yaml.safe_dump(plan))
+        return path
+
+    return write
+
+
+def test_a_taskset_is_generated_listed_and_its_slug_taken_once(project):
+    assert "40 tasks" in said("taskset", "generate", "tone", "--size", 40, "--seed", 7)
+    assert Taskset.objects.get(slug="tone").tasks.count() == 40
+    assert "tone" in said("taskset", "list")
+    assert "--slug" in refusal("taskset", "generate", "tone", "--size", 40)
+
+
+def test_more_tasks_than_there_are_is_refused_with_the_bound(project):
+    assert "from 1 to 576" in refusal("taskset", "generate", "tone", "--size", 577)
+
+
+def test_bad_lines_of_an_import_are_listed_with_their_numbers(project, tmp_path):
+    (tmp_path / "sums.jsonl").write_text('{"prompt": "1+1", "answer": 2}\noops\n')
+    message = refusal("taskset", "import", tmp_path / "sums.jsonl")
+    assert "line 2" in message and "--quarantine" in message
+    assert "1 tasks, 1 lines set aside" in said("taskset", "import", tmp_path / "sums.jsonl", "--quarantine")
+
+
+def test_columns_can_be_named(project, tmp_path):
+    (tmp_path / "sums.jsonl").write_text('{"question": "1+1", "sum": 2}\n')
+    said("taskset", "import", tmp_path / "sums.jsonl", "--prompt", "question", "--answer", "sum")
+    task = Taskset.objects.get(slug="sums").tasks.get()
+    assert (task.question, task.answer) == ("1+1", {"value": 2})
+
+
+def test_without_a_project_the_command_says_which_there_are(db):
+    assert "none yet" in refusal("taskset", "generate", "sort")
+
+
+def test_a_model_folder_is_added_as_a_sealed_copy(project, tmp_path, settings):
+    settings.WEIGHTS_ROOT = tmp_path / "weights"
+    build_tiny(tmp_path / "mine")
+    assert "17,184 parameters" in said("policy", "add", tmp_path / "mine", "--slug", "mine")
+    policy = Policy.objects.get(slug="mine")
+    assert policy.folder.startswith(str(tmp_path / "weights")) and policy.context_tokens == 128
+    assert "already" in refusal("policy", "add", tmp_path / "mine", "--slug", "mine")
+
+
+def test_a_model_folder_with_a_pickle_is_refused_by_name(project, tmp_path, settings, capfd):
+    settings.WEIGHTS_ROOT = tmp_path / "weights"
+    build_tiny(tmp_path / "mine")
+    (tmp_path / "mine" / "pytorch_model.bin").write_bytes(b"x")
+    assert "was not added" in refusal("policy", "add", tmp_path / "mine", "--slug", "mine")
+    assert "pytorch_model.bin" in capfd.readouterr().err
+    assert not Policy.objects.exists()
+
+
+def test_a_run_is_created_started_paused_resumed_and_stopped(plan_file):
+    assert "3 steps planned" in said("run", "create", plan_file())
+    states = []
+    for verb in ("start", "pause", "resume", "stop"):
+        said("run", verb, "practice")
+        states.append(Run.objects.get(slug="practice").state)
+    assert states == ["running", "paused", "running", "stopped"]
+
+
+def test_an_act_that_the_state_does_not_allow_says_so(plan_file):
+    said("run", "create", plan_file())
+    assert "needs it to be learning" in refusal("run", "pause", "practice")
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "hint"),
+    [
+        ({"step": 5}, "step", "did you mean `steps`"),
+        ({"optimizer": {"learning_rat": 1}}, "optimizer.learning_rat", "learning_rate"),
+        ({"policy": "huge"}, "policy", "no policy 'huge'"),
+        ({"rewards": [{"scorer": "sotr"}]}, "rewards.0.scorer", "known: arithmetic, sort, tone"),
+        ({"steps": 0}, "steps", "greater than or equal to 1"),
+    ],
+)
+def test_a_wrong_configuration_names_the_field_and_creates_nothing(plan_file, changes, field, hint):
+    message = refusal("run", "create", plan_file(**changes))
+    assert f"{field}: " in message and hint in message
+    assert not Run.objects.exists()
+
+
+def test_status_tells_figures_that_a_program_can_read(plan_file):
+    said("run", "create", plan_file())
+    facts = json.loads(said("run", "status", "practice", "--json"))
+    assert (facts["state"], facts["step"], facts["planned_steps"]) == ("created", 0, 3)
+
+
+def test_following_a_run_that_has_ended_returns_at_once(plan_file):
+    said("run", "create", plan_file())
+    said("run", "stop", "practice")
+    assert "stopped by hand" in said("run", "follow", "practice")
+
+
+def test_an_unknown_run_is_refused_with_those_that_exist(plan_file):
+    said("run", "create", plan_file())
+    assert "practice" in refusal("run", "status", "practise")

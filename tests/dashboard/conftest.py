@@ -1,0 +1,18 @@
+"""A run with something of everything on its pages: trained, waiting, dropped, being sampled."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from apps.rollouts.models import Rollout
+from apps.runs.models import Run
+from tests.seeding import people_of, seed_run
+
+
+@pytest.fixture
+def seeded(db) -> SimpleNamespace:
+    """`run` at step 3 and its cast: alice steers, bob rates, carol is a stranger."""
+    run: Run = seed_run("tone-7", steps=3, tasks=40, password=None)
+    finished = run.rollouts.filter(state=Rollout.State.FINISHED).order_by("pk")
+    waiting = finished.filter(group__state="waiting")
+    return SimpleNamespace(run=run, rollout=finished.first(), waiting=waiting.first(), **people_of())

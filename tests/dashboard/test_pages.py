@@ -1,0 +1,161 @@
+"""What pages say, and what their forms do."""
+
+import pytest
+from django.urls import reverse
+
+from apps.accounts.models import Token
+from apps.rollouts.models import Group
+from apps.runs.models import Metric, Run
+
+
+@pytest.fixture
+def alice_client(client, seeded):
+    client.force_login(seeded.alice)
+    return client
+
+
+def page(client, name, *args, **query) -> str:
+    answer = client.get(reverse(name, args=args), query)
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+def act(client, run, verb, **data):
+    return client.post(reverse("run-act", args=["lab", run.slug, verb]), data, follow=True).content.decode()
+
+
+def test_the_state_is_a_sentence_with_its_cause(alice_client, seeded):
+    assert "Learning · step 3 of 200" in (html := page(alice_client, "run", "lab", "tone-7"))
+    assert "waiting for people on 4 groups" in html
+
+
+def test_a_drop_says_why(alice_client, seeded):
+    assert "0 of 4 rollouts have a reward" in page(alice_client, "run", "lab", "tone-7")
+
+
+def test_pausing_and_resuming_moves_the_run(alice_client, seeded):
+    assert "Resume run" in act(alice_client, seeded.run, "pause")
+    assert "Pause run" in act(alice_client, seeded.run, "resume")
+
+
+def test_an_act_the_state_forbids_is_refused_in_words(alice_client, seeded):
+    assert "this needs it to be paused" in act(alice_client, seeded.run, "resume")
+
+
+def test_stopping_asks_for_the_name(alice_client, seeded):
+    assert "Nothing was stopped" in act(alice_client, seeded.run, "stop", name="another")
+    assert Run.objects.get(pk=seeded.run.pk).is_live
+
+
+def test_stopping_with_the_name_stops(alice_client, seeded):
+    act(alice_client, seeded.run, "stop", name="tone-7")
+    assert Run.objects.get(pk=seeded.run.pk).state == Run.State.STOPPED
+
+
+def test_the_simulated_rater_is_switched_off_and_the_change_is_kept(alice_client, seeded):
+    alice_client.post(reverse("run-simulated-rater", args=["lab", "tone-7"]), {"on": "false"})
+    run = Run.objects.get(pk=seeded.run.pk)
+    assert run.settings.people.simulated is False
+    assert run.topic.events.filter(kind="config_changed", payload__by="alice").exists()
+
+
+def test_curves_go_on_from_the_cursor(alice_client, seeded):
+    answer = alice_client.get(reverse("run-curves", args=["lab", "tone-7"]), {"after": 2}).json()
+    assert answer["step"] == 3 and answer["series"]["reward_mean"]["x"] == [3]
+
+
+@pytest.mark.parametrize("after", ["x", "1e9", "--1"])
+def test_a_cursor_that_is_no_step_is_refused(alice_client, seeded, after):
+    assert alice_client.get(reverse("run-curves", args=["lab", "tone-7"]), {"after": after}).status_code == 404
+
+
+def test_a_long_curve_is_thinned_and_keeps_its_peak(seeded):
+    from apps.dashboard.curves import curves
+
+    run = seeded.run
+    run.step = run.planned_steps = 20_000
+    run.save()
+    Metric.objects.filter(run=run).delete()
+    Metric.objects.bulk_create(
+        Metric(run=run, step=n, name="kl", value=9.0 if n == 7_777 else n % 7 / 10) for n in range(1, 20_001)
+    )
+    points = curves(run, ["kl"])["kl"]
+    assert len(points["x"]) <= 802 and max(points["y"]) == 9.0 and points["x"] == sorted(points["x"])
+
+
+def test_a_rollout_tells_what_became_of_it(alice_client, seeded):
+    html = page(alice_client, "rollout", seeded.rollout.pk)
+    assert "Admitted and trained in step 1" in html and "your stars" in html
+
+
+def test_a_rollout_that_waits_says_so(alice_client, seeded):
+    assert "its group waits for people" in page(alice_client, "rollout", seeded.waiting.pk)
+
+
+def test_a_failed_rollout_is_no_reward(alice_client, seeded):
+    failed = seeded.run.rollouts.filter(state="failed").first()
+    assert "Dropped: 0 of 4" in page(alice_client, "rollout", failed.pk)
+
+
+@pytest.mark.parametrize(("fate", "state"), [("dropped", Group.State.DROPPED), ("waiting", Group.State.WAITING)])
+def test_the_list_is_narrowed_by_the_url(alice_client, seeded, fate, state):
+    answer = alice_client.get(reverse("rollouts", args=["lab", "tone-7"]), {"fate": fate})
+    assert {row["rollout"].group.state for row in answer.context["rows"]} == {state}
+
+
+def test_the_list_is_narrowed_to_the_steps_that_trained(alice_client, seeded):
+    answer = alice_client.get(reverse("rollouts", args=["lab", "tone-7"]), {"from_step": 2, "to_step": 2})
+    assert len(answer.context["rows"]) == 16
+
+
+@pytest.mark.parametrize("query", [{"fate": "eaten"}, {"from_step": "x"}, {"to_step": "-1"}])
+def test_a_wrong_filter_is_told_and_narrows_nothing(alice_client, seeded, query):
+    answer = alice_client.get(reverse("rollouts", args=["lab", "tone-7"]), query)
+    assert answer.status_code == 200 and answer.context["form"].errors and len(answer.context["rows"]) == 50
+
+
+def test_lists_page_by_key_there_and_back(alice_client, seeded):
+    address = reverse("rollouts", args=["lab", "tone-7"])
+    first = alice_client.get(address).context["page"]
+    second = alice_client.get(address + first.older).context["page"]
+    back = alice_client.get(address + second.newer).context["page"]
+    assert [r.pk for r in back.rows] == [r.pk for r in first.rows] and second.rows[0].pk < first.rows[-1].pk
+
+
+@pytest.mark.parametrize("query", ["?before=x", "?after=-1", "?before=" + "9" * 30])
+def test_a_cursor_that_is_no_id_is_not_there(alice_client, seeded, query):
+    assert alice_client.get(reverse("rollouts", args=["lab", "tone-7"]) + query).status_code == 404
+
+
+def test_no_runs_teaches_how_to_start_one(client, cast):
+    client.force_login(cast.carol)
+    assert "manage.py run create" in page(client, "runs")
+
+
+def test_answers_of_tasks_are_not_shown(alice_client, seeded):
+    html = page(alice_client, "taskset", "lab", "tone")
+    assert "broken" in html and "{&#x27;object" not in html and "answer" not in html
+
+
+def test_a_tokens_secret_is_shown_once_and_works(alice_client, seeded):
+    answer = alice_client.post(reverse("issue-token"), {"name": "notebook", "scopes": ["read"]})
+    secret = answer.context["secret"]
+    assert secret in answer.content.decode() and secret not in page(alice_client, "settings")
+    assert Token.objects.presented(secret).user == seeded.alice
+
+
+def test_a_token_without_scopes_is_refused_in_words(alice_client, seeded):
+    answer = alice_client.post(reverse("issue-token"), {"name": "notebook"})
+    assert answer.status_code == 422 and "Choose at least one" in answer.content.decode()
+
+
+def test_a_revoked_token_is_worth_nothing(alice_client, seeded):
+    token, secret = Token.issue(seeded.alice, "notebook", ["read"])
+    alice_client.post(reverse("revoke-token", args=[token.pk]))
+    assert Token.objects.presented(secret) is None
+
+
+def test_a_token_of_others_is_not_there(alice_client, seeded):
+    token, secret = Token.issue(seeded.bob, "notebook", ["read"])
+    assert alice_client.post(reverse("revoke-token", args=[token.pk])).status_code == 404
+    assert Token.objects.presented(secret)

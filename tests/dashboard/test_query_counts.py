@@ -1,0 +1,37 @@
+"""Pages ask the database the same few questions whether ten rows are behind them or three hundred."""
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from apps.runs.models import Run
+from tests.dashboard.growing import grow_rollouts, grow_runs
+
+MOST = {"runs": 8, "run": 25, "rollouts": 10, "live": 12, "weights": 8, "tasksets": 6, "rate": 10}
+
+
+def queries(client, address: str) -> int:
+    with CaptureQueriesContext(connection) as captured:
+        assert client.get(address).status_code == 200
+    return len(captured)
+
+
+@pytest.mark.parametrize("name", ["run", "rollouts", "live", "rate"])
+def test_more_rollouts_cost_no_more_queries(client, seeded, name):
+    client.force_login(seeded.bob)
+    address = reverse(name, args=["lab", "tone-7"]) if name in ("run", "rollouts") else reverse(name)
+    grow_rollouts(seeded.run, 10)
+    few = queries(client, address)
+    grow_rollouts(seeded.run, 300)
+    assert queries(client, address) <= few <= MOST[name]
+
+
+@pytest.mark.parametrize("name", ["runs", "live", "weights"])
+def test_more_runs_cost_no_more_queries(client, seeded, name):
+    client.force_login(seeded.bob)
+    grow_runs(seeded.run, 10)
+    few = queries(client, reverse(name))
+    grow_runs(seeded.run, 300)
+    assert Run.objects.count() > 300
+    assert queries(client, reverse(name)) <= few <= MOST[name]

@@ -1,0 +1,115 @@
+"""Each check is silent on a healthy ledger and speaks when its own rule is broken."""
+
+import json
+
+import pytest
+from django.core.management import call_command
+
+from apps.buffer.models import Experience, commit_step, plan_step
+from apps.dashboard.reconciliation import group_ledger, reconcile
+from apps.pipelines.refining import refine
+from apps.rewards.models import Reward
+from apps.rewards.scorers import Verdict
+from apps.rewards.scoring import open_questions, record_verdicts
+from apps.rollouts.models import Group, Rollout
+from apps.runs.models import Acknowledgement, Run, TrainStep, WeightVersion, Worker
+
+
+@pytest.fixture
+def trained(run, finish) -> Run:
+    """A run after its first step, as its stations would leave it."""
+    worker = Worker.objects.create(key="explorer@test:1:1", role="explorer", host="test", pid=1)
+    base = run.weight_versions.get()
+    Acknowledgement.record(base, worker, fingerprint=base.fingerprint, probe_gap=0.001, milliseconds=5)
+    finish(run, ["12345", "99999"], groups=3)
+    claimed = Group.objects.claim(Group.State.SCORING, "s", 60, 100)
+    record_verdicts(claimed, [(q, Verdict(float(q.text == "12345"), "test")) for q in open_questions(claimed)])
+    refine(Group.objects.claim(Group.State.JUDGED, "r", 60, 100))
+    run.claim_trainer("t", 60)
+    step = plan_step(run, run.fence)
+    with run.fenced(run.fence) as locked:
+        commit_step(locked, step, run.fence)
+    return Run.objects.get(pk=run.pk)
+
+
+def violated() -> set[str]:
+    return {name for name, found in reconcile().items() if found}
+
+
+def test_a_healthy_ledger_is_clean(trained):
+    assert violated() == set()
+
+
+def test_every_group_is_counted_once(trained):
+    ledger = group_ledger(trained)
+    assert ledger == {"issued": 3, "sampling": 0, "waiting": 0, "ready": 1, "claimed": 0, "trained": 2, "dropped": 0}
+
+
+def test_a_lost_group_is_found(trained):
+    Run.objects.update(groups_opened=4)
+    assert violated() == {"every group stands somewhere"}
+
+
+def test_an_experience_trained_without_a_committed_step_is_found(trained):
+    TrainStep.objects.update(state=TrainStep.State.PLANNED)
+    assert violated() == {"trained means committed once"}
+
+
+def test_a_second_use_is_found(trained):
+    Experience.objects.filter(state="trained").update(uses=2)
+    assert violated() == {"trained means committed once"}
+
+
+def test_a_trained_stale_experience_is_found(trained):
+    TrainStep.objects.update(version=9)
+    assert violated() == {"nothing stale or unjudged was trained"}
+
+
+def test_training_without_a_reward_is_found(trained):
+    Reward.objects.all().delete()
+    assert violated() == {"nothing stale or unjudged was trained"}
+
+
+def test_weights_published_unverified_are_found(trained):
+    WeightVersion.objects.create(run=trained, version=1, state="published", folder="/nowhere", fingerprint="f", step=1)
+    assert violated() == {"published weights are what their manifests say"}
+
+
+def test_an_engine_with_other_weights_is_found(trained):
+    Acknowledgement.objects.update(fingerprint="other")
+    assert violated() == {"engines served what was published"}
+
+
+def test_rollouts_of_an_unacknowledged_version_are_found(trained):
+    Rollout.objects.update(last_version=7)
+    assert violated() == {"engines served what was published"}
+
+
+def test_a_gap_in_the_events_is_found(trained):
+    trained.topic.events.first().delete()
+    assert violated() == {"acts left their events"}
+
+
+def test_a_state_that_was_not_announced_is_found(trained):
+    Run.objects.update(state="paused")
+    assert violated() == {"acts left their events"}
+
+
+def test_the_command_exits_with_1_and_names_the_violation(trained, capsys):
+    Run.objects.update(groups_opened=4)
+    with pytest.raises(SystemExit) as ended:
+        call_command("reconcile")
+    assert ended.value.code == 1 and "4 groups opened by the counter" in capsys.readouterr().out
+
+
+def test_a_rating_that_was_acknowledged_and_is_missing_is_found(trained, tmp_path):
+    ledger = tmp_path / "acknowledged.jsonl"
+    ledger.write_text(json.dumps({"client_uuid": "6f9f1b2e-0000-4000-8000-000000000000"}) + "\n")
+    with pytest.raises(SystemExit):
+        call_command("reconcile", acknowledged=ledger)
+
+
+def test_a_tighter_bound_accuses_no_step_of_the_past(trained):
+    TrainStep.objects.update(version=trained.settings.max_staleness)
+    trained.change_config(None, max_staleness=0)
+    assert violated() == set()

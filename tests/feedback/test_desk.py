@@ -1,0 +1,129 @@
+"""The rating desk: who is asked what, and what becomes of stars."""
+
+import uuid
+
+import pytest
+from django.urls import reverse
+
+from apps.feedback.models import Rating
+from apps.rewards.models import Reward
+from apps.rollouts.models import Group, Rollout
+
+
+@pytest.fixture
+def people_run(new_run):
+    return new_run(people={"per_group": 2, "deadline_s": 600})
+
+
+@pytest.fixture
+def waiting(people_run, finish) -> Group:
+    """A group of two replies that waits for people."""
+    (group,) = finish(people_run, ["12345", "54321"])
+    group.move(Group.State.WAITING)
+    return group
+
+
+def first_of(group: Group) -> Rollout:
+    return group.rollouts.order_by("sample_index").first()
+
+
+def send(client, rollout, stars=4, **extra):
+    return client.post(
+        reverse("rate-rollout", args=[rollout.pk]),
+        {"stars": stars, "client_uuid": uuid.uuid4(), **extra},
+        headers={"X-Requested-With": "fetch"},
+    )
+
+
+def test_the_desk_shows_a_group_that_waits(client, bob, waiting):
+    client.force_login(bob)
+    html = client.get(reverse("rate")).content.decode()
+    assert "2 replies to one message" in html and "54321" in html
+
+
+def test_stars_become_a_rating_and_a_reward(client, bob, waiting):
+    client.force_login(bob)
+    answer = send(client, first_of(waiting), 5)
+    assert answer.status_code == 201 and "bob 1.00" in answer.content.decode()
+    assert Reward.objects.get(rollout=first_of(waiting), source=Reward.Source.HUMAN).value == 1.0
+
+
+def test_the_same_rating_twice_is_one(client, bob, waiting):
+    client.force_login(bob)
+    same = uuid.uuid4()
+    assert [send(client, first_of(waiting), client_uuid=same).status_code for _ in range(2)] == [201, 201]
+    assert Rating.objects.count() == 1
+
+
+def test_the_group_goes_on_when_enough_was_said(client, bob, waiting):
+    client.force_login(bob)
+    for rollout in waiting.rollouts.all():
+        send(client, rollout)
+    waiting.refresh_from_db()
+    assert waiting.state == Group.State.JUDGED
+    assert "You rated 2 replies today" in client.get(reverse("rate")).content.decode()
+
+
+def test_a_skipped_group_is_left_to_others(client, bob, waiting):
+    client.force_login(bob)
+    html = client.get(reverse("rate"), {"skip": waiting.pk}).content.decode()
+    assert "No other group waits for you" in html and "Look at them again" in html
+
+
+@pytest.mark.parametrize("stars", ["0", "6", "2.5", "five", ""])
+def test_stars_out_of_range_are_refused_in_words(client, bob, waiting, stars):
+    client.force_login(bob)
+    answer = send(client, first_of(waiting), stars)
+    assert answer.status_code == 422 and b"1 to 5" in answer.content and not Rating.objects.exists()
+
+
+def test_a_rollout_of_others_is_not_there(client, carol, waiting):
+    client.force_login(carol)
+    assert send(client, first_of(waiting)).status_code == 404
+
+
+def test_a_viewer_may_look_but_not_rate(client, carol, project, waiting):
+    project.memberships.create(user=carol, role="viewer")
+    client.force_login(carol)
+    answer = send(client, first_of(waiting))
+    assert answer.status_code == 409 and b"You may look but not rate" in answer.content
+
+
+def test_a_reply_still_being_written_is_rated_later(client, bob, people_run):
+    (group,) = Group.open(people_run, "explorer", 60, 1, people_run.published_version)
+    client.force_login(bob)
+    answer = send(client, first_of(group))
+    assert answer.status_code == 409 and answer["X-Retry"] == "when-finished"
+
+
+def test_a_late_rating_is_kept_and_marked(client, bob, waiting):
+    waiting.drop("stale")
+    client.force_login(bob)
+    assert b"data-late" in send(client, first_of(waiting)).content
+    assert Rating.objects.get().is_late
+
+
+def test_without_script_the_form_leads_back(client, bob, waiting):
+    client.force_login(bob)
+    rollout = first_of(waiting)
+    answer = client.post(reverse("rate-rollout", args=[rollout.pk]), {"stars": 3, "from": "rollout"})
+    assert answer.status_code == 302 and answer["Location"] == f"/rollouts/{rollout.pk}/"
+
+
+@pytest.mark.parametrize("query", ["?skip=x", "?run=1,a", "?skip=" + "1," * 60])
+def test_a_wrong_query_is_not_there(client, bob, project, query):
+    client.force_login(bob)
+    assert client.get(reverse("rate") + query).status_code == 404
+
+
+def test_a_run_that_asks_nobody_teaches_how_to_ask(client, bob, run):
+    client.force_login(bob)
+    assert "per_group: 4" in client.get(reverse("rate")).content.decode()
+
+
+def test_model_output_is_no_markup_on_the_desk(client, bob, people_run, finish):
+    (group,) = finish(people_run, ["<script>alert(1)</script>", "<img src=x onerror=alert(1)>"])
+    group.move(Group.State.WAITING)
+    client.force_login(bob)
+    html = client.get(reverse("rate")).content.decode()
+    assert "<script>alert" not in html and "<img" not in html

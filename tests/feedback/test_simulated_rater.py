@@ -1,0 +1,123 @@
+"""The simulated rater: labelled, patient, switchable, strict about sentences, and never heard twice."""
+
+from collections import Counter
+from random import Random
+from uuid import UUID
+
+import pytest
+from django.db import transaction
+
+from apps.accounts.models import Token
+from apps.feedback import simulated
+from apps.feedback.models import Rating, Submission
+from apps.rewards.scoring import hand_on
+from apps.rollouts.models import Group, Rollout
+
+pytestmark = pytest.mark.django_db
+
+AT_ONCE = simulated.Patience(0.0, 0.0)
+
+
+@pytest.fixture
+def waiting(new_run, finish):
+    """A started run whose first group waits for people; keywords replace fields of its `people`."""
+
+    def make(texts=("12345",), **people):
+        settings = {"per_group": 2, "deadline_s": 60, "simulated": True} | people
+        run = new_run(group_size=4, people=settings)
+        (group,) = finish(run, texts=list(texts))
+        with transaction.atomic():
+            hand_on(group)
+        return Group.objects.get(pk=group.pk)
+
+    return make
+
+
+@pytest.fixture
+def rater(project):
+    return simulated.account()
+
+
+def submit(user, ratings) -> None:
+    for rating in ratings:
+        Rating.submit(user, Submission(rating["rollout"], rating["stars"], UUID(rating["client_uuid"])))
+
+
+def test_the_account_is_labelled_and_nobody_can_log_in_to_it(rater):
+    assert rater.is_simulated and not rater.has_usable_password()
+    assert simulated.account() == rater
+
+
+def test_a_new_secret_ends_the_one_before(rater):
+    first, second = simulated.fresh_token(rater), simulated.fresh_token(rater)
+    assert Token.objects.presented(first) is None
+    assert Token.objects.presented(second).scopes == ["rate"]
+
+
+def test_it_rates_what_a_group_still_wants_and_no_more(rater, waiting):
+    group = waiting()
+    ratings = simulated.due_ratings(rater, AT_ONCE)
+    assert len(ratings) == 2
+    submit(rater, ratings)
+    group.refresh_from_db()
+    assert group.state == Group.State.JUDGED
+    assert simulated.due_ratings(rater, AT_ONCE) == []
+
+
+def test_what_a_person_has_rated_is_left_to_the_person(rater, bob, waiting):
+    group = waiting()
+    chosen = simulated.due_ratings(rater, AT_ONCE)[0]["rollout"]
+    submit(bob, [{"rollout": chosen, "stars": 5, "client_uuid": "00000000-0000-4000-8000-000000000001"}])
+    left = simulated.due_ratings(rater, AT_ONCE)
+    assert len(left) == 1 and left[0]["rollout"] != chosen
+    assert Rollout.objects.get(pk=left[0]["rollout"]).group_id == group.pk
+
+
+def test_a_finished_group_is_left_to_people_first(rater, waiting):
+    waiting()
+    assert simulated.due_ratings(rater, simulated.Patience(30.0, 30.0)) == []
+
+
+def test_it_waits_longer_while_a_person_is_rating(rater, bob, waiting):
+    group = waiting()
+    patience = simulated.Patience(0.0, 30.0)
+    assert simulated.due_ratings(rater, patience)
+    rollout = Rollout.objects.filter(group=group).first()
+    submit(bob, [{"rollout": rollout.pk, "stars": 2, "client_uuid": "00000000-0000-4000-8000-000000000002"}])
+    assert simulated.due_ratings(rater, patience) == []
+
+
+def test_the_switch_of_the_run_silences_it_and_wakes_it_again(rater, alice, waiting):
+    run = waiting().run
+    run.change_config(alice, people={"simulated": False})
+    assert simulated.due_ratings(rater, AT_ONCE) == []
+    run.change_config(alice, people={"simulated": True})
+    assert len(simulated.due_ratings(rater, AT_ONCE)) == 2
+
+
+def test_a_paused_run_is_not_rated(rater, waiting):
+    waiting().run.pause()
+    assert simulated.due_ratings(rater, AT_ONCE) == []
+
+
+def test_the_same_rollout_gets_the_same_rating_again(rater, waiting):
+    waiting()
+    first, second = simulated.due_ratings(rater, AT_ONCE), simulated.due_ratings(rater, AT_ONCE)
+    assert first == second
+    submit(rater, [*first, *second])
+    assert Rating.objects.count() == 2
+
+
+@pytest.mark.parametrize(("text", "expected"), [("12345", {4, 5}), ("54321", {1, 2})])
+def test_the_rule_is_the_runs_own_scorer(rater, waiting, text, expected):
+    group = waiting(texts=[text])
+    assert group.task.answer == {"sorted": "12345"}
+    assert {simulated.stars_for(rollout) for rollout in Rollout.objects.filter(group=group).select_related("run")} <= expected
+
+
+@pytest.mark.parametrize("stars", [1, 2, 3, 4, 5])
+def test_a_quarter_of_the_stars_slips_by_one_and_none_leaves_the_scale(stars):
+    seen = Counter(simulated.noisy(stars, Random(seed)) for seed in range(4000))
+    assert set(seen) <= {1, 2, 3, 4, 5} & {stars - 1, stars, stars + 1}
+    share = seen[stars] / 4000
+    assert 0.72 < share < (0.91 if stars in (1, 5) else 0.78)

@@ -1,0 +1,99 @@
+"""Many ratings at once are what they would have been one by one, in far fewer statements."""
+
+import uuid
+from random import Random
+
+import pytest
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
+
+from apps.accounts.models import Membership, User
+from apps.feedback.models import NotRatable, Rating, Submission
+from apps.rewards.models import Reward
+from apps.rewards.scoring import hand_on
+from apps.rollouts.models import Group, Rollout
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def waiting(new_run, finish):
+    """Two groups of one run that wait for people, and one that is closed."""
+
+    def make() -> list[Group]:
+        run = new_run(group_size=3, people={"per_group": 2, "deadline_s": 60})
+        groups = finish(run, groups=3)
+        for group in groups:
+            with transaction.atomic():
+                hand_on(group)
+        closed = Group.objects.get(pk=groups[-1].pk)
+        closed.drop("for the test")
+        return groups
+
+    return make
+
+
+def rater_named(project, name: str) -> User:
+    user = User.objects.create_user(name)
+    Membership.objects.create(project=project, user=user, role=Membership.Role.RATER)
+    return user
+
+
+def drawn(groups: list[Group], seed: int) -> list[tuple[int, int, int, uuid.UUID]]:
+    """(group index, sample index, stars, client uuid): first words, changes of mind, and repetitions."""
+    random = Random(seed)
+    words = [
+        (random.randrange(len(groups)), random.randrange(3), random.randint(1, 5), uuid.UUID(int=random.getrandbits(128)))
+        for _ in range(12)
+    ]
+    return words + random.sample(words, 4)
+
+
+def submissions(groups: list[Group], words: list[tuple]) -> list[Submission]:
+    return [Submission(Rollout.objects.get(group=groups[g], sample_index=s).pk, stars, client) for g, s, stars, client in words]
+
+
+def story(groups: list[Group], rater: User) -> tuple:
+    """Everything that ratings leave behind, without ids."""
+    ratings = Rating.objects.filter(rater=rater, rollout__group__in=groups).select_related("reward", "rollout__group")
+    rewards = {r: (r.reward.value, r.reward.is_current, r.reward.details) for r in ratings}
+    places = {r: (groups.index(r.rollout.group), r.rollout.sample_index) for r in ratings}
+    rows = [(places[r], r.stars, r.client_uuid, r.is_late, rewards[r]) for r in ratings]
+    return sorted(rows, key=str), [Group.objects.get(pk=group.pk).state for group in groups]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_at_once_and_one_by_one_leave_the_same_behind(project, waiting, seed):
+    here, there = waiting(), waiting()
+    words = drawn(here, seed)
+    bulk, single = rater_named(project, "bulk"), rater_named(project, "single")
+    outcomes = Rating.submit_many(bulk, submissions(here, words))
+    one_by_one = [Rating.submit(single, submission) for submission in submissions(there, words)]
+    assert story(here, bulk) == story(there, single)
+    assert [(o.stars, o.client_uuid, o.is_late) for o in outcomes] == [(o.stars, o.client_uuid, o.is_late) for o in one_by_one]
+
+
+def test_each_outcome_stands_where_its_submission_stood(waiting, bob, carol):
+    [group, *_] = waiting()
+    first, second, _ = Rollout.objects.filter(group=group).order_by("sample_index")
+    asked = [Submission(2**40, 3, uuid.uuid4()), Submission(second.pk, 5, uuid.uuid4()), Submission(first.pk, 1, uuid.uuid4())]
+    unknown, *taken = Rating.submit_many(bob, asked)
+    assert isinstance(unknown, NotRatable)
+    assert [(rating.rollout_id, rating.stars) for rating in taken] == [(second.pk, 5), (first.pk, 1)]
+    assert all(isinstance(outcome, NotRatable) for outcome in Rating.submit_many(carol, asked))
+
+
+def test_the_last_word_on_a_rollout_is_the_current_one(waiting, bob):
+    [group, *_] = waiting()
+    rollout = Rollout.objects.filter(group=group).first()
+    Rating.submit_many(bob, [Submission(rollout.pk, stars, uuid.uuid4()) for stars in (1, 4, 2)])
+    assert list(Reward.objects.filter(rollout=rollout, by=bob, is_current=True).values_list("value", flat=True)) == [0.25]
+    assert Rating.objects.filter(rollout=rollout).count() == 3
+
+
+@pytest.mark.parametrize("ratings", [3, 30])
+def test_statements_grow_with_groups_not_with_ratings(waiting, bob, ratings):
+    asked = submissions(waiting(), [(0, n % 3, 3, uuid.uuid4()) for n in range(ratings)])
+    with CaptureQueriesContext(connection) as captured:
+        Rating.submit_many(bob, asked)
+    assert len(captured) <= 14

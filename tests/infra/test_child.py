@@ -1,0 +1,130 @@
+"""One supervised program: kept alive, given up, and stopped with everything it started."""
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from rftweb.supervisor.child import CRASH_LOOP, Child, CrashLoop
+from rftweb.supervisor.output import Output
+from rftweb.supervisor.program import Program
+
+WAITS = "import time; print('up', flush=True); time.sleep(600)"
+STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"
+LEAVES_A_CHILD = (
+    "import subprocess, sys, time; other = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']);"
+    "print('up', other.pid, flush=True); time.sleep(600)"
+)
+
+
+@pytest.fixture
+def log(tmp_path) -> Path:
+    return tmp_path / "log"
+
+
+@pytest.fixture
+def make(log):
+    """Children of Python one-liners that are ready once they have said `up`."""
+
+    def child(code: str, grace_s: float = 5.0) -> Child:
+        program = Program(
+            name="worker",
+            stage=1,
+            prepare=lambda: ([sys.executable, "-c", code], {}),
+            is_ready=lambda _pid: "up" in said(log),
+            stop=((signal.SIGTERM, grace_s),),
+        )
+        return Child(program, {}, Output(log, quiet=True), lambda: None)
+
+    return child
+
+
+def said(log: Path) -> str:
+    path = log / "worker.log"
+    return path.read_text() if path.exists() else ""
+
+
+async def until(condition, timeout_s: float = 20.0) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, f"not so within {timeout_s:.0f} s"
+        await asyncio.sleep(0.02)
+
+
+def is_alive(pid: int) -> bool:
+    """Alive and no zombie."""
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except FileNotFoundError:
+        return False
+
+
+async def ready(child: Child) -> int:
+    child.begin(lambda _task: None)
+    await asyncio.wait_for(child.ready.wait(), 20)
+    return child.pid
+
+
+async def test_a_killed_program_is_started_again(make):
+    child = make(WAITS)
+    pid = await ready(child)
+    os.kill(pid, signal.SIGKILL)
+    await until(lambda: child.restarts == 1 and child.pid not in (None, pid))
+    await child.stop()
+
+
+async def test_a_program_that_keeps_dying_is_given_up_with_growing_pauses(make, log):
+    child = make("raise SystemExit(3)")
+    given_up = asyncio.get_running_loop().create_future()
+    started = time.monotonic()
+    child.begin(given_up.set_result)
+    keeper = await asyncio.wait_for(given_up, 60)
+    with pytest.raises(CrashLoop, match=f"ended with code 3, {CRASH_LOOP} times"):
+        keeper.result()
+    assert child.state == "failed"
+    assert time.monotonic() - started >= 0.2 + 0.4 + 0.8 + 1.6
+
+
+async def test_a_program_that_ignores_the_signal_is_killed(make):
+    child = make(STUBBORN, grace_s=0.3)
+    pid = await ready(child)
+    await asyncio.wait_for(child.stop(), 5)
+    await until(lambda: not is_alive(pid))
+
+
+async def test_stopping_ends_what_the_program_started(make, log):
+    child = make(LEAVES_A_CHILD)
+    await ready(child)
+    grandchild = int(said(log).split()[1])
+    assert is_alive(grandchild)
+    await child.stop()
+    await until(lambda: not is_alive(grandchild))
+
+
+async def test_a_death_ends_what_the_program_had_started(make, log):
+    child = make(LEAVES_A_CHILD)
+    pid = await ready(child)
+    grandchild = int(said(log).split()[1])
+    os.kill(pid, signal.SIGKILL)
+    await until(lambda: not is_alive(grandchild))
+    await child.stop()
+
+
+async def test_a_stop_during_a_pause_starts_nothing_more(make):
+    child = make("raise SystemExit(3)")
+    child.begin(lambda _task: None)
+    await until(lambda: child.state == "restarting")
+    await child.stop()
+    assert (child.state, child.pid) == ("stopped", None)
+
+
+async def test_what_it_says_is_in_its_file_whole_lines_and_the_last_half(make, log):
+    child = make("print('one\\ntwo', end='', flush=True); raise SystemExit(0)")
+    child.begin(lambda _task: None)
+    await until(lambda: child.restarts >= 1)
+    await child.stop()
+    assert said(log).splitlines()[:2] == ["one", "two"]

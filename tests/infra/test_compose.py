@@ -1,0 +1,117 @@
+"""docker-compose.yml and the Dockerfile against the code: the same roles, queues, commands and variables.
+
+The files are parsed, not run.
+"""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from django.conf import settings
+
+from rftweb.supervisor.roles import GPU_ROLES, QUEUES, ROLES, Plan, beat_program, web_program, worker_program
+
+ROOT = Path(__file__).resolve().parents[2]
+CONTAINER_NAMES = {"valkey": "redis"}  # the service is called after the protocol, as its users know it
+TEXT = (ROOT / "docker-compose.yml").read_text()
+SERVICES = yaml.safe_load(TEXT)["services"]
+OURS = [name for name in SERVICES if name not in ("postgres", "redis")]
+
+
+def variables_settings_know() -> set[str]:
+    """Every NAME in `environment.reader("NAME", ...)` of settings.py, and NAME_FILE beside it."""
+    tree = ast.parse((ROOT / "rftweb" / "settings.py").read_text())
+    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute))
+    readers = (call for call in calls if getattr(call.func.value, "id", "") == "environment")
+    names = {reader.args[0].value for reader in readers if reader.args and isinstance(reader.args[0], ast.Constant)}
+    return names | {f"{name}_FILE" for name in names} | {"RFTWEB_SECRET_KEY"}
+
+
+def flags(command: list[str]) -> list[str]:
+    """A command without interpreter, addresses and file names, which differ by place."""
+    differing = {"--host", "--port", "--pidfile"}
+    kept = [word for index, word in enumerate(command[1:], start=1) if command[index - 1] not in differing]
+    return [word for word in kept if word not in differing]
+
+
+def test_services_are_the_supervisors_roles_and_migrate():
+    assert set(SERVICES) == {CONTAINER_NAMES.get(role, role) for role in ROLES} | {"migrate"}
+
+
+@pytest.mark.parametrize("role", QUEUES)
+def test_a_worker_has_the_supervisors_command(role, tmp_path):
+    command, _ = worker_program(Plan(var=tmp_path), role, role, None).prepare()
+    assert flags(SERVICES[role]["command"]) == flags(command)
+
+
+@pytest.mark.parametrize(("role", "program"), [("web", web_program), ("beat", beat_program)])
+def test_web_and_beat_have_the_supervisors_command(role, program, tmp_path):
+    (tmp_path / "run").mkdir()
+    command, _ = program(Plan(var=tmp_path, port=0)).prepare()
+    assert flags(SERVICES[role]["command"]) == flags(command)
+
+
+def test_every_queue_has_a_worker_and_every_worker_a_known_queue():
+    served = {queue for queues in QUEUES.values() for queue in queues}
+    assert served == {queue.name for queue in settings.CELERY_TASK_QUEUES}
+
+
+def test_every_routed_job_goes_to_a_served_queue():
+    served = {queue for queues in QUEUES.values() for queue in queues}
+    assert {route["queue"] for route in settings.CELERY_TASK_ROUTES.values()} <= served
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_every_variable_is_one_that_the_code_reads(name):
+    read_by_announce = {"RFTWEB_READY_FILE"}
+    assert set(SERVICES[name]["environment"]) <= variables_settings_know() | read_by_announce
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_nobody_falls_back_to_embedded_services(name):
+    assert {"DATABASE_URL", "REDIS_URL", "RFTWEB_SECRET_KEY"} <= set(SERVICES[name]["environment"])
+
+
+def test_no_secret_has_a_default():
+    uses = re.findall(r"\$\{(\w*(?:PASSWORD|SECRET)\w*)(.*?)\}", TEXT)
+    assert uses
+    assert {rest.split(" ")[0] for _, rest in uses} == {":?set"}
+
+
+@pytest.mark.parametrize("name", [name for name in SERVICES if name != "migrate"])
+def test_every_lasting_service_has_a_health_check(name):
+    assert SERVICES[name]["healthcheck"]["test"]
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_nothing_is_published_beyond_loopback(name):
+    assert all(port.startswith("127.0.0.1:") for port in SERVICES[name].get("ports", []))
+
+
+@pytest.mark.parametrize("name", [name for name in OURS if name != "migrate"])
+def test_work_starts_after_the_schema_is_there(name):
+    assert SERVICES[name]["depends_on"]["migrate"] == {"condition": "service_completed_successfully"}
+
+
+def test_gpus_go_to_explorer_and_trainer_alone():
+    assert {name for name in SERVICES if "deploy" in SERVICES[name]} == set(GPU_ROLES)
+
+
+def test_volumes_are_declared():
+    used = {mount.split(":")[0] for service in SERVICES.values() for mount in service.get("volumes", [])}
+    assert used == set(yaml.safe_load(TEXT)["volumes"])
+
+
+def test_images_are_targets_of_the_dockerfile_and_web_has_no_torch():
+    stages = dict(re.findall(r"^FROM (\S+) AS (\w+)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE))
+    assert set(stages.values()) == {"web", "worker"}
+    web = (ROOT / "Dockerfile").read_text().split("AS worker")[0]
+    assert "--no-torch" in web
+
+
+def test_every_file_the_dockerfile_copies_is_there():
+    sources = re.findall(r"^COPY (\S+) ", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    assert sources
+    assert [source for source in sources if not (ROOT / source).exists()] == []

@@ -1,0 +1,108 @@
+"""The doctor sees what is wrong, says how to mend it, and reports failure by its exit code."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import redis
+
+from rftweb import embedded
+from rftweb.doctor import CHECKS, Level
+from rftweb.doctor.installation import check_secrets, check_versions
+from rftweb.doctor.machine import check_disk, check_sandbox
+from rftweb.doctor.services import check_broker, check_database, check_supervisor
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def installation(var, settings):
+    """Settings of an installation under `var`, its services not running."""
+    settings.VAR = var
+    settings.DATABASE_URL, settings.REDIS_URL = embedded.urls(var)
+    return settings
+
+
+def level_of(check) -> Level:
+    """The worst level among a check's findings."""
+    return max((finding.level for finding in check()), key=[Level.OK, Level.WARN, Level.FAIL].index)
+
+
+def test_services_that_run_are_well(installation):
+    with embedded.running(installation.VAR):
+        assert [level_of(check) for check in (check_database, check_broker)] == [Level.OK, Level.OK]
+
+
+def test_an_embedded_service_that_does_not_run_is_a_warning_with_the_command(installation):
+    for check in (check_database, check_broker):
+        (finding,) = check()
+        assert finding.level is Level.WARN
+        assert "manage.py up" in finding.mend
+
+
+def test_a_named_server_that_does_not_answer_is_a_failure(installation):
+    installation.DATABASE_URL = "postgresql://nobody:wrong@127.0.0.1:1/none"
+    installation.REDIS_URL = "redis://127.0.0.1:1/0"
+    assert [level_of(check) for check in (check_database, check_broker)] == [Level.FAIL, Level.FAIL]
+
+
+def test_a_broker_that_evicts_is_a_failure(installation):
+    with embedded.running(installation.VAR) as (_, redis_url):
+        redis.Redis.from_url(redis_url).config_set("maxmemory-policy", "allkeys-lru")
+        assert level_of(check_broker) is Level.FAIL
+
+
+def test_a_secret_that_others_may_read_is_a_failure(installation):
+    (installation.VAR / "secrets" / "valkey_password").chmod(0o644)
+    (finding,) = check_secrets()
+    assert finding.level is Level.FAIL
+    assert "valkey_password" in finding.text
+
+
+def test_debug_pages_for_the_outside_are_a_failure(installation):
+    installation.DEBUG, installation.ALLOWED_HOSTS = True, ["rft.example.org"]
+    assert level_of(check_secrets) is Level.FAIL
+
+
+def test_no_supervisor_is_a_warning(installation):
+    assert level_of(check_supervisor) is Level.WARN
+
+
+def test_little_room_is_a_failure(installation, monkeypatch):
+    monkeypatch.setattr("rftweb.doctor.machine.LEAST_DISK", 2**80)
+    assert level_of(check_disk) is Level.FAIL
+
+
+def test_a_machine_without_namespaces_is_told_that_scorers_refuse(monkeypatch):
+    monkeypatch.setattr("rftweb.doctor.machine.NAMESPACES", ("--no-such-namespace",))
+    (finding,) = check_sandbox()
+    assert finding.level is Level.WARN
+    assert "refuse" in finding.text
+
+
+def test_a_package_of_another_version_is_named(tmp_path, monkeypatch):
+    lock = tmp_path / "base.lock"
+    lock.write_text("django==1.0 \\\n    --hash=sha256:0\n")
+    monkeypatch.setattr("rftweb.doctor.installation.LOCK", lock)
+    (finding,) = check_versions()
+    assert "instead of 1.0" in finding.text
+
+
+def test_everything_but_ok_says_how_to_mend_it(installation):
+    quick = [check for check in CHECKS if check.__name__ not in ("check_engine", "check_migrations")]
+    findings = [finding for check in quick for finding in check()]
+    assert all(finding.mend for finding in findings if finding.level is not Level.OK)
+
+
+@pytest.mark.slow
+def test_the_command_reports_failure_by_its_exit_code_and_as_json(var):
+    environment = {**os.environ, "RFTWEB_VAR": str(var), "REDIS_URL": "redis://127.0.0.1:1/0"}
+    command = [sys.executable, ROOT / "manage.py", "doctor", "--json"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    report = json.loads(done.stdout)
+    assert done.returncode == 1
+    assert {"subject", "level", "text", "mend"} == set(report[0])
+    assert [entry["subject"] for entry in report if entry["level"] == "fail"] == ["broker"]

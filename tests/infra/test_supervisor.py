@@ -1,0 +1,106 @@
+"""`manage.py up` with the embedded services: restarts, ordered stop, nothing left behind."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+
+import psycopg
+import pytest
+
+from rftweb.embedded import PostgresServer, ValkeyServer
+from rftweb.supervisor import StackFailed, Supervisor, leftovers
+from rftweb.supervisor.record import AlreadyRunning
+
+SERVICES = ("postgres", "valkey")
+
+
+@pytest.fixture
+def stack(var):
+    with Supervisor(var, roles=SERVICES, quiet=True) as stack:
+        yield stack
+
+
+def survivors(var) -> set[int]:
+    """Everything of this installation that still lives."""
+    marked = leftovers.marked(leftovers.marker_prefix(var))
+    return marked | PostgresServer(var).processes() | ValkeyServer(var).processes()
+
+
+def log_of(var) -> str:
+    return (var / "log" / "supervisor.log").read_text()
+
+
+def test_the_record_names_every_process(stack):
+    assert stack.pid("postgres") in PostgresServer(stack.var).processes()
+    assert {stack.pid("valkey")} == ValkeyServer(stack.var).processes()
+
+
+def test_a_killed_service_is_started_again_with_its_rows(stack):
+    url = PostgresServer(stack.var).url
+    with psycopg.connect(url) as connection:
+        connection.execute("CREATE TABLE kept AS SELECT 7 AS value")
+    for name in SERVICES:
+        stack.wait_restarted(name, since=stack.kill(name))
+    with psycopg.connect(url) as connection:
+        assert connection.execute("SELECT value FROM kept").fetchone() == (7,)
+
+
+def test_it_stops_when_asked_broker_before_database(stack):
+    assert stack.stop() == 0
+    record = stack.status()
+    assert (record["state"], record["alive"]) == ("stopped", False)
+    assert not survivors(stack.var)
+    assert "shut down" in (stack.var / "log" / "postgres.log").read_text()
+
+
+def test_nothing_survives_kill_9_of_the_supervisor(stack, eventually):
+    stack.process.kill()
+    stack.process.wait()
+    eventually(lambda: not survivors(stack.var))
+
+
+def test_everything_stops_when_the_holder_of_the_handle_is_killed(var, eventually):
+    script = (
+        "from rftweb.supervisor import Supervisor; import time\n"
+        f"with Supervisor({str(var)!r}, roles=['valkey'], quiet=True) as stack: print('holding', flush=True); time.sleep(600)"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as holder:
+        assert "holding\n" in iter(holder.stdout.readline, "")
+        assert survivors(var)
+        holder.kill()
+    eventually(lambda: not survivors(var))
+
+
+def test_leftovers_of_a_dead_supervisor_are_ended_before_a_new_start(var, eventually):
+    environment = {**os.environ, leftovers.MARKER: leftovers.marker_prefix(var) + "gone"}
+    orphan = subprocess.Popen(["sleep", "600"], env=environment, start_new_session=True)
+    eventually(lambda: orphan.pid in leftovers.marked(leftovers.marker_prefix(var)))
+    with Supervisor(var, roles=("valkey",), quiet=True):
+        assert orphan.wait(5) == -signal.SIGKILL
+    assert "left-over" in log_of(var)
+
+
+def test_a_second_supervisor_on_the_same_folder_is_refused(stack):
+    with pytest.raises(AlreadyRunning):
+        Supervisor(stack.var, roles=SERVICES).start()
+
+
+def test_a_service_that_cannot_start_ends_the_supervisor_with_the_reason(var):
+    with pytest.raises(StackFailed, match="ended with code 1"):
+        Supervisor(var, roles=("postgres",), env={"RFTWEB_PG_BIN": "/nonexistent"}, quiet=True).__enter__()
+    assert "RFTWEB_PG_BIN names '/nonexistent'" in log_of(var)
+
+
+def test_a_taken_port_is_named(var):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(StackFailed):
+            Supervisor(var, roles=("web",), port=port, quiet=True, options=["--no-migrate"]).__enter__()
+    assert f"port {port} cannot be used" in log_of(var)
+
+
+def test_sigint_stops_it_as_ctrl_c_would(stack):
+    stack.process.send_signal(signal.SIGINT)
+    assert stack.process.wait(30) == 0

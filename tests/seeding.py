@@ -1,0 +1,241 @@
+"""Rows for looking at the pages before any worker runs: `python -m tests.seeding --steps 60 --policy FOLDER`.
+
+Everything goes through the faces that workers and people use, so the ledger of a seeded run is as sound as a real one's.
+"""
+
+import argparse
+import os
+import random
+import re
+import uuid
+
+import django
+
+PASSWORD = "correct horse battery"
+STARS_SCATTER = 0.12
+
+
+def main() -> None:
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "rftweb.settings")
+    django.setup()
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--steps", type=int, default=60, help="committed updates")
+    parser.add_argument("--slug", default="tone-7")
+    parser.add_argument("--policy", default="", help="sealed folder whose tokenizer spells the tokens")
+    choices = parser.parse_args()
+    seeded = seed_run(choices.slug, choices.steps, choices.policy)
+    print(f"run {seeded.slug} at step {seeded.step}; sign in as alice, bob or carol with {PASSWORD!r}")
+
+
+def seed_run(slug: str, steps: int, folder: str = "", tasks: int = 500, password: str | None = PASSWORD):
+    """A tone run at step `steps`, with groups waiting for people, dropped ones, and acknowledged weights.
+
+    Without a password nobody of the cast can log in by form; hashing one takes its time.
+    """
+    from apps.runs.config import parse
+    from apps.runs.models import Run
+
+    project, people = _stage(folder, tasks, password)
+    plan = parse({
+        "policy": "tone", "taskset": "tone", "steps": 200, "group_size": 4, "groups_per_step": 4, "max_staleness": 2,
+        "rewards": [{"scorer": "tone"}], "people": {"per_group": 2, "deadline_s": 1800, "simulated": True},
+    })  # fmt: skip
+    run = Run.create(project=project, slug=slug, title="Polite replies, rated by people", plan=plan, owner=people["alice"])
+    run.start(by=people["alice"])
+    story = _Story(run, people, random.Random(7))
+    for _ in range(steps):
+        story.step()
+    story.leave_open()
+    run.refresh_from_db()
+    return run
+
+
+def _stage(folder: str, tasks: int, password: str | None):
+    from apps.accounts.models import Membership, Project, User
+    from apps.policies.models import Policy
+    from apps.tasksets.importing import generate
+
+    project, is_new = Project.objects.get_or_create(slug="lab", defaults={"title": "The lab"})
+    people = {}
+    for name, role in (("alice", "owner"), ("bob", "rater"), ("carol", None), ("simulated", "rater")):
+        person, fresh = User.objects.get_or_create(username=name, defaults={"is_simulated": name == "simulated"})
+        if fresh and password:
+            person.set_password(password)
+            person.save()
+        if role:
+            Membership.objects.get_or_create(project=project, user=person, defaults={"role": role})
+        people[name] = person
+    if is_new:
+        generate(project, "tone", "tone", tasks, 0)
+        Policy.objects.create(
+            project=project, slug="tone", title="Tone", source="seeding", folder=folder or "/nonexistent",
+            fingerprint="0" * 16, architecture="Qwen3ForCausalLM", parameters=3_100_000, context_tokens=256,
+        )  # fmt: skip
+    return project, people
+
+
+def people_of() -> dict:
+    """The cast by name."""
+    from apps.accounts.models import User
+
+    return {name: User.objects.get(username=name) for name in ("alice", "bob", "carol")}
+
+
+class _Story:
+    """A run's life, step after step: replies turn politer, people agree more or less."""
+
+    def __init__(self, run, people: dict, chance: random.Random) -> None:
+        from apps.runs.models import Worker
+
+        self.run, self.people, self.chance, self.fence = run, people, chance, 0
+        self.engines = [
+            Worker.objects.get_or_create(
+                key=f"explorer@lab:{n}",
+                defaults={"role": "explorer", "host": "lab", "pid": n, "engine": "transformers", "doing": f"sampling {run.slug}"},
+            )[0]
+            for n in (1, 2)
+        ]
+        Worker.objects.get_or_create(
+            key="trainer@lab:3", defaults={"role": "trainer", "host": "lab", "pid": 3, "doing": f"step of {run.slug}"}
+        )
+
+    @property
+    def skill(self) -> float:
+        return min(0.95, 0.35 + self.run.step / 90)
+
+    def step(self) -> None:
+        from apps.buffer.models import commit_step, plan_step
+
+        self.sample(self.run.settings.groups_per_step)
+        self.judge(rated=2)
+        self.refine()
+        self.run.claim_trainer("trainer@lab:3", 60)
+        planned = plan_step(self.run, self.run.fence)
+        with self.run.fenced(self.run.fence) as locked:
+            commit_step(locked, planned, self.run.fence)
+        self.run.release_trainer(self.run.fence)
+        self.run.refresh_from_db()
+        self.measure(planned)
+        self.publish()
+
+    def sample(self, groups: int, broken: bool = False) -> list:
+        from apps.rollouts.models import Group, Outcome, Rollout
+
+        opened = Group.open(self.run, self.engines[0].key, 60, groups, self.run.published_version)
+        outcomes = [
+            Outcome(r.pk, None, "", "engine died") if broken else self.outcome(r.pk, r.group.task.answer["object"])
+            for r in Rollout.objects.filter(group__in=opened).select_related("group__task")
+        ]
+        Group.finish_rollouts({g.pk: g.claimed for g in opened}, outcomes)
+        self.run.refresh_from_db()
+        return opened
+
+    def outcome(self, pk: int, wanted: str):
+        from apps.rollouts.models import Outcome
+
+        text = self.reply(wanted)
+        return Outcome(pk, self.tokens(text), text, "stop")
+
+    def reply(self, wanted: str) -> str:
+        from apps.tasksets.tone_language import PLACES, SENTENCES
+
+        manners = ["polite" if self.chance.random() < self.skill else self.chance.choice(["flat", "rude"]) for _ in PLACES]
+        return " ".join(
+            self.chance.choice(SENTENCES[place][manner]).format(object=wanted)
+            for place, manner in zip(PLACES, manners, strict=True)
+        )
+
+    def tokens(self, text: str):
+        from apps.rollouts.payload import Tokens
+        from apps.rollouts.token_text import vocabulary_of
+
+        vocabulary = vocabulary_of(self.run.policy.folder)
+        numbers = {piece: number for number, piece in vocabulary.pieces.items()} if vocabulary else {}
+        ids = tuple(numbers.get(word, len(word)) for word in re.findall(r"[A-Za-z]+|[^\sA-Za-z]", text))
+        logprobs = tuple(-self.chance.expovariate(1 + 6 * self.skill) for _ in ids)
+        old = max(0, self.run.published_version - self.chance.choice([0, 0, 0, 1]))
+        segments = ((0, old), (len(ids) // 2, self.run.published_version)) if old != self.run.published_version else ((0, old),)
+        return Tokens((3, 4, 5), ids, logprobs, (1,) * len(ids), segments)
+
+    def judge(self, rated: int) -> None:
+        from apps.feedback.models import Rating, Submission
+        from apps.rewards.scorers import find
+        from apps.rewards.scoring import open_questions, record_verdicts
+        from apps.rollouts.models import Group, Rollout
+
+        groups = Group.objects.claim("scoring", "scorer@lab", 60, 100, self.run)
+        questions = open_questions(groups)
+        record_verdicts(groups, [(q, find(q.scorer)(q.prompt, q.text, q.answer)) for q in questions])
+        truth = {q.rollout_id: find(q.scorer)(q.prompt, q.text, q.answer).value for q in questions}
+        for group in groups:
+            for rollout in Rollout.objects.filter(group=group, state="finished").order_by("sample_index")[:rated]:
+                rater = self.people[self.chance.choice(["bob", "simulated", "simulated"])]
+                value = min(1.0, max(0.0, self.chance.gauss(truth[rollout.pk], STARS_SCATTER)))
+                Rating.submit(rater, Submission(rollout.pk, 1 + round(4 * value), uuid.uuid4()))
+
+    def refine(self) -> None:
+        from apps.pipelines.refining import refine
+        from apps.rollouts.models import Group
+
+        refine(Group.objects.claim("judged", "refiner@lab", 60, 100, self.run))
+
+    def measure(self, planned) -> None:
+        from apps.runs.models import Metric
+
+        def near(centre: float, spread: float) -> float:
+            return max(0.0, self.chance.gauss(centre, spread))
+
+        n, s = self.run.step, self.skill
+        Metric.record(self.run, n, {
+            "reward_mean": near(s, 0.02), "reward_std": near(0.32 - s / 5, 0.01), "success": near(s**3, 0.03),
+            "reward_human": near(s - 0.04, 0.03), "reward_machine": near(s + 0.04, 0.02),
+            "completion_length": near(26 - n / 20, 0.8), "kl": near(n * 4e-4, 1e-3), "behaviour_kl": near(2e-3, 5e-4),
+            "entropy": near(2.4 - s, 0.05), "staleness": near(0.8, 0.2),
+            "behaviour_gap": near(0.004, 0.001), "explore_tokens_per_s": near(1900, 120),
+            "step_seconds": near(3.1, 0.3), "wait_seconds": near(0.9, 0.3), "loss": near(0.1, 0.02),
+            "clip_share": near(0.05, 0.01), "grad_norm": near(0.4, 0.05),
+        })  # fmt: skip
+        self.run.topic.record("step_committed", step=n, reward=s)
+
+    def publish(self) -> None:
+        from apps.runs.models import Acknowledgement, WeightVersion
+
+        fingerprint = f"{self.chance.getrandbits(64):016x}"
+        version = WeightVersion.objects.create(
+            run=self.run,
+            version=self.run.step,
+            step=self.run.step,
+            folder="/nonexistent",
+            fingerprint=fingerprint,
+            bytes=12_400_000,
+        )
+        version.verify()
+        version.publish()
+        for engine in self.engines:
+            Acknowledgement.record(
+                version,
+                engine,
+                fingerprint=fingerprint,
+                probe_gap=abs(self.chance.gauss(0.003, 0.001)),
+                milliseconds=self.chance.uniform(60, 95),
+            )
+        self.run.refresh_from_db()
+
+    def leave_open(self) -> None:
+        """Some groups still waiting, some admitted, one dropped with its reason, one being sampled."""
+        from apps.rollouts.models import Group
+
+        self.sample(2)
+        self.judge(rated=2)
+        self.refine()
+        self.sample(1, broken=True)
+        self.judge(rated=0)
+        for group in Group.objects.claim("waiting", "sweep@lab", 60, 1, self.run):
+            group.drop("0 of 4 rollouts have a reward; a group needs 2")
+        self.sample(4)
+        self.judge(rated=0)
+        Group.open(self.run, self.engines[1].key, 3600, 1, self.run.published_version)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,134 @@
+"""A whole installation of its own: embedded services, web, workers and beat under the supervisor, on a tiny policy.
+
+Its database is apart from the test session's, so that a test may kill it.
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+import yaml
+
+from rftweb.embedded import postgres_url
+from rftweb.supervisor import Supervisor
+
+ROOT = Path(__file__).resolve().parents[2]
+LEASE_SECONDS = 4
+FURNISH = """
+from pathlib import Path
+from apps.accounts.models import Project, User
+from apps.policies.registering import register
+from apps.tasksets.importing import generate
+project, _ = Project.objects.get_or_create(slug="demo", defaults={"title": "Demo"})
+User.objects.create_superuser("root", password="correct horse battery")
+register(project, "tiny", Path(%r), "built for a test", "Tiny")
+generate(project, "sort", "sort", 200, 0)
+"""
+
+
+class Installation:
+    """What a test asks of the running stack."""
+
+    def __init__(self, stack: Supervisor, env: dict[str, str]) -> None:
+        self.stack, self.env = stack, env
+
+    def manage(self, *arguments: str) -> subprocess.CompletedProcess:
+        """`manage.py` against this installation."""
+        command = [sys.executable, str(ROOT / "manage.py"), *arguments]
+        return subprocess.run(command, env={**os.environ, **self.env}, capture_output=True, text=True, timeout=120)
+
+    def must(self, *arguments: str) -> str:
+        done = self.manage(*arguments)
+        assert done.returncode == 0, f"{arguments}: {done.stderr}{done.stdout}"
+        return done.stdout
+
+    def sql(self, query: str, *values: object) -> list[tuple]:
+        with psycopg.connect(self.env["DATABASE_URL"], connect_timeout=5) as connection:
+            return connection.execute(query, values).fetchall()
+
+    def one(self, query: str, *values: object) -> object:
+        """The single value of a query, or None while the database is away."""
+        try:
+            return self.sql(query, *values)[0][0]
+        except psycopg.OperationalError:
+            return None
+
+    def step(self, slug: str) -> int:
+        return self.one("SELECT step FROM runs_run WHERE slug = %s", slug) or 0
+
+    def begin(self, slug: str, folder: Path, **changes: object) -> None:
+        """Create and start a run on the tiny policy."""
+        plan = {
+            "policy": "tiny", "taskset": "sort", "steps": 12, "group_size": 4, "groups_per_step": 4, "max_staleness": 1, "sampling": {"max_tokens": 8},
+            "rewards": [{"scorer": "sort"}], "checkpoints": {"every": 4}, "group_attempts": 10, "engine": "transformers", **changes,
+        }  # fmt: skip
+        file = folder / f"{slug}.yaml"
+        file.write_text(yaml.safe_dump(plan))
+        self.must("run", "create", str(file), "--slug", slug, "--start")
+
+    def wait(self, what: str, look: Callable[[], object], seconds: float = 90) -> object:
+        ends = time.monotonic() + seconds
+        while not (found := look()):
+            assert self.stack.process.poll() is None, "the supervisor ended"
+            assert time.monotonic() < ends, f"not within {seconds} s: {what}; {self.state()}"
+            time.sleep(0.05)  # a poll; the deadline decides
+        return found
+
+    def state(self) -> list[tuple]:
+        return self.sql("SELECT slug, state, state_reason, waiting_on, step, groups_opened, groups_dropped FROM runs_run")
+
+    def wait_completed(self, slug: str, seconds: float = 120) -> None:
+        self.wait(f"{slug} completed", lambda: self.one("SELECT state FROM runs_run WHERE slug = %s", slug) == "completed", seconds)
+
+    def violations(self) -> dict[str, list[str]]:
+        return {check: found for check, found in json.loads(self.manage("reconcile", "--json").stdout).items() if found}
+
+
+@contextmanager
+def running(var: Path, counts: dict[str, int] | None = None, **env: str) -> Iterator[Installation]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    settings = {"RFTWEB_VAR": str(var), "RFTWEB_LEASE_SECONDS": str(LEASE_SECONDS), "RFTWEB_SLICE_SECONDS": "3", "REDIS_URL": "", "OMP_NUM_THREADS": "1", **env}
+    settings["DATABASE_URL"] = ""
+    settings.pop("RFTWEB_WEIGHTS", None)
+    with Supervisor(var, env=settings, port=port, counts=counts, quiet=True) as stack:
+        yield Installation(stack, {**settings, "DATABASE_URL": postgres_url(var)})
+
+
+@pytest.fixture(scope="session")
+def tiny_folder(tmp_path_factory) -> Path:
+    """An untrained policy, sealed, built in a process of its own."""
+    folder = tmp_path_factory.mktemp("policies") / "tiny"
+    code = f"from pathlib import Path; from workers.policies.tiny import build_tiny; build_tiny(Path({str(folder)!r}))"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=120)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def installation(tmp_path_factory, tiny_folder) -> Iterator[Installation]:
+    """One installation for all tests of a module; each begins its own run."""
+    with running(tmp_path_factory.mktemp("var")) as installation:
+        installation.must("shell", "-c", FURNISH % str(tiny_folder))
+        yield installation
+
+
+@pytest.fixture
+def stopped() -> Iterator[list[int]]:
+    """Process ids to continue at the end, whatever happens."""
+    pids: list[int] = []
+    yield pids
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGCONT)
+        except ProcessLookupError:
+            continue

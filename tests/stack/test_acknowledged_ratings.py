@@ -1,0 +1,80 @@
+"""A rating that was acknowledged is never missing, whatever is killed while people rate."""
+
+import http.client
+import json
+import threading
+import uuid
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+pytestmark = [pytest.mark.stack, pytest.mark.slow]
+PEOPLE = {"people": {"per_group": 2, "deadline_s": 15, "at_deadline": "machine_only"}}
+NEW_TOKEN = """
+from apps.accounts.models import Token, User
+print(Token.issue(User.objects.get(username="root"), "test", ["rate"])[1])
+"""
+FEWEST_ACKNOWLEDGED = 20
+
+
+class Rater(threading.Thread):
+    """Rates what waits until told to stop, and writes down every rating whose answer came."""
+
+    def __init__(self, address: str, secret: str, ledger: Path) -> None:
+        super().__init__(daemon=True)
+        self.host, self.ledger = urlsplit(address).netloc, ledger
+        self.headers = {"Authorization": f"Bearer {secret}", "Content-Type": "application/json"}
+        self.over = threading.Event()
+        self.acknowledged = self.faults = 0
+
+    def run(self) -> None:
+        with self.ledger.open("a") as ledger:
+            while not self.over.is_set():
+                try:
+                    self.rate(ledger)
+                except (OSError, http.client.HTTPException, ValueError):
+                    self.faults += 1  # not acknowledged: it may be stored or not
+                self.over.wait(0.05)
+
+    def rate(self, ledger) -> None:
+        waiting = self.ask("GET", "/api/v1/rating-queue/?limit=8")["items"]
+        ratings = [{"rollout": item["id"], "stars": 1 + item["id"] % 5, "client_uuid": str(uuid.uuid4())} for item in waiting]
+        if not ratings:
+            return
+        results = self.ask("POST", "/api/v1/ratings/", {"ratings": ratings})["results"]
+        for rating, result in zip(ratings, results, strict=True):
+            if result["status"] < 400:
+                ledger.write(json.dumps({"client_uuid": rating["client_uuid"]}) + "\n")
+                ledger.flush()
+                self.acknowledged += 1
+
+    def ask(self, method: str, path: str, body: dict | None = None) -> dict:
+        connection = http.client.HTTPConnection(self.host, timeout=10)
+        try:
+            connection.request(method, path, json.dumps(body) if body else None, self.headers)
+            answer = connection.getresponse()
+            if answer.status >= 300:
+                raise ValueError(f"{answer.status}: {answer.read()[:200]!r}")
+            return json.loads(answer.read())
+        finally:
+            connection.close()
+
+
+def test_no_acknowledged_rating_is_missing(installation, tmp_path):
+    installation.begin("rated", tmp_path, steps=8, **PEOPLE)
+    secret = installation.must("shell", "-v", "0", "-c", NEW_TOKEN).split()[-1]
+    ledger = tmp_path / "acknowledged.jsonl"
+    rater = Rater(installation.stack.address, secret, ledger)
+    rater.start()
+    for victim in ("web", "postgres", "valkey", "web"):
+        more = rater.acknowledged + FEWEST_ACKNOWLEDGED // 4
+        installation.wait("people rate", lambda: rater.acknowledged >= more)
+        killed = installation.stack.kill(victim)
+        installation.stack.wait_restarted(victim, since=killed, timeout_s=120)
+    installation.wait_completed("rated")
+    rater.over.set()
+    rater.join(30)
+    assert rater.acknowledged >= FEWEST_ACKNOWLEDGED and rater.faults > 0, "it was rated, and faults did occur"
+    done = installation.manage("reconcile", "--json", "--acknowledged", str(ledger))
+    assert {check: found for check, found in json.loads(done.stdout).items() if found} == {}

@@ -1,0 +1,69 @@
+"""Any process may die at any moment: the run reaches its planned step with no hand raised, and the ledger is clean."""
+
+import os
+import signal
+
+import pytest
+
+from tests.stack.conftest import LEASE_SECONDS
+
+pytestmark = [pytest.mark.stack, pytest.mark.slow]
+PLANNED = 12
+
+
+def in_the_middle(installation, slug: str) -> None:
+    installation.wait(f"{slug} at step 3", lambda: installation.step(slug) >= 3)
+
+
+def children_of(pid: int) -> list[int]:
+    with open(f"/proc/{pid}/task/{pid}/children") as file:
+        return [int(child) for child in file.read().split()]
+
+
+@pytest.mark.parametrize("victim", ["explorer", "scorer", "refiner", "trainer", "beat", "web", "valkey", "postgres"])
+def test_a_run_survives_kill_9_of(installation, tmp_path, victim):
+    slug = f"kill-{victim}"
+    installation.begin(slug, tmp_path)
+    in_the_middle(installation, slug)
+    killed = installation.stack.kill(victim)
+    installation.stack.wait_restarted(victim, since=killed, timeout_s=120)
+    installation.wait_completed(slug)
+    assert installation.step(slug) == PLANNED
+    assert installation.violations() == {}
+    assert installation.one("SELECT max(uses) FROM buffer_experience e JOIN runs_run r ON r.id = e.run_id WHERE r.slug = %s", slug) == 1
+
+
+@pytest.mark.parametrize("victim", ["explorer", "trainer"])
+def test_a_run_survives_kill_9_of_the_pool_child_of(installation, tmp_path, victim):
+    slug = f"child-{victim}"
+    installation.begin(slug, tmp_path)
+    in_the_middle(installation, slug)
+    for child in children_of(installation.stack.pid(victim)):
+        os.kill(child, signal.SIGKILL)
+    installation.wait_completed(slug)
+    assert installation.violations() == {}
+
+
+@pytest.mark.parametrize("sleeper", ["explorer", "scorer", "refiner", "trainer"])
+def test_a_worker_that_slept_past_its_lease_writes_nothing(installation, tmp_path, stopped, sleeper):
+    slug = f"sleep-{sleeper}"
+    installation.begin(slug, tmp_path)
+    in_the_middle(installation, slug)
+    parent = installation.stack.pid(sleeper)
+    children = children_of(parent)
+    stopped += children
+    for child in children:
+        os.kill(child, signal.SIGSTOP)
+    installation.wait("it is silent past its lease", lambda: is_silent(installation, sleeper), seconds=60)
+    before = installation.step(slug)
+    for child in children:
+        os.kill(child, signal.SIGCONT)
+    installation.wait_completed(slug)
+    assert installation.step(slug) == PLANNED >= before
+    assert installation.violations() == {}
+
+
+def is_silent(installation, role: str) -> bool:
+    """Whether the role's newest worker has said nothing for longer than a lease, on the database's clock."""
+    silence = "SELECT extract(epoch FROM now() - max(heartbeat_at)) FROM runs_worker WHERE role = %s"
+    return (installation.one(silence, role) or 0) > LEASE_SECONDS + 1

@@ -1,0 +1,64 @@
+"""One number makes a run synchronous, one step off or asynchronous; runs share workers; people pause and resume."""
+
+import pytest
+
+from tests.stack.conftest import FURNISH, running
+
+pytestmark = [pytest.mark.stack, pytest.mark.slow]
+LAG = """SELECT coalesce(max(s.version - e.weight_version), 0) FROM buffer_stepitem i JOIN runs_trainstep s ON s.id = i.step_id
+         JOIN buffer_experience e ON e.id = i.experience_id JOIN runs_run r ON r.id = s.run_id WHERE r.slug = %s"""
+
+
+@pytest.mark.parametrize("bound", [0, 1, 4])
+def test_nothing_older_than_the_bound_is_trained(installation, tmp_path, bound):
+    installation.begin(f"stale-{bound}", tmp_path, max_staleness=bound)
+    installation.wait_completed(f"stale-{bound}")
+    assert installation.one(LAG, f"stale-{bound}") <= bound
+    assert installation.violations() == {}
+
+
+def test_a_run_publishes_once_an_interval(installation, tmp_path):
+    installation.begin("interval", tmp_path, sync_interval=3, max_staleness=0)
+    installation.wait_completed("interval")
+    assert installation.one("SELECT published_version FROM runs_run WHERE slug = 'interval'") == 4
+
+
+def test_a_paused_run_stands_still_until_it_is_resumed(installation, tmp_path):
+    installation.begin("pause", tmp_path, steps=30)
+    installation.wait("it learns", lambda: installation.step("pause") >= 2)
+    installation.must("run", "pause", "pause")
+    idle = "SELECT count(*) = 0 FROM rollouts_group g JOIN runs_run r ON r.id = g.run_id WHERE r.slug = 'pause' AND g.state = 'sampling'"
+    installation.wait("what was in flight is in", lambda: installation.one(idle))
+    at = installation.step("pause")
+    installation.must("run", "resume", "pause")
+    installation.wait_completed("pause")
+    assert at < installation.step("pause") == 30
+
+
+def test_a_stopped_run_ends_with_a_clean_ledger(installation, tmp_path):
+    installation.begin("stop", tmp_path, steps=1000)
+    installation.wait("it learns", lambda: installation.step("stop") >= 2)
+    installation.must("run", "stop", "stop")
+    left = """SELECT count(*) FROM rollouts_group g JOIN runs_run r ON r.id = g.run_id
+              WHERE r.slug = 'stop' AND g.state IN ('sampling', 'scoring', 'waiting', 'judged')"""
+    installation.wait("no group is left open", lambda: installation.one(left) == 0)
+    assert installation.violations() == {}
+
+
+def test_two_runs_share_the_workers(installation, tmp_path):
+    for slug in ("share-1", "share-2"):
+        installation.begin(slug, tmp_path, steps=15)
+    installation.wait("both have begun", lambda: min(installation.step("share-1"), installation.step("share-2")) >= 1)
+    for slug in ("share-1", "share-2"):
+        installation.wait_completed(slug)
+    assert installation.violations() == {}
+
+
+def test_two_explorers_serve_one_run(tmp_path, tiny_folder):
+    with running(tmp_path / "var", counts={"explorer": 2}) as installation:
+        installation.must("shell", "-c", FURNISH % str(tiny_folder))
+        installation.begin("pair", tmp_path, steps=20)
+        installation.wait_completed("pair")
+        acknowledged = "SELECT count(DISTINCT worker_id) FROM runs_acknowledgement"
+        assert installation.one(acknowledged) == 2
+        assert installation.violations() == {}

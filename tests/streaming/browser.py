@@ -1,0 +1,63 @@
+"""What a page does with the live socket: keeps text by offset, remembers last ids, comes back with them."""
+
+import asyncio
+import json
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from websockets.asyncio.client import ClientConnection, connect
+
+
+@dataclass
+class Browser:
+    """One page on `/ws/live/`. Fails when a chunk comes twice, out of order, or with a gap before it."""
+
+    address: str
+    headers: dict[str, str]
+    topics: list[int]
+    texts: dict[int, str] = field(default_factory=dict)
+    tokens: dict[int, int] = field(default_factory=dict)
+    last_ids: dict[int, str] = field(default_factory=dict)
+    ended: dict[int, str] = field(default_factory=dict)
+    gone: list[int] = field(default_factory=list)
+    states: list[str] = field(default_factory=list)
+
+    def connect(self) -> connect:
+        after = ",".join(f"{rollout}:{last}" for rollout, last in self.last_ids.items())
+        query = "&".join([*(f"topic={topic}" for topic in self.topics), f"after={after}"])
+        origin = self.address.replace("ws:", "http:")
+        return connect(f"{self.address}/ws/live/?{query}", origin=origin, additional_headers=self.headers, proxy=None)
+
+    async def hear(self, socket: ClientConnection) -> dict:
+        """Take one frame."""
+        async with asyncio.timeout(15):
+            frame = json.loads(await socket.recv())
+        self.states += [frame["status"]] if "status" in frame else []
+        self.gone += frame.get("snapshot_needed", [])
+        for chunk in frame.get("chunks", []):
+            self.play(chunk)
+        return frame
+
+    async def hear_for(self, socket: ClientConnection, seconds: float) -> None:
+        """Take all frames that come in this time."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while True:
+                    await self.hear(socket)
+
+    def play(self, chunk: dict) -> None:
+        rollout = chunk["r"]
+        assert order(chunk["id"]) > order(self.last_ids.get(rollout, "0-0")), "an old chunk came again"
+        self.last_ids[rollout] = chunk["id"]
+        if chunk["t"] == "started":
+            self.texts[rollout], self.tokens[rollout] = "", 0
+        elif chunk["t"] == "text":
+            assert chunk["o"] == self.tokens[rollout], "a gap"
+            self.texts[rollout] += chunk["x"]
+            self.tokens[rollout] += chunk["n"]
+        else:
+            self.ended[rollout] = chunk["stop"]
+
+
+def order(entry_id: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in entry_id.split("-"))

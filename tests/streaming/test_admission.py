@@ -1,0 +1,134 @@
+"""Who may open a socket, how many, and what it does with what the browser says."""
+
+import asyncio
+import json
+
+import pytest
+from channels.db import database_sync_to_async
+from django.contrib.sessions.models import Session
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from apps.accounts.models import Membership
+from apps.streaming.sockets import SOCKETS_PER_USER, Socket
+
+pytestmark = pytest.mark.django_db(transaction=True)
+SOCKETS = pytest.mark.parametrize("path", ["live", "events"])
+
+
+@pytest.fixture
+def address(serve) -> str:
+    return serve()
+
+
+def opened(address: str, path: str, query: str, headers: dict[str, str], **options: object) -> connect:
+    options.setdefault("origin", address.replace("ws:", "http:"))
+    return connect(f"{address}/ws/{path}/?{query}", additional_headers=headers, proxy=None, **options)
+
+
+async def close_code(socket) -> int:
+    """How the server closes it, after whatever it still says."""
+    with pytest.raises(ConnectionClosed) as closed:
+        async with asyncio.timeout(15):
+            while True:
+                await socket.recv()
+    return closed.value.rcvd.code
+
+
+async def refused_with(*arguments, **options) -> int:
+    async with opened(*arguments, **options) as socket:
+        return await close_code(socket)
+
+
+@SOCKETS
+async def test_nobody_unknown_hears_anything(address, path, run):
+    assert await refused_with(address, path, f"topic={run.topic_id}", {}) == 4401
+
+
+@SOCKETS
+async def test_a_stranger_hears_nothing(address, path, run, carols):
+    assert await refused_with(address, path, f"topic={run.topic_id}", carols) == 4403
+
+
+@SOCKETS
+async def test_one_foreign_topic_among_ones_own_refuses_all(address, path, run, bobs):
+    assert await refused_with(address, path, f"topic={run.topic_id}&topic={run.topic_id + 1000}", bobs) == 4403
+
+
+@SOCKETS
+@pytest.mark.parametrize("query", ["topic=x", "topic=" + "9" * 30, "&".join(["topic=1"] * 21), "a=1&" * 300])
+async def test_a_malformed_address_is_refused(address, path, bobs, query):
+    assert await refused_with(address, path, query, bobs) == 4404
+
+
+@pytest.mark.parametrize(
+    ("path", "query"), [("live", "after=1:x"), ("live", "after=x"), ("live", "after=" + "1:1-0," * 501), ("events", "since=x")]
+)
+async def test_a_malformed_place_to_resume_is_refused(address, path, bobs, query):
+    assert await refused_with(address, path, f"topic=1&{query}", bobs) == 4404
+
+
+@SOCKETS
+async def test_another_site_cannot_use_a_persons_cookie(address, path, run, bobs):
+    with pytest.raises(InvalidStatus, match="403"):
+        await opened(address, path, f"topic={run.topic_id}", bobs, origin="https://evil.example")
+
+
+@SOCKETS
+async def test_a_person_has_a_bounded_number_of_sockets(address, path, run, bobs):
+    sockets = [await opened(address, path, f"topic={run.topic_id}", bobs) for _ in range(SOCKETS_PER_USER)]
+    assert await refused_with(address, path, f"topic={run.topic_id}", bobs) == 4408
+    for socket in sockets:
+        await socket.close()
+    async with opened(address, path, f"topic={run.topic_id}", bobs) as socket:
+        assert json.loads(await socket.recv())
+
+
+@SOCKETS
+async def test_leaving_the_project_closes_the_socket(address, path, run, bob, bobs, monkeypatch):
+    monkeypatch.setattr(Socket, "recheck_s", 0.1)
+    async with opened(address, path, f"topic={run.topic_id}", bobs) as socket:
+        await socket.recv()
+        await database_sync_to_async(Membership.objects.filter(user=bob).delete)()
+        assert await close_code(socket) == 4403
+
+
+@SOCKETS
+async def test_signing_out_closes_the_socket(address, path, run, bobs, monkeypatch):
+    monkeypatch.setattr(Socket, "recheck_s", 0.1)
+    async with opened(address, path, f"topic={run.topic_id}", bobs) as socket:
+        await socket.recv()
+        await database_sync_to_async(Session.objects.all().delete)()
+        assert await close_code(socket) == 4401
+
+
+@SOCKETS
+async def test_a_changed_password_closes_the_socket(address, path, run, bob, bobs, monkeypatch):
+    monkeypatch.setattr(Socket, "recheck_s", 0.1)
+    async with opened(address, path, f"topic={run.topic_id}", bobs) as socket:
+        await socket.recv()
+        bob.set_password("another long password")
+        await database_sync_to_async(bob.save)()
+        assert await close_code(socket) == 4401
+
+
+@SOCKETS
+async def test_a_ping_is_answered_and_anything_else_ignored(address, path, run, bobs):
+    async with opened(address, path, f"topic={run.topic_id}", bobs) as socket:
+        await socket.recv()
+        for said in ('{"type": "topic.event"}', b"\x00\xff", "ping"):
+            await socket.send(said)
+        assert json.loads(await socket.recv()) == {"pong": True}
+
+
+@SOCKETS
+@pytest.mark.parametrize(("said", "times", "code"), [("x" * 2000, 1, 1009), (b"x" * 2000, 1, 1009), ("ping", 200, 1008)])
+async def test_a_browser_that_says_too_much_is_closed(address, path, run, bobs, said, times, code):
+    async with opened(address, path, f"topic={run.topic_id}", bobs) as socket:
+        try:
+            for _ in range(times):
+                await socket.send(said)
+        except ConnectionClosed as closed:
+            assert closed.rcvd.code == code
+        else:
+            assert await close_code(socket) == code

@@ -1,0 +1,104 @@
+"""The explorer's writer: what it sends, when, and what a dead Redis does to it (nothing)."""
+
+import json
+import socket
+import time
+
+import redis
+
+from apps.streaming import chunks
+from apps.streaming.chunks import ChunkWriter
+
+
+def written(client, rollout_id: int) -> list[dict]:
+    return [json.loads(entry[b"c"]) for _, entry in client.xrange(chunks.rollout_key(rollout_id))]
+
+
+def now(writer: ChunkWriter) -> None:
+    """Flush without waiting for the coalescing interval."""
+    writer.next_flush = 0.0
+    writer.flush()
+
+
+def test_text_of_one_version_is_coalesced_into_one_chunk(client, fresh_id):
+    writer = ChunkWriter(fresh_id)
+    writer.started(fresh_id, 5, "why?", 3)
+    writer.add(fresh_id, 0, "He", (-0.12345, -1.0), 3)
+    writer.add(fresh_id, 2, "llo", (-0.5,), 3)
+    writer.flush()
+    assert written(client, fresh_id) == [
+        {"r": fresh_id, "t": "started", "topic": fresh_id, "group": 5, "question": "why?", "v": 3},
+        {"r": fresh_id, "t": "text", "o": 0, "n": 3, "x": "Hello", "lp": [-0.123, -1.0, -0.5], "v": 3},
+    ]
+
+
+def test_a_new_weight_version_begins_a_new_chunk(client, fresh_id):
+    writer = ChunkWriter(fresh_id)
+    writer.add(fresh_id, 0, "a", (-1.0,), 3)
+    writer.add(fresh_id, 1, "b", (-1.0,), 4)
+    writer.flush()
+    assert [(chunk["x"], chunk["v"]) for chunk in written(client, fresh_id)] == [("a", 3), ("b", 4)]
+
+
+def test_flushes_closer_than_50_ms_send_nothing_yet(client, fresh_id):
+    writer = ChunkWriter(fresh_id)
+    writer.add(fresh_id, 0, "a", (-1.0,), 0)
+    writer.flush()
+    writer.add(fresh_id, 1, "b", (-1.0,), 0)
+    writer.flush()
+    assert len(written(client, fresh_id)) == 1
+    now(writer)
+    assert len(written(client, fresh_id)) == 2
+
+
+def test_starts_and_ends_are_announced_to_the_topic_and_streams_expire(client, fresh_id):
+    writer = ChunkWriter(fresh_id)
+    writer.started(fresh_id, 5, "", 0)
+    writer.add(fresh_id, 0, "a", (-1.0,), 0)
+    writer.end(fresh_id, "stop")
+    writer.flush()
+    announced = [json.loads(entry[b"c"])["t"] for _, entry in client.xrange(chunks.topic_key(fresh_id))]
+    assert announced == ["started", "end"]
+    assert 0 < client.ttl(chunks.rollout_key(fresh_id)) <= chunks.KEPT_S
+    assert 0 < client.ttl(chunks.topic_key(fresh_id)) <= chunks.KEPT_S
+
+
+def test_a_logprob_that_is_not_finite_stays_readable_json(client, fresh_id):
+    writer = ChunkWriter(fresh_id)
+    writer.add(fresh_id, 0, "\x00\ud800", (float("-inf"),), 0)
+    writer.flush()
+    assert written(client, fresh_id)[0]["lp"] == [None]
+
+
+def test_a_dead_redis_costs_little_and_what_was_said_meanwhile_arrives(own_redis, fresh_id):
+    own_redis.kill()
+    writer = ChunkWriter(fresh_id, own_redis.url)
+    began = time.monotonic()
+    for offset in range(500):
+        writer.add(fresh_id, offset, "x", (-1.0,), 0)
+        writer.flush()
+    assert time.monotonic() - began < 2.5
+    own_redis.start()
+    now(writer)
+    assert "".join(chunk["x"] for chunk in written(redis.Redis.from_url(own_redis.url), fresh_id)) == "x" * 500
+
+
+def test_an_unanswering_redis_costs_two_seconds_once(fresh_id):
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        writer = ChunkWriter(fresh_id, f"redis://127.0.0.1:{silent.getsockname()[1]}/0")
+        began = time.monotonic()
+        for offset in range(500):
+            writer.add(fresh_id, offset, "x", (-1.0,), 0)
+            writer.flush()
+        assert time.monotonic() - began < 2.5
+
+
+def test_what_waits_for_redis_is_bounded(own_redis, fresh_id):
+    own_redis.kill()
+    writer = ChunkWriter(fresh_id, own_redis.url)
+    for rollout_id in range(chunks.MOST_PENDING + 100):
+        writer.add(rollout_id, 0, "x", (-1.0,), 0)
+    now(writer)
+    assert len(writer.pending) == chunks.MOST_PENDING

@@ -1,0 +1,52 @@
+"""Seeded generators: deterministic, distinct, and answered as their scorers expect."""
+
+import pytest
+
+from apps.tasksets import tone_language
+from apps.tasksets.generators import GENERATORS, find
+
+
+@pytest.mark.parametrize("name", sorted(GENERATORS))
+def test_the_same_seed_gives_the_same_tasks_and_another_seed_others(name):
+    assert list(find(name)(50, 1)) == list(find(name)(50, 1))
+    assert list(find(name)(50, 1)) != list(find(name)(50, 2))
+
+
+@pytest.mark.parametrize("name", sorted(GENERATORS))
+def test_no_prompt_is_drawn_twice(name):
+    prompts = [row.prompt[0]["content"] for row in find(name)(500, 3)]
+    assert len(set(prompts)) == 500
+
+
+@pytest.mark.parametrize("name", sorted(GENERATORS))
+@pytest.mark.parametrize("size", [0, -1, 10**6])
+def test_a_size_that_cannot_be_had_is_refused(name, size):
+    with pytest.raises(ValueError, match="size must be"):
+        list(find(name)(size, 1))
+
+
+def test_sort_is_answered_by_the_sorted_digits():
+    assert all(row.answer["sorted"] == "".join(sorted(row.prompt[0]["content"])) for row in find("sort")(100, 1))
+
+
+def test_arithmetic_is_answered_by_the_sum():
+    for row in find("arithmetic")(100, 1):
+        left, right = map(int, row.prompt[0]["content"].split("+"))
+        assert row.answer == {"value": left + right}
+
+
+def test_tone_is_answered_by_the_object_of_the_message():
+    assert all(row.answer["object"] in row.prompt[0]["content"] for row in find("tone")(500, 1))
+
+
+@pytest.mark.parametrize("place", tone_language.PLACES)
+@pytest.mark.parametrize("manner", tone_language.MANNERS)
+def test_every_sentence_of_the_language_reads_back_as_it_was_meant(place, manner):
+    for text in tone_language.SENTENCES[place][manner]:
+        (sentence,) = tone_language.read_reply(text.format(object="radio"))
+        assert (sentence.place, sentence.manner) == (place, manner)
+
+
+def test_an_unknown_generator_is_named_with_the_nearest_one():
+    with pytest.raises(LookupError, match="did you mean 'sort'"):
+        find("srot")

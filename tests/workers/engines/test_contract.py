@@ -1,0 +1,261 @@
+"""What every engine must do, on real models; one suite for all of them."""
+
+import math
+import random
+import shutil
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from apps.policies.manifest import Probe, read_manifest
+from tests.workers.engines.talking import Talk, ask, build_loud, gaps
+from workers.engines.interface import EngineDied, ParityError, Request, Sampling
+
+LONG = Sampling(max_tokens=100)
+
+
+def prompts(count: int, seed: int = 0) -> list[tuple[int, ...]]:
+    """Texts of 1 to 20 tokens; some of them equal, as in a group."""
+    draw = random.Random(seed)
+    different = [tuple(draw.randrange(2, 20) for _ in range(draw.randint(1, 20))) for _ in range(max(1, count // 2))]
+    return [different[index % len(different)] for index in range(count)]
+
+
+# -- what is said -------------------------------------------------------------------------------------------------------
+
+
+def test_logprobs_of_many_prompts_equal_an_independent_recomputation(engines, old, tolerance):
+    engine, _ = engines.serving(old)
+    replies = ask(engine, prompts(300), Sampling(max_tokens=12, stop_token_ids=(1,)))
+    assert tolerance.holds(gaps(old, replies))
+
+
+def test_logprobs_are_taken_after_temperature(engines, old, tolerance):
+    engine, _ = engines.serving(old, temperature=0.7)
+    replies = ask(engine, prompts(20), Sampling(max_tokens=12, temperature=0.7))
+    assert tolerance.holds(gaps(old, replies, temperature=0.7))
+    assert not tolerance.holds(gaps(old, replies, temperature=1.0))
+
+
+def test_tokens_are_drawn_as_often_as_their_logprobs_say(engines, old):
+    engine, _ = engines.serving(old)
+    replies = ask(engine, [(5, 6, 7)] * 2000, Sampling(max_tokens=1))
+    logprobs = {reply.token_ids[0]: reply.logprobs[0] for reply in replies}
+    for token, logprob in logprobs.items():
+        share = sum(reply.token_ids[0] == token for reply in replies) / len(replies)
+        expected = math.exp(logprob)
+        assert abs(share - expected) < 5 * (expected * (1 - expected) / len(replies)) ** 0.5 + 1e-3
+
+
+def test_a_reply_ends_with_its_stop_token_or_at_its_length(engines, old):
+    engine, _ = engines.serving(old)
+    replies = ask(engine, prompts(100), Sampling(max_tokens=9, stop_token_ids=(1, 7)))
+    assert {reply.stop_reason for reply in replies} == {"stop", "length"}
+    for reply in replies:
+        stops = [index for index, token in enumerate(reply.token_ids) if token in (1, 7)]
+        assert stops == ([len(reply.token_ids) - 1] if reply.stop_reason == "stop" else [])
+        assert reply.stop_reason == "stop" or len(reply.token_ids) == 9
+
+
+def test_the_same_prompt_gets_different_replies(engines, old):
+    engine, _ = engines.serving(old)
+    replies = ask(engine, [(5, 6, 7)] * 8, Sampling(max_tokens=20))
+    assert len({tuple(reply.token_ids) for reply in replies}) == 8
+
+
+def test_a_seed_repeats_its_reply_alone_and_in_a_crowd(engines, old):
+    engine, _ = engines.serving(old)
+    (alone,) = ask(engine, [(5, 6, 7)], Sampling(max_tokens=20, seed=11))
+    crowd = Talk(engine, prompts(30), LONG, "crowd")
+    engine.submit([Request("seeded", (5, 6, 7), Sampling(max_tokens=20, seed=11))])
+    crowd.replies["seeded"] = replace(alone, token_ids=[], logprobs=[], versions=[], stop_reason=None)
+    crowd.finish()
+    assert crowd.replies["seeded"].token_ids == alone.token_ids
+
+
+def test_a_continuation_goes_on_like_the_uninterrupted_reply(engines, old):
+    cold = 0.01  # as good as greedy, but where two tokens are about equally likely
+    engine, _ = engines.serving(old, temperature=cold)
+    replies = ask(engine, prompts(80), Sampling(max_tokens=40, temperature=cold))
+    sure = [reply for reply in replies if min(reply.logprobs) > -1e-5]
+    assert sure
+    halves = [(*reply.prompt_ids, *reply.token_ids[:15]) for reply in sure]
+    rest = ask(engine, halves, Sampling(max_tokens=25, temperature=cold))
+    assert [reply.token_ids for reply in rest] == [reply.token_ids[15:] for reply in sure]
+
+
+# -- requests come and go ---------------------------------------------------------------------------------------------
+
+
+def test_requests_are_admitted_while_others_run(engines, old, tolerance):
+    engine, _ = engines.serving(old)
+    first = Talk(engine, prompts(64), LONG, "first")
+    first.until(first.begun)
+    late = Talk(engine, prompts(16, seed=1), Sampling(max_tokens=4), "late")
+    both = Talk(engine, [], LONG)
+    both.replies = {**first.replies, **late.replies}
+    both.until(late.ended)
+    assert not first.ended()
+    assert tolerance.holds(gaps(old, both.finish()))
+
+
+def test_abort_returns_the_tokens_so_far(engines, old, tolerance):
+    engine, _ = engines.serving(old)
+    talk = Talk(engine, prompts(64), LONG)
+    talk.until(talk.begun)
+    engine.abort(["r3", "r40", "unknown"])
+    replies = talk.finish()
+    reasons = [reply.stop_reason for reply in replies]
+    assert [index for index, reason in enumerate(reasons) if reason == "abort"] == [3, 40]
+    assert 0 < len(replies[3].token_ids) < LONG.max_tokens
+    assert tolerance.holds(gaps(old, replies))
+
+
+def test_requests_that_wait_for_room_can_be_aborted(engines, old):
+    engine, _ = engines.serving(old)
+    talk = Talk(engine, prompts(400), LONG)
+    engine.abort(list(talk.replies))
+    assert {reply.stop_reason for reply in talk.finish()} == {"abort"}
+
+
+def test_in_flight_counts_what_has_not_ended(engines, old):
+    engine, _ = engines.serving(old)
+    talk = Talk(engine, prompts(5), LONG)
+    assert engine.in_flight() == 5
+    talk.finish()
+    assert engine.in_flight() == 0
+
+
+def test_an_id_in_flight_is_refused(engines, old):
+    engine, _ = engines.serving(old)
+    talk = Talk(engine, prompts(1), LONG)
+    with pytest.raises(ValueError):
+        engine.submit([Request("r0", (5,), LONG)])
+    talk.finish()
+
+
+def test_a_prompt_longer_than_the_context_ends_with_an_error(engines, old):
+    engine, _ = engines.serving(old)
+    (reply,) = ask(engine, [(5,) * 200], Sampling(max_tokens=4))
+    assert (reply.stop_reason, reply.token_ids) == ("error", [])
+
+
+def test_a_reply_ends_where_the_context_ends(engines, old):
+    engine, _ = engines.serving(old)
+    (reply,) = ask(engine, [(5, 6, 7, 8) * 30], Sampling(max_tokens=50))
+    assert (reply.stop_reason, len(reply.token_ids)) == ("length", 8)
+
+
+def test_drain_waits_no_longer_than_told(engines, old):
+    engine, _ = engines.serving(old)
+    assert engine.drain(0.01) == []
+
+
+# -- weights -------------------------------------------------------------------------------------------------------------
+
+
+def test_new_weights_take_over_in_the_middle_of_replies(engines, old, new, tolerance):
+    engine, version = engines.serving(old)
+    talk = Talk(engine, prompts(64), LONG)
+    talk.until(talk.begun)
+    engine.load(new, version + 1, read_manifest(new).probe)
+    replies = talk.finish()
+    assert all(reply.stop_reason == "length" for reply in replies)
+    assert tolerance.holds(gaps(old, replies, version=version))
+    assert tolerance.holds(gaps(new, replies, version=version + 1))
+    assert not tolerance.holds(gaps(old, replies, version=version + 1))
+
+
+def test_a_load_reports_what_it_loaded(engines, old, new):
+    engine, version = engines.serving(old)
+    manifest = read_manifest(new)
+    report = engine.load(new, version + 1, manifest.probe)
+    assert (report.version, report.fingerprint) == (version + 1, manifest.fingerprint)
+    assert engine.fingerprint() == manifest.fingerprint
+    assert 0 <= report.probe_gap < 0.02
+    assert report.milliseconds > 0
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_the_head_follows_new_weights(fresh, tmp_path: Path, tied: bool, tolerance):
+    for seed, name in enumerate(("first", "second")):
+        build_loud(tmp_path / name, seed=seed, tied=tied)
+    engine = fresh()
+    engine.start(tmp_path / "first", 1, read_manifest(tmp_path / "first").probe)
+    engine.load(tmp_path / "second", 2, read_manifest(tmp_path / "second").probe)
+    assert tolerance.holds(gaps(tmp_path / "second", ask(engine, prompts(10), Sampling(max_tokens=10))))
+
+
+def test_probe_logprobs_come_from_the_live_weights(engines, new):
+    engine, _ = engines.serving(new)
+    probe = read_manifest(new).probe
+    assert engine.probe_logprobs(probe.token_ids) == pytest.approx(probe.logprobs, abs=0.05)
+
+
+def _wrong(probe: Probe) -> Probe:
+    return replace(probe, logprobs=tuple(logprob - 0.5 for logprob in probe.logprobs))
+
+
+def test_weights_that_miss_their_probe_are_refused_and_the_old_go_on(engines, old, new, tolerance):
+    engine, version = engines.serving(old)
+    talk = Talk(engine, prompts(64), LONG)
+    talk.until(talk.begun)
+    with pytest.raises(ParityError) as refusal:
+        engine.load(new, version + 1, _wrong(read_manifest(new).probe))
+    assert refusal.value.gap == pytest.approx(0.5, abs=0.05)
+    replies = talk.finish()
+    assert {said_by for reply in replies for said_by in reply.versions} == {version}
+    assert tolerance.holds(gaps(old, replies))
+    assert engine.fingerprint() == read_manifest(old).fingerprint
+
+
+def test_an_unreadable_file_is_refused_and_the_old_weights_go_on(engines, old, new, tmp_path: Path, tolerance):
+    engine, version = engines.serving(old)
+    broken = tmp_path / "broken"
+    shutil.copytree(new, broken)
+    weights = broken / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1000])
+    with pytest.raises(Exception) as refusal:
+        engine.load(broken, version + 1, read_manifest(new).probe)
+    assert not isinstance(refusal.value, EngineDied)
+    assert tolerance.holds(gaps(old, ask(engine, prompts(10), Sampling(max_tokens=10))))
+
+
+def test_weights_that_miss_their_probe_never_start(fresh, old):
+    engine = fresh()
+    with pytest.raises(ParityError):
+        engine.start(old, 1, _wrong(read_manifest(old).probe))
+    with pytest.raises(EngineDied):
+        engine.submit([Request("r", (5,), LONG)])
+
+
+# -- life ----------------------------------------------------------------------------------------------------------------
+
+
+def test_an_engine_in_service_is_healthy(engines, old):
+    engine, version = engines.serving(old)
+    health = engine.health(10.0)
+    assert (health.alive, health.version, health.in_flight) == (True, version, 0)
+
+
+def test_an_engine_that_was_not_started_serves_nothing(fresh):
+    engine = fresh()
+    engine.abort(["r"])
+    assert not engine.health(1.0).alive
+    with pytest.raises(EngineDied):
+        engine.submit([Request("r", (5,), LONG)])
+
+
+def test_stop_leaves_no_thread_and_serves_nothing_more(fresh, old):
+    before = set(threading.enumerate())
+    engine = fresh()
+    engine.start(old, 1, read_manifest(old).probe)
+    Talk(engine, prompts(5), LONG)
+    engine.stop()
+    engine.stop()
+    assert not {thread for thread in set(threading.enumerate()) - before if thread.is_alive()}
+    engine.abort(["r0"])
+    with pytest.raises(EngineDied):
+        engine.submit([Request("r", (5,), LONG)])

@@ -1,0 +1,81 @@
+"""What vLLM's processes find before they import anything of ours; needs no vLLM."""
+
+import os
+import subprocess
+import sys
+from importlib.metadata import distributions
+from pathlib import Path
+
+import pytest
+
+from workers.engines import vllm_environment
+from workers.engines.vllm_children import die_with_parent
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture
+def clean(monkeypatch):
+    """An environment in which nobody has set anything for vLLM; what a test sets is taken back."""
+    for name in vllm_environment.ALWAYS | vllm_environment.ON_CPU:
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+
+def test_an_operators_setting_stays(clean, monkeypatch):
+    monkeypatch.setenv("VLLM_CPU_OMP_THREADS_BIND", "2-5")
+    vllm_environment.prepare(on_gpu=False)
+    assert os.environ["VLLM_CPU_OMP_THREADS_BIND"] == "2-5"
+    assert os.environ["VLLM_NO_USAGE_STATS"] == "1"
+
+
+def test_a_gpu_gets_no_cpu_settings(clean):
+    vllm_environment.prepare(on_gpu=True)
+    assert "TORCHDYNAMO_DISABLE" not in os.environ
+
+
+def test_vllm_finds_the_plugin_that_ties_its_processes_to_ours(clean):
+    vllm_environment.prepare(on_gpu=False)
+    announced = [entry for dist in distributions(path=sys.path) for entry in dist.entry_points.select(group="vllm.general_plugins")]
+    assert die_with_parent in [entry.load() for entry in announced if entry.name == "rftweb_die_with_parent"]
+
+
+PARENT = """
+import multiprocessing, sys, time
+
+def child(pipe):
+    from workers.engines.vllm_children import die_with_parent
+    die_with_parent()
+    pipe.send(True)
+    time.sleep(300)
+
+if __name__ == "__main__":
+    ours, theirs = multiprocessing.Pipe()
+    process = multiprocessing.get_context("spawn").Process(target=child, args=(theirs,))
+    process.start()
+    ours.recv()
+    print(process.pid, flush=True)
+    time.sleep(300)
+"""
+
+
+def test_a_child_dies_with_its_killed_parent(tmp_path, eventually):
+    script = tmp_path / "parent.py"
+    script.write_text(PARENT)
+    parent = subprocess.Popen(
+        [sys.executable, str(script)], env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, text=True
+    )
+    child = Path("/proc") / parent.stdout.readline().strip()
+    assert child.exists()
+    parent.kill()
+    parent.communicate()
+    eventually(lambda: not child.exists() or b"Z" in (child / "stat").read_bytes().rpartition(b")")[2][:3])
+
+
+def test_a_process_that_nobody_spawned_is_left_alone():
+    done = subprocess.run(
+        [sys.executable, "-c", "from workers.engines.vllm_children import die_with_parent; die_with_parent(); print('alive')"],
+        cwd=ROOT, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.stdout == "alive\n"

@@ -1,0 +1,63 @@
+"""A change of a live run reaches rollouts that are opened after it; weights that went while they were read stop nobody."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from apps.policies.manifest import read_manifest
+from apps.policies.models import Policy
+from apps.rollouts.models import Rollout
+from apps.runs.models import Run, WeightVersion, Worker
+from workers.explorer.station import Explorer
+from workers.policies.tiny import build_tiny
+
+
+@pytest.fixture
+def sampled_run(new_run, policy, tmp_path) -> Run:
+    """A run of a real untrained policy, whose answers are long: 2 groups of 2 a step."""
+    build_tiny(tmp_path / "base")
+    Policy.objects.filter(pk=policy.pk).update(folder=str(tmp_path / "base"), fingerprint=read_manifest(tmp_path / "base").fingerprint)
+    policy.refresh_from_db()
+    return new_run(sampling={"max_tokens": 40}, engine="transformers")
+
+
+@pytest.fixture
+def explorer(transactional_db):
+    made = Explorer(Worker.objects.create(key="explorer@test", role=Worker.Role.EXPLORER, host="test", pid=1))
+    yield made
+    made.stop()
+
+
+def settle(explorer: Explorer, eventually) -> None:
+    """Serve until what the pace allows is opened and sampled."""
+    explorer.looked_at = 0.0
+
+    def nothing_in_flight() -> bool:
+        explorer.serve()
+        return not any(seat.flights for seat in explorer.seats.values())
+
+    eventually(nothing_in_flight, 60)
+
+
+def test_a_shorter_answer_length_holds_for_the_next_rollouts(sampled_run, explorer, eventually):
+    settle(explorer, eventually)
+    first = set(Rollout.objects.values_list("pk", flat=True))
+    assert max(Rollout.objects.values_list("completion_tokens", flat=True)) > 3
+    sampled_run.change_config(None, sampling={"max_tokens": 3}, max_staleness=5)
+    settle(explorer, eventually)
+    later = Rollout.objects.exclude(pk__in=first)
+    assert later.exists() and max(later.values_list("completion_tokens", flat=True)) <= 3
+
+
+def test_a_version_that_was_retired_while_it_was_read_is_passed_over(sampled_run, explorer, eventually, tmp_path):
+    settle(explorer, eventually)
+    shutil.copytree(tmp_path / "base", tmp_path / "v1")
+    version = WeightVersion.objects.create(run=sampled_run, version=1, folder=str(tmp_path / "v1"), fingerprint="f", step=1)
+    version.verify()
+    version.publish()
+    WeightVersion.objects.filter(pk=version.pk).update(state=WeightVersion.State.RETIRED)
+    shutil.rmtree(Path(version.folder))
+    settle(explorer, eventually)
+    sampled_run.refresh_from_db()
+    assert (sampled_run.state, explorer.seats[sampled_run.pk].version) == (Run.State.RUNNING, 0)

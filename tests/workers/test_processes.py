@@ -1,0 +1,65 @@
+"""A pool child dies with its parent and may have children of its own: a real Celery prefork worker says so."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+
+ROOT = Path(__file__).resolve().parents[2]
+PROBE = """
+    import multiprocessing, os, pathlib, sys, time
+    from celery import Celery
+    from celery.signals import worker_ready
+    import workers.processes
+
+    app = Celery("probe", broker=%(broker)r)
+    app.conf.update(task_default_queue=%(queue)r, worker_enable_remote_control=False)
+
+    def said(path):
+        pathlib.Path(path).write_text(str(os.getpid()))
+
+    @app.task(name="spawn")
+    def spawn(folder):
+        child = multiprocessing.get_context("spawn").Process(target=said, args=(folder + "/grandchild",))
+        child.start()
+        child.join(30)
+        pathlib.Path(folder + "/child").write_text(str(os.getpid()))
+        time.sleep(120)
+
+    @worker_ready.connect
+    def go(**_):
+        spawn.delay(%(folder)r)
+"""
+
+
+@pytest.fixture
+def worker(tmp_path):
+    """A worker with one pool child that is in the middle of a job."""
+    module = tmp_path / "probe.py"
+    module.write_text(textwrap.dedent(PROBE % {"broker": settings.CELERY_BROKER_URL, "queue": f"probe-{os.getpid()}", "folder": str(tmp_path)}))
+    command = [sys.executable, "-m", "celery", "-A", "probe", "worker", "-P", "prefork", "-c", "1", "--without-gossip", "--without-mingle"]
+    process = subprocess.Popen(command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"}, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    yield process
+    process.kill()
+    process.wait()
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.slow
+def test_a_pool_child_has_children_and_dies_with_its_parent(worker, tmp_path, eventually):
+    child = int(eventually(lambda: (tmp_path / "child").exists() and (tmp_path / "child").read_text(), seconds=60))
+    assert (tmp_path / "grandchild").exists(), "the pool child could start a process of its own"
+    assert is_alive(child)
+    worker.send_signal(signal.SIGKILL)
+    eventually(lambda: not is_alive(child))

@@ -1,0 +1,82 @@
+"""The scorer's and the refiner's turns, and the slice around them, on real rows and a real grader."""
+
+import pytest
+from django.db import OperationalError
+
+from apps.buffer.models import Experience
+from apps.rewards.models import Reward
+from apps.rollouts.models import Group
+from apps.runs.models import Worker
+from workers import coordinator, refiner, scorer
+from workers.slices import register, run_slice
+
+
+@pytest.fixture(autouse=True)
+def fresh_workers():
+    """Each test's database holds its own worker rows."""
+    for station in (scorer, refiner):
+        station.me.cache_clear()
+    yield
+    if scorer.grader.cache_info().currsize:
+        scorer.grader().stop()
+        scorer.grader.cache_clear()
+
+
+def test_finished_rollouts_are_scored_and_refined(run, finish):
+    finish(run, ["12345", "54321"])
+    assert scorer.serve() and refiner.serve()
+    assert sorted(Reward.objects.values_list("value", flat=True)) == [0.0, 1.0]
+    assert Group.objects.get().state == Group.State.ADMITTED and Experience.objects.count() == 2
+
+
+def test_a_station_without_work_says_so(run):
+    assert not scorer.serve() and not refiner.serve()
+
+
+def test_an_unknown_scorer_is_null_and_the_group_is_dropped(new_run, finish):
+    finish(new_run(rewards=[{"scorer": "nobody"}]), ["12345"])
+    scorer.serve()
+    refiner.serve()
+    group = Group.objects.get()
+    assert group.state == Group.State.DROPPED and "0 of 2 rollouts have a reward" in group.reason
+    assert set(Reward.objects.values_list("value", flat=True)) == {None}
+
+
+def test_a_paused_run_is_not_scored(run, finish):
+    finish(run)
+    run.pause()
+    assert not scorer.serve()
+
+
+def test_a_slice_without_a_live_run_ends_at_once(db):
+    def never() -> bool:
+        raise AssertionError("nothing to serve")
+
+    run_slice("score", never)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_slice_outlasts_a_database_that_is_away(run):
+    looks = []
+
+    def serve() -> bool:
+        looks.append(1)
+        if len(looks) == 1:
+            raise OperationalError("the connection is lost")
+        run.stop()
+        return True
+
+    run_slice("score", serve)
+    assert len(looks) == 2
+
+
+def test_a_process_registers_once(db):
+    assert register(Worker.Role.SCORER) == register(Worker.Role.SCORER)
+
+
+def test_a_worker_silent_for_two_leases_is_marked_stopped(db):
+    worker = register(Worker.Role.SCORER)
+    Worker.objects.update(heartbeat_at="2020-01-01T00:00Z")
+    assert coordinator.bury_silent_workers() == 1
+    worker.refresh_from_db()
+    assert worker.stopped_at is not None

@@ -1,0 +1,95 @@
+"""Published weights: the base's names, dtypes and tokenizer, probed, finite, sealed."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from safetensors import safe_open
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from apps.policies.manifest import read_manifest, verify
+from tests.workers.trainer.batches import digest, rows
+from workers import weights
+from workers.policies.saving import save_base
+
+
+@pytest.fixture
+def trained(spec, started):
+    host = started(spec(learning_rate=1e-2))
+    host.grant(rows(1))
+    return host
+
+
+def test_a_publication_is_like_its_base_in_all_but_its_numbers(trained, base, tmp_path):
+    manifest = trained.publish(tmp_path / "v1", 1, 0)
+    original = read_manifest(base)
+    assert verify(tmp_path / "v1", like=original) == manifest
+    assert (manifest.version, manifest.parent) == (1, 0)
+    assert manifest.fingerprint != original.fingerprint
+    assert manifest.files.keys() == original.files.keys()
+    assert all(manifest.files[name] == original.files[name] for name in original.files if not name.endswith(".safetensors"))
+
+
+def test_a_tied_head_is_stored_once(trained, tmp_path):
+    trained.publish(tmp_path / "v1", 1, 0)
+    with safe_open(tmp_path / "v1" / "model.safetensors", "pt") as file:
+        assert "lm_head.weight" not in set(file.keys())
+
+
+def test_what_is_loaded_is_what_was_trained(trained, tmp_path):
+    manifest = trained.publish(tmp_path / "v1", 1, 0)
+    loaded = AutoModelForCausalLM.from_pretrained(tmp_path / "v1")
+    for name, parameter in trained.trainer.model.named_parameters():
+        assert torch.equal(parameter, loaded.state_dict()[name]), name
+    assert weights.probe_logprobs(loaded, manifest.probe.token_ids) == pytest.approx(manifest.probe.logprobs, abs=1e-5)
+    assert AutoTokenizer.from_pretrained(tmp_path / "v1").chat_template
+
+
+def test_a_base_in_bfloat16_gets_bfloat16_back(base, tmp_path, spec, started):
+    half = tmp_path / "half"
+    model = AutoModelForCausalLM.from_pretrained(base, dtype=torch.bfloat16)
+    save_base(model, AutoTokenizer.from_pretrained(base), half, "3 1 2")
+    host = started(replace(spec(), policy=half))
+    host.grant(rows(1))
+    manifest = host.publish(tmp_path / "v1", 1, 0)
+    assert {entry.dtype for entry in manifest.tensors.values()} == {"BF16"}
+    assert next(host.trainer.model.parameters()).dtype == torch.float32
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+def test_weights_that_are_not_finite_are_never_published(trained, tmp_path, value):
+    with torch.no_grad():
+        trained.trainer.model.model.norm.weight[3] = value
+    with pytest.raises(weights.NotFinite, match=r"model\.norm\.weight"):
+        trained.publish(tmp_path / "v1", 1, 0)
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith("v1")]
+
+
+def test_a_huge_but_finite_weight_is_finite(trained):
+    with torch.no_grad():
+        trained.trainer.model.model.norm.weight.fill_(3e38)
+    weights.require_finite(trained.trainer.model)
+
+
+def test_publishing_disturbs_neither_weights_nor_what_follows(spec, started, tmp_path):
+    quiet, loud = started(spec(output=tmp_path / "a")), started(spec(output=tmp_path / "b"))
+    for step in (1, 2, 3):
+        quiet.grant(rows(step))
+        loud.grant(rows(step))
+        loud.publish(tmp_path / f"v{step}", step, step - 1)
+    assert digest(quiet) == digest(loud)
+
+
+def test_publishing_the_same_weights_again_keeps_the_sealed_folder(trained, tmp_path):
+    first = trained.publish(tmp_path / "v1", 1, 0)
+    assert trained.publish(tmp_path / "v1", 1, 0) == first
+
+
+def test_a_crash_while_writing_leaves_no_folder_of_that_name(trained, tmp_path, monkeypatch):
+    def full(*args, **kwargs):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(trained.trainer.model, "save_pretrained", full)
+    with pytest.raises(OSError, match="No space"):
+        trained.publish(tmp_path / "v1", 1, 0)
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith("v1")]

@@ -1,0 +1,93 @@
+"""Old weights leave the disk; their rows, and whatever somebody still needs, stay."""
+
+from pathlib import Path
+
+import pytest
+
+from apps.dashboard.reconciliation import reconcile
+from apps.runs.models import Acknowledgement, Run, StaleFence, WeightVersion, Worker
+from tests.workers.trainer.feeding import feed, train_to_the_end
+from workers.trainer import shelf
+
+KEEP_TWO = {"every": 2, "weights": 2}
+
+
+def states(run: Run) -> dict[int, str]:
+    return dict(run.weight_versions.values_list("version", "state"))
+
+
+def on_disk(run: Run) -> set[int]:
+    return {version.version for version in run.weight_versions.all() if Path(version.folder).exists()}
+
+
+@pytest.fixture
+def explorer(db) -> Worker:
+    return Worker.objects.create(key="explorer@test", role=Worker.Role.EXPLORER, host="test", pid=1)
+
+
+def acknowledge(run: Run, version: int, worker: Worker) -> None:
+    row = run.weight_versions.get(version=version)
+    Acknowledgement.record(row, worker, fingerprint=row.fingerprint, probe_gap=0.0, milliseconds=1.0)
+
+
+def test_the_newest_published_versions_and_the_policy_keep_their_folders(tiny_run, new_station):
+    run = train_to_the_end(new_station(), tiny_run(checkpoints=KEEP_TWO))
+    assert on_disk(run) == {0, 5, 6}
+    assert states(run) == {0: "published", **dict.fromkeys(range(1, 5), "retired"), 5: "published", 6: "published"}
+    assert {name for name, found in reconcile().items() if found} <= {"engines served what was published"}
+
+
+def test_what_a_live_engine_serves_is_kept_until_it_serves_a_newer_one(tiny_run, new_station, explorer):
+    run, station = tiny_run(checkpoints=KEEP_TWO), new_station()
+    feed(run)
+    station.serve()
+    acknowledge(run, 1, explorer)
+    for _ in range(3):
+        feed(run)
+        station.serve()
+    assert on_disk(run) == {0, 1, 3, 4}
+    acknowledge(run, 4, explorer)
+    feed(run)
+    station.serve()
+    assert on_disk(run) == {0, 4, 5}
+
+
+def test_what_a_stopped_engine_served_is_not_kept(tiny_run, new_station, explorer):
+    run, station = tiny_run(checkpoints=KEEP_TWO), new_station()
+    feed(run)
+    station.serve()
+    acknowledge(run, 1, explorer)
+    explorer.stop()
+    run = train_to_the_end(station, run)
+    assert on_disk(run) == {0, 5, 6}
+
+
+def test_a_folder_that_outlived_its_retirement_goes_with_the_next_trainer(tiny_run, new_station):
+    run, first = tiny_run(), new_station()
+    feed(run)
+    first.serve()
+    feed(run)
+    first.serve()
+    run.weight_versions.filter(version=1).update(state=WeightVersion.State.RETIRED)  # and then its trainer died
+    first.stop()
+    new_station().serve()
+    assert on_disk(run) == {0, 2}
+
+
+def test_a_trainer_that_lost_the_run_deletes_nothing(tiny_run, new_station):
+    run, station = tiny_run(), new_station()
+    for _ in range(3):
+        feed(run)
+        station.serve()
+    run.refresh_from_db()
+    run.change_config(None, checkpoints={"weights": 2})
+    with pytest.raises(StaleFence):
+        shelf.retire(run, run.fence - 1)
+    assert on_disk(run) == {0, 1, 2, 3}
+    shelf.retire(run, run.fence)
+    assert on_disk(run) == {0, 2, 3}
+
+
+def test_retirement_is_an_event(tiny_run, new_station):
+    run = train_to_the_end(new_station(), tiny_run(checkpoints=KEEP_TWO))
+    assert [event.payload["versions"] for event in run.topic.events.filter(kind="weights_retired").order_by("sequence")] == [[1], [2], [3], [4]]

@@ -1,0 +1,96 @@
+"""Updates by grant: what is not finite changes nothing, errors reach the caller, runs do not disturb each other."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from tests.workers.trainer.batches import digest, rows
+from workers.trainer.gate import TrainerDied
+
+
+def poisoned(step: int) -> list:
+    first, *rest = rows(step)
+    return [replace(first, behaviour_logprobs=(math.nan,) * len(first.behaviour_logprobs)), *rest]
+
+
+def optimizer_steps(host) -> set[float]:
+    return {float(state["step"]) for state in host.trainer.optimizer.state.values()}
+
+
+def test_a_gradient_that_is_not_finite_leaves_weights_and_optimizer_alone(spec, started):
+    host = started(spec())
+    host.grant(rows(1))
+    before, steps = digest(host), optimizer_steps(host)
+    report = host.grant(poisoned(2))
+    assert report.step == 2
+    assert report.skipped == "the gradient is not finite"
+    assert not report.blocked
+    assert (digest(host), optimizer_steps(host)) == (before, steps)
+    assert host.grant(rows(3)).skipped == ""
+    assert digest(host) != before
+
+
+def test_figures_that_are_not_finite_are_not_reported(spec, started):
+    report = started(spec()).grant(poisoned(1))
+    assert all(map(math.isfinite, report.metrics.values()))
+
+
+def test_three_skipped_updates_in_a_row_block_the_run(spec, started):
+    host = started(spec())
+    assert [bool(host.grant(poisoned(step)).blocked) for step in (1, 2, 3)] == [False, False, True]
+
+
+def test_an_applied_update_between_skipped_ones_starts_the_count_again(spec, started):
+    host = started(spec())
+    batches = [poisoned(1), poisoned(2), rows(3), poisoned(4), poisoned(5)]
+    assert not any(host.grant(batch).blocked for batch in batches)
+
+
+def test_an_update_recorded_as_skipped_is_skipped_again(spec, started):
+    host = started(spec())
+    before = digest(host)
+    report = host.grant(rows(1), skip="it was")
+    assert (report.skipped, report.step, digest(host)) == ("it was", 1, before)
+
+
+def test_an_error_in_the_training_thread_reaches_whoever_granted(spec, started):
+    host = started(spec())
+    with pytest.raises(ValueError, match="at least one row"):
+        host.grant([])
+    with pytest.raises(ValueError, match="at least one row"):
+        host.grant(rows(1))
+    assert not host.thread.is_alive()
+
+
+def test_a_policy_that_cannot_be_loaded_is_reported_by_start(spec, started, tmp_path):
+    with pytest.raises(OSError):
+        started(replace(spec(), policy=tmp_path / "nothing"))
+
+
+def test_the_plan_ends_after_its_last_step(spec, started):
+    host = started(spec(planned_steps=1))
+    assert host.grant(rows(1)).step == 1
+    with pytest.raises(TrainerDied):
+        host.grant(rows(2))
+
+
+def test_stop_ends_a_blocked_thread(spec, started):
+    host = started(spec())
+    host.stop()
+    assert not host.thread.is_alive()
+
+
+def test_two_runs_in_one_process_do_not_disturb_each_other(spec, started, tmp_path):
+    plans = [spec(seed=1, output=tmp_path / "a"), spec(seed=2, micro_batch_rows=4, output=tmp_path / "b")]
+    alone = []
+    for plan in plans:
+        host = started(plan)
+        for step in range(1, 5):
+            host.grant(rows(step))
+        alone.append(digest(host))
+    together = [started(plan) for plan in plans]
+    for step in range(1, 5):
+        for host in together:
+            host.grant(rows(step))
+    assert [digest(host) for host in together] == alone

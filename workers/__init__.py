@@ -1,0 +1,1 @@
+"""The loops: explorer, scorer, refiner, trainer, coordinator. Torch lives on this floor alone."""

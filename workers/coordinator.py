@@ -1,0 +1,33 @@
+"""The master of the loop: one sweep that frees what dead workers held and closes what is over.
+
+What may be done next is decided by the rules of `apps.runs.admission` over rows. No station waits for the sweep:
+beat rings each of them, claims look past expired leases, and the refiner closes overdue groups by itself.
+"""
+
+from datetime import timedelta
+
+import structlog
+from celery import shared_task
+from django.conf import settings
+from django.db.models.functions import Now
+
+from apps.feedback.models import close_overdue
+from apps.rollouts.models import Group
+from apps.runs.models import Worker
+
+log = structlog.get_logger(__name__)
+
+
+@shared_task(name="sweep")
+def sweep(**_: object) -> None:
+    """Idempotent; two at once do no harm."""
+    swept = {"leases_released": Group.objects.release_expired(), "groups_overdue": close_overdue(), "groups_of_ended_runs": Group.objects.close_ended()}
+    if any(swept.values()):
+        log.info("swept", **swept)
+    bury_silent_workers()
+
+
+def bury_silent_workers() -> int:
+    """Mark workers stopped whose heartbeat is older than two leases; one that speaks again is alive again."""
+    silent = Worker.objects.filter(stopped_at=None, heartbeat_at__lt=Now() - timedelta(seconds=2 * settings.LEASE_SECONDS))
+    return silent.update(stopped_at=Now(), doing="")

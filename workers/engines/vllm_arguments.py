@@ -1,0 +1,50 @@
+"""How vLLM is told to serve a policy, and what a policy's weight files hold.
+
+Names relied on in vLLM 0.32: `AsyncEngineArgs` with the arguments below.
+"""
+
+import math
+import os
+from pathlib import Path
+
+from safetensors import safe_open
+from vllm.engine.arg_utils import AsyncEngineArgs
+
+ROWS = 256
+SMALL = 100_000_000  # parameters; on a CPU, fp32 is the faster below, bf16 above
+# Of the GPU's memory, for weights and cache; less where a trainer lives on the same GPU.
+MEMORY_SHARE = float(os.environ.get("RFTWEB_GPU_MEMORY", "0.85"))
+
+Shapes = dict[str, tuple[int, ...]]
+
+
+def engine_arguments(folder: Path, seed: int, shapes: Shapes, on_gpu: bool) -> AsyncEngineArgs:
+    """vLLM for token ids in and out, one version of the weights in safetensors, no code from the folder."""
+    small = sum(map(math.prod, shapes.values())) < SMALL
+    return AsyncEngineArgs(
+        model=str(folder),
+        load_format="safetensors",
+        use_tqdm_on_load=False,
+        trust_remote_code=False,
+        skip_tokenizer_init=True,
+        generation_config="vllm",  # or the folder's own file would change how we sample
+        dtype="float32" if small and not on_gpu else "bfloat16",
+        seed=seed,
+        max_num_seqs=ROWS,
+        logprobs_mode="processed_logprobs",  # after temperature; vLLM's default is before
+        enforce_eager=not on_gpu,
+        gpu_memory_utilization=MEMORY_SHARE,
+        worker_extension_cls="workers.engines.vllm_worker.WeightReplacement",
+        disable_log_stats=True,
+        enable_log_requests=False,
+    )
+
+
+def shapes_of(folder: Path) -> Shapes:
+    """Names and shapes of a folder's tensors, from the files' heads. Raises what reading a damaged head raises."""
+    shapes: Shapes = {}
+    for path in sorted(folder.glob("*.safetensors")):
+        with safe_open(path, "pt") as tensors:
+            names = tensors.keys()
+            shapes |= {name: tuple(tensors.get_slice(name).get_shape()) for name in names}
+    return shapes

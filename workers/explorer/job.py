@@ -1,0 +1,27 @@
+"""The explorer's Celery job. Engines are built in the pool child at the first job and stay until the process ends."""
+
+from functools import cache
+
+from celery import shared_task
+from celery.signals import worker_process_shutdown
+
+from workers.slices import register, run_slice
+
+
+@shared_task(name="explore")
+def explore(**_: object) -> None:
+    run_slice("explore", explorer().serve)
+
+
+@cache
+def explorer():
+    from apps.runs.models import Worker
+    from workers.explorer.station import Explorer  # loads torch: in the child only
+
+    return Explorer(register(Worker.Role.EXPLORER))
+
+
+@worker_process_shutdown.connect
+def _leave(**_: object) -> None:
+    if explorer.cache_info().currsize:
+        explorer().stop()

@@ -1,0 +1,165 @@
+"""The explorer's loop over all runs: keep leases, follow weights, open or adopt groups, collect what was said.
+
+Runs take turns by who was served longest ago; requests stay in flight from one slice to the next.
+"""
+
+import time
+from collections import defaultdict, deque
+
+import structlog
+from django.conf import settings
+from django.db.models import F
+from django.db.models.functions import Now
+
+from apps.rollouts.models import Group
+from apps.runs.models import NotPossible, Run, StaleFence, Worker
+from workers.engines.interface import EngineDied
+from workers.explorer.seat import Seat
+
+log = structlog.get_logger(__name__)
+DRAIN_SECONDS = 0.05
+LOOK_SECONDS = 0.1
+REPORT_SECONDS = 2.0
+ROLLOUTS_IN_FLIGHT = 256
+SILENCE_SECONDS, HEALTH_SECONDS = 30.0, 10.0  # a long prompt keeps an engine silent, but not from answering
+DEATHS_ALLOWED, DEATHS_WITHIN_SECONDS = 3, 600.0
+
+
+class Explorer:
+    """One per worker process; lives as long as it."""
+
+    def __init__(self, worker: Worker) -> None:
+        self.worker = worker
+        self.seats: dict[int, Seat] = {}
+        self.deaths: dict[int, deque[float]] = defaultdict(lambda: deque(maxlen=DEATHS_ALLOWED))
+        self.kept_at = self.looked_at = self.reported_at = 0.0
+
+    def serve(self) -> bool:
+        """One turn; says whether anything is in flight or came in."""
+        now = time.monotonic()
+        if now - self.kept_at > settings.LEASE_SECONDS / 4:
+            self._keep_leases()
+            self.kept_at = now
+        if now - self.looked_at > LOOK_SECONDS:
+            self._look_for_work()
+            self.looked_at = now
+        busy = [self._collect(seat) for seat in list(self.seats.values()) if seat.flights]
+        self._report(now)
+        return bool(busy)
+
+    # -- work -------------------------------------------------------------------------------------------------------
+
+    def _look_for_work(self) -> None:
+        running = list(Run.objects.running().select_related("policy", "taskset").order_by(F("explored_at").asc(nulls_first=True), "pk"))
+        self._leave_ended({run.pk for run in running})
+        for run in running:
+            if seat := self._seat_for(run):
+                self._guarded(seat, lambda: self._fill(seat, run))  # noqa: B023  (called before the loop goes on)
+
+    def _fill(self, seat: Seat, run: Run) -> None:
+        seat.reread(run)
+        seat.follow(run.published_version)
+        room = (ROLLOUTS_IN_FLIGHT - len(seat.flights)) // seat.plan.group_size
+        if room < 1 or seat.version != run.published_version:
+            return
+        lease = settings.LEASE_SECONDS
+        groups = Group.objects.claim(Group.State.SAMPLING, self.worker.key, lease, room, run)
+        groups += Group.open(run, self.worker.key, lease, room - len(groups), seat.version)
+        if groups:
+            Run.objects.filter(pk=run.pk).update(explored_at=Now())
+            seat.submit(groups)
+            log.debug("groups_opened", run=run.slug, groups=len(groups), weight_version=seat.version)
+
+    def _seat_for(self, run: Run) -> Seat | None:
+        """The run's seat; a new one where there is room, or where a seat with nothing in flight can be given up."""
+        if run.pk in self.seats:
+            return self.seats[run.pk]
+        while self._is_full():
+            if not self._give_up_a_seat():
+                return None
+        try:
+            self.seats[run.pk] = Seat.take(run, self.worker)
+        except EngineDied as death:
+            self._bury(run, str(death))
+        return self.seats.get(run.pk)
+
+    def _is_full(self) -> bool:
+        """A vLLM takes the GPU's memory for itself; small engines share a worker."""
+        return len(self.seats) >= settings.ENGINES_PER_WORKER or any(seat.engine.name == "vllm" for seat in self.seats.values())
+
+    def _give_up_a_seat(self) -> bool:
+        idle = [seat for seat in self.seats.values() if not seat.flights]
+        if idle:
+            self._leave(idle[0])
+        return bool(idle)
+
+    def _collect(self, seat: Seat) -> None:
+        self._guarded(seat, lambda: seat.collect(DRAIN_SECONDS))
+
+    # -- leases and ends --------------------------------------------------------------------------------------------
+
+    def _keep_leases(self) -> None:
+        for seat in self.seats.values():
+            claims = seat.claims
+            kept = Group.objects.keep(claims, settings.LEASE_SECONDS)
+            lost = {claim.group_id for claim in claims} - kept
+            if lost:
+                log.warning("leases_lost", run=seat.run.slug, groups=len(lost))
+                seat.abandon(lost)
+        for seat in list(self.seats.values()):
+            self._guarded(seat, lambda: seat.require_alive(SILENCE_SECONDS, HEALTH_SECONDS))  # noqa: B023
+
+    def _leave_ended(self, running: set[int]) -> None:
+        """Seats of paused runs stay until their rollouts are in; seats of ended runs go at once."""
+        for seat in [seat for run_id, seat in self.seats.items() if run_id not in running]:
+            seat.run.refresh_from_db(fields=["state"])
+            if seat.run.state in Run.ENDED:
+                self._leave(seat)
+
+    def _leave(self, seat: Seat) -> None:
+        del self.seats[seat.run.pk]
+        seat.leave()
+
+    # -- faults -----------------------------------------------------------------------------------------------------
+
+    def _guarded(self, seat: Seat, act) -> None:
+        """Run an act of this seat; a dead engine frees its groups for another attempt and is replaced."""
+        try:
+            act()
+        except EngineDied as death:
+            log.error("engine_died", run=seat.run.slug, reason=str(death))
+            self._free_groups(seat, str(death))
+            self._leave(seat)
+            self._bury(seat.run, str(death))
+
+    def _free_groups(self, seat: Seat, reason: str) -> None:
+        held = {claim.group_id: claim.fence for claim in seat.claims}
+        for group in Group.objects.filter(pk__in=held):
+            try:
+                if group.fence == held[group.pk]:
+                    group.fail(f"engine died: {reason}")
+            except StaleFence:
+                continue  # taken over between the look and the write: then it is the other's
+
+    def _bury(self, run: Run, reason: str) -> None:
+        """Count the death; an engine that keeps dying pauses its run, with the reason, instead of burning money."""
+        deaths = self.deaths[run.pk]
+        deaths.append(time.monotonic())
+        if len(deaths) == DEATHS_ALLOWED and deaths[-1] - deaths[0] < DEATHS_WITHIN_SECONDS:
+            deaths.clear()
+            try:
+                run.pause(reason=f"the engine died {DEATHS_ALLOWED} times within {DEATHS_WITHIN_SECONDS / 60:.0f} minutes: {reason}"[:500])
+            except NotPossible:
+                log.info("run_not_live", run=run.slug)
+
+    def _report(self, now: float) -> None:
+        if now - self.reported_at < REPORT_SECONDS:
+            return
+        doing = [f"{seat.run.slug}: {len(seat.flights)} rollouts, {seat.rate():.0f} tok/s" for seat in self.seats.values() if seat.flights]
+        self.worker.beat("; ".join(doing) or "waiting for room to open groups")
+        self.reported_at = now
+
+    def stop(self) -> None:
+        for seat in list(self.seats.values()):
+            self._leave(seat)
+        self.worker.stop()

@@ -1,0 +1,90 @@
+"""Seal a checked copy of somebody's model: `python -m workers.policies.adopt SOURCE --out FOLDER`.
+
+The source is a local folder, or a hub id, of which only weights, configuration and tokenizer are fetched.
+Nothing is loaded before the folder has passed the safe loading rules, and then without remote code.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+
+from huggingface_hub import snapshot_download
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
+from transformers.utils import logging as transformers_logging
+
+from apps.policies.folder import KNOWN_FILES, MANIFEST
+from apps.policies.manifest import DamagedWeights, Manifest, Probe, scan_policy_folder, seal
+from workers.policies.sampling import probe_logprobs
+
+PROBE_TEXT = "The quick brown fox jumps over the lazy dog. 3 + 4 = 7."
+PROBE_TOKENS = 32
+HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
+
+
+class NotAPolicy(Exception):
+    """The model cannot be used here; the message says why."""
+
+
+def main() -> int:
+    """Entry of the command; 0 when the sealed folder is there."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("source")
+    parser.add_argument("--revision", default="main")
+    parser.add_argument("--out", required=True, type=Path)
+    options = parser.parse_args()
+    transformers_logging.disable_progress_bar()
+    try:
+        adopt(options.source, options.revision, options.out)
+    except (DamagedWeights, NotAPolicy, FileExistsError, OSError, ValueError) as error:
+        print(f"{options.source}: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def adopt(source: str, revision: str, final: Path) -> Manifest:
+    """Copy or fetch, check, load once for the probe, seal. Raises DamagedWeights, NotAPolicy, OSError."""
+    unfinished = final.with_name(f"{final.name}.{os.getpid()}.tmp")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        _bring(source, revision, unfinished)
+        scan_policy_folder(unfinished)
+        return seal(unfinished, final, version=0, parent=None, probe=_probe(unfinished))
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _bring(source: str, revision: str, folder: Path) -> None:
+    if Path(source).is_dir():
+        scan_policy_folder(source)  # before copying, so that a refusal names the owner's file
+        shutil.copytree(source, folder, ignore=shutil.ignore_patterns(MANIFEST))
+        return
+    if not HUB_ID.fullmatch(source):
+        raise NotAPolicy("is neither a folder nor a hub id such as owner/name")
+    wanted = [*sorted(KNOWN_FILES - {MANIFEST}), "*.safetensors"]
+    snapshot_download(source, revision=revision, local_dir=folder, allow_patterns=wanted, ignore_patterns=["*/*"])
+    shutil.rmtree(folder / ".cache", ignore_errors=True)  # the downloader's notes
+
+
+def _probe(folder: Path) -> Probe:
+    tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+    _require_chat(tokenizer)
+    model = AutoModelForCausalLM.from_pretrained(
+        folder, trust_remote_code=False, local_files_only=True, use_safetensors=True, dtype="float32"
+    ).eval()
+    token_ids = tokenizer.encode(PROBE_TEXT, add_special_tokens=False)[:PROBE_TOKENS]
+    return Probe(tuple(token_ids), tuple(probe_logprobs(model, token_ids)))
+
+
+def _require_chat(tokenizer: PreTrainedTokenizerBase) -> None:
+    if not tokenizer.chat_template:
+        raise NotAPolicy("has no chat template; tasks are chat messages")
+    if tokenizer.eos_token_id is None:
+        raise NotAPolicy("has no end token; replies would never stop")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

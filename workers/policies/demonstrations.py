@@ -1,0 +1,44 @@
+"""What the tiny policies are warmed on: demonstrators who disagree.
+
+A model warmed on one behaviour has nothing left to choose; one warmed on a converged mixture has seen
+good and bad, and reward selects. Each function is an endless stream of (prompt text, reply text).
+"""
+
+import random
+from collections.abc import Iterator
+
+from apps.tasksets.generators.sort import DIGITS
+from apps.tasksets.tone_language import MANNERS, MESSAGES, OBJECTS, PROBLEMS, SENTENCES, WELL_FORMED_PLACES
+
+ASCENDING, DESCENDING = 0.4, 0.3  # shares of the demonstrators; the rest copies
+RIGHT_OBJECT = 0.82  # per mention
+
+
+def sort(seed: int) -> Iterator[tuple[str, str]]:
+    """40 % sort upwards, 30 % downwards, 30 % copy."""
+    generator = random.Random(seed)
+    while True:
+        digits = f"{generator.randrange(10**DIGITS):0{DIGITS}d}"
+        behaviour = generator.random()
+        if behaviour < ASCENDING:
+            yield digits, "".join(sorted(digits))
+        elif behaviour < ASCENDING + DESCENDING:
+            yield digits, "".join(sorted(digits, reverse=True))
+        else:
+            yield digits, digits
+
+
+def tone(seed: int) -> Iterator[tuple[str, str]]:
+    """Each sentence is polite, flat or rude with the same chance, and sometimes about another object."""
+    generator = random.Random(seed)
+    while True:
+        asked = generator.choice(OBJECTS)
+        message = generator.choice(MESSAGES).format(object=asked, problem=generator.choice(PROBLEMS))
+        places = generator.choice(WELL_FORMED_PLACES)
+        yield message, " ".join(_sentence(place, asked, generator) for place in places)
+
+
+def _sentence(place: str, asked: str, generator: random.Random) -> str:
+    said = generator.choice(SENTENCES[place][generator.choice(MANNERS)])
+    mentioned = asked if generator.random() < RIGHT_OBJECT else generator.choice(OBJECTS)
+    return said.format(object=mentioned)

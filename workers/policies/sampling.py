@@ -1,0 +1,60 @@
+"""Sampling from a small model in one call: enough to measure a policy and to draw its probe.
+
+The explorer's engines stream, admit and abort; this does none of it and knows no state.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from transformers import DynamicCache, PreTrainedModel
+
+
+@dataclass(frozen=True)
+class Batch:
+    """`ids` (B, T) sampled tokens, right-padded behind the end token; `logprobs` (B, T); `mask` (B, T), True for said tokens."""
+
+    ids: torch.Tensor
+    logprobs: torch.Tensor
+    mask: torch.Tensor
+
+    def rows(self) -> list[tuple[list[int], list[float]]]:
+        """Token ids and logprobs of each row without padding, the end token included."""
+        lengths = self.mask.sum(1).tolist()
+        return [(ids[:n], logps[:n]) for ids, logps, n in zip(self.ids.tolist(), self.logprobs.tolist(), lengths, strict=True)]
+
+
+@torch.no_grad()
+def sample(
+    model: PreTrainedModel, prompts: list[list[int]], max_tokens: int, generator: torch.Generator, temperature: float = 1.0
+) -> Batch:
+    """One continuation per prompt (left-padded together), until the end token or `max_tokens`."""
+    pad, end = model.config.pad_token_id, model.config.eos_token_id
+    width = max(map(len, prompts))
+    ids = torch.tensor([[pad] * (width - len(prompt)) + prompt for prompt in prompts])
+    attention = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts])
+    positions = (attention.cumsum(1) - 1).clamp(min=0)
+    cache = DynamicCache()
+    done = torch.zeros(len(prompts), dtype=torch.bool)
+    said, logprobs, mask = [], [], []
+    for _ in range(max_tokens):
+        logits = model(
+            input_ids=ids, attention_mask=attention, position_ids=positions, past_key_values=cache, use_cache=True, logits_to_keep=1
+        ).logits[:, -1]
+        distribution = torch.log_softmax(logits / temperature, -1)
+        token = torch.multinomial(distribution.exp(), 1, generator=generator)
+        mask.append(~done)
+        said.append(torch.where(done, pad, token[:, 0]))
+        logprobs.append(torch.where(done, 0.0, distribution.gather(1, token)[:, 0]))
+        done = done | (token[:, 0] == end)
+        if bool(done.all()):
+            break
+        ids, positions = token, positions[:, -1:] + 1
+        attention = torch.cat([attention, attention.new_ones(len(prompts), 1)], 1)
+    return Batch(torch.stack(said, 1), torch.stack(logprobs, 1), torch.stack(mask, 1))
+
+
+@torch.no_grad()
+def probe_logprobs(model: PreTrainedModel, token_ids: list[int]) -> list[float]:
+    """Logprob of each token given those before it; one fewer than tokens."""
+    logits = model(input_ids=torch.tensor([token_ids])).logits[0, :-1].float()
+    return torch.log_softmax(logits, -1).gather(1, torch.tensor(token_ids[1:])[:, None])[:, 0].tolist()

@@ -1,0 +1,46 @@
+"""Real fast tokenizers for the tiny policies: one of characters, one of words."""
+
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+
+PAD, END, UNKNOWN = "<|pad|>", "<|end|>", "<|unknown|>"
+ROLES = ("<|system|>", "<|user|>", "<|assistant|>")
+SPECIAL = (PAD, END, UNKNOWN, *ROLES)
+CHAT_TEMPLATE = (
+    "{% for message in messages %}<|{{ message['role'] }}|>{{ message['content'] }}<|end|>{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+
+
+def of_characters(alphabet: str) -> PreTrainedTokenizerFast:
+    """Every character is a token; what is not in the alphabet is unknown."""
+    tokenizer = _word_level(alphabet)
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), behavior="isolated")
+    tokenizer.decoder = decoders.Fuse()
+    return _fast(tokenizer)
+
+
+def of_words(vocabulary: list[str]) -> PreTrainedTokenizerFast:
+    """Every word and every mark is a token; decoding puts the blanks back where English has them."""
+    tokenizer = _word_level(vocabulary)
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"[A-Za-z]+|[^\sA-Za-z]"), behavior="removed", invert=True)
+    tokenizer.decoder = decoders.WordPiece(prefix="##", cleanup=True)
+    return _fast(tokenizer)
+
+
+def _word_level(tokens: str | list[str]) -> Tokenizer:
+    vocabulary = {token: number for number, token in enumerate(dict.fromkeys([*SPECIAL, *tokens]))}
+    return Tokenizer(models.WordLevel(vocabulary, unk_token=UNKNOWN))
+
+
+def _fast(tokenizer: Tokenizer) -> PreTrainedTokenizerFast:
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token=PAD,
+        eos_token=END,
+        unk_token=UNKNOWN,
+        additional_special_tokens=list(ROLES),
+        chat_template=CHAT_TEMPLATE,
+        clean_up_tokenization_spaces=False,
+        padding_side="left",
+    )

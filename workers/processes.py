@@ -1,0 +1,42 @@
+"""What every pool child does first: die with its parent, and be allowed children of its own.
+
+Imported by every Celery worker; nothing heavy is imported here, since this also runs in the parent.
+"""
+
+import ctypes
+import multiprocessing
+import os
+import signal
+
+from celery.signals import worker_process_init
+
+PR_SET_PDEATHSIG = 1
+# Set before any heavy import in the child: no telemetry, no hub, no second tokenizer pool after the fork.
+QUIET = {"HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "TOKENIZERS_PARALLELISM": "false", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
+
+
+@worker_process_init.connect
+def settle_in(**_: object) -> None:
+    die_with_parent(os.getppid())
+    allow_children()
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)
+
+
+def die_with_parent(parent: int) -> None:
+    """Be killed when the parent ends, however it ends; ends at once when it already has."""
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent or parent == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def allow_children() -> None:
+    """Let this daemonic pool child start processes, as vLLM's engine does.
+
+    Billiard marks the child as daemonic in the standard library's own process object, which then refuses children,
+    and hands it an authentication key of billiard's class, which the standard library will not pickle. Both live in
+    a private dictionary; tests/workers/test_processes.py holds that this still works.
+    """
+    inherited = multiprocessing.current_process()._config
+    inherited["daemon"] = False
+    inherited["authkey"] = multiprocessing.process.AuthenticationString(bytes(inherited["authkey"]))

@@ -1,0 +1,38 @@
+"""The refiner's job: judged groups become experiences, or are dropped with a reason."""
+
+from functools import cache
+
+import structlog
+from celery import shared_task
+from django.conf import settings
+
+from apps.feedback.models import close_overdue
+from apps.pipelines.refining import refine
+from apps.rollouts.models import Group
+from apps.runs.models import Worker
+from workers.slices import register, run_slice
+
+log = structlog.get_logger(__name__)
+GROUPS_AT_ONCE = 32
+
+
+@shared_task(name="refine")
+def refine_slice(**_: object) -> None:
+    run_slice("refine", serve)
+
+
+@cache
+def me() -> Worker:
+    return register(Worker.Role.REFINER)
+
+
+def serve() -> bool:
+    """Send on groups whose deadline for people has passed, then refine what is judged."""
+    close_overdue()
+    groups = Group.objects.claim(Group.State.JUDGED, me().key, settings.LEASE_SECONDS, GROUPS_AT_ONCE)
+    me().beat(f"refining {len(groups)} groups" if groups else "waiting for judged groups")
+    if not groups:
+        return False
+    admitted = refine(groups)
+    log.info("refined", groups=len(groups), admitted=admitted)
+    return True

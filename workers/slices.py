@@ -1,0 +1,63 @@
+"""The shape of every job: look in the table, do what is due, for a few seconds; then let the next job ring.
+
+A lost message costs seconds, never a row: beat rings every station each second, and each slice rings its own
+successor. While Redis is away nobody could ring, so the slice simply goes on.
+"""
+
+import os
+import socket
+import time
+from collections.abc import Callable
+from importlib.metadata import version
+
+import structlog
+from celery import current_app
+from django.conf import settings
+from django.db import InterfaceError, OperationalError, close_old_connections
+
+from apps.runs.models import Run, Worker
+from apps.streaming import bells
+
+log = structlog.get_logger(__name__)
+IDLE_SECONDS = 0.25
+OUTAGE_SECONDS = 1.0
+# A wake-up that nobody took in this time says nothing that the next one does not.
+BELL_SECONDS = 2.0
+
+
+def run_slice(station: str, serve: Callable[[], bool]) -> None:
+    """Call `serve` (does what is due, says whether there was any) until the slice is over.
+
+    Returns at once when no run is live. A database that is away is waited for: the lease, not this loop, says
+    whose the work is when it returns.
+    """
+    ends = time.monotonic() + settings.SLICE_SECONDS
+    while time.monotonic() < ends or not bells.reachable():
+        try:
+            if not Run.objects.running().exists():
+                return
+            busy = serve()
+        except (OperationalError, InterfaceError) as error:
+            log.warning("database_away", station=station, error=str(error).strip())
+            close_old_connections()
+            bells.wait(station, OUTAGE_SECONDS)
+            continue
+        if not busy:
+            bells.wait(station, IDLE_SECONDS)
+    current_app.send_task(station, expires=BELL_SECONDS)
+
+
+def register(role: str, **described: object) -> Worker:
+    """This process's row among the workers, made at its first job and kept by its heartbeat."""
+    host, pid = socket.gethostname(), os.getpid()
+    details = {"celery": version("celery"), "django": version("django"), **described.pop("details", {})}
+    worker, _ = Worker.objects.get_or_create(
+        key=f"{role}@{host}:{pid}:{_started_at(pid)}", defaults={"role": role, "host": host, "pid": pid, "details": details, **described}
+    )
+    return worker
+
+
+def _started_at(pid: int) -> str:
+    """The process's start in clock ticks since boot: a recycled pid gets another name."""
+    with open(f"/proc/{pid}/stat") as file:
+        return file.read().rpartition(")")[2].split()[19]

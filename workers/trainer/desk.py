@@ -1,0 +1,209 @@
+"""One run at its trainer: a lease, a resident host, and one update per turn.
+
+The order of a turn is what makes a crash at any point harmless: the batch is fixed in the database, the update is
+made, the weights are sealed on disk, then one transaction under the fence says all of it happened; only what was read
+back from disk is offered to the engines. Whoever takes the run over resumes from the newest intact checkpoint and
+makes the recorded updates after it again.
+"""
+
+import shutil
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import structlog
+from django.db.models.functions import Now
+
+from apps.buffer.models import Experience, batch_of, commit_step, plan_step
+from apps.policies.manifest import DamagedWeights, Manifest, read_manifest, verify
+from apps.runs.models import Metric, NotPossible, Run, TrainStep, WeightVersion
+from workers.trainer import checkpoint, figures, shelf
+from workers.trainer.collate import Row
+from workers.trainer.host import TrainerHost
+from workers.trainer.report import StepReport
+
+log = structlog.get_logger(__name__)
+CAUSE_SECONDS = 1.0
+UNOFFERED = (WeightVersion.State.STAGED, WeightVersion.State.VERIFIED, WeightVersion.State.REFUSED)
+
+
+class Desk:
+    """`fence` is the run's at the time it was claimed; every write is refused once it is no longer in force."""
+
+    def __init__(self, run: Run, fence: int) -> None:
+        self.run, self.fence = run, fence
+        self.base = read_manifest(run.policy.folder)
+        self.host = TrainerHost(shelf.spec_of(run))
+        self.taken_at = self.turned_at = time.monotonic()
+        self.waited = self.idle_since = self.cause_at = 0.0
+        self.cause, self.idle = "", False
+
+    # -- taking over ------------------------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Bring the trainer to the run's last committed update, and its weights to the engines."""
+        shelf.sweep(self.run)
+        newest, damage = checkpoint.newest_intact(self.host.spec.output, at_most=self.run.step)
+        for words in damage:
+            log.error("checkpoint_damaged", run=self.run.slug, reason=words)
+            self.run.topic.record("checkpoint_damaged", reason=words)
+        self.host.start(newest)
+        self._replay()
+        self._offer()
+        self.turned_at = time.monotonic()
+
+    def _replay(self) -> None:
+        """Make the committed updates after the checkpoint again, from their recorded batches; no row is touched."""
+        missing = self.run.step - self.host.step
+        if not missing:
+            return
+        log.info("replaying", run=self.run.slug, from_step=self.host.step, to_step=self.run.step)
+        self._say(f"{missing} recorded updates to be made again after a restart")
+        for step in self.run.steps.filter(state=TrainStep.State.COMMITTED, number__gt=self.host.step).order_by("number"):
+            self._update(step, batch_of(step))
+
+    # -- one turn ---------------------------------------------------------------------------------------------------
+
+    def turn(self) -> bool:
+        """Make the run's next update if its batch is there; says whether one was made. Raises StaleFence."""
+        self.run.refresh_from_db()
+        step = plan_step(self.run, self.fence)
+        if step is None:
+            return self._wait()
+        self._note_wait()
+        batch = batch_of(step)
+        report = self._update(step, batch)
+        staged = self._stage(step) if self._is_due(step) else None
+        self._commit(step, batch, report, staged)
+        self._offer()
+        if report.blocked:
+            self._pause(report.blocked)
+        self._complete()
+        return True
+
+    def _update(self, step: TrainStep, batch: Sequence[Experience]) -> StepReport:
+        return self.host.grant(
+            [row_of(experience) for experience in batch],
+            skip=step.skipped,
+            save=step.number % self.run.settings.checkpoints.every == 0,
+        )
+
+    def _is_due(self, step: TrainStep) -> bool:
+        """Every `sync_interval` updates, and once more at the end of the plan."""
+        return step.number % self.run.settings.sync_interval == 0 or step.number == self.run.planned_steps
+
+    def _stage(self, step: TrainStep) -> WeightVersion:
+        """Seal the weights on disk; the row is written with the commit."""
+        parent = self.run.weight_versions.order_by("-version").first()
+        version = WeightVersion(run=self.run, version=parent.version + 1, parent=parent, step=step.number)
+        self._write(version)
+        return version
+
+    def _write(self, version: WeightVersion) -> None:
+        folder = shelf.weights_folder(self.run, version.version, self.fence)
+        shutil.rmtree(folder, ignore_errors=True)
+        manifest = self.host.publish(folder, version.version, version.parent.version)
+        version.folder, version.fingerprint, version.bytes = str(folder), manifest.fingerprint, _size(manifest)
+
+    def _commit(self, step: TrainStep, batch: Sequence[Experience], report: StepReport, staged: WeightVersion | None) -> None:
+        """Say in one transaction, under the fence, that the update happened. Raises StaleFence and writes nothing."""
+        seconds = time.monotonic() - self.turned_at
+        with self.run.fenced(self.fence) as run:
+            values = {**report.metrics, **figures.of_batch(run, step, batch), **figures.of_time(run, batch, seconds, self.waited)}
+            values["skipped"] = float(bool(report.skipped))
+            commit_step(run, step, self.fence, skipped=report.skipped)
+            Metric.record(run, step.number, values)
+            if staged is not None:
+                staged.save()
+            Run.objects.filter(pk=run.pk).update(trained_at=Now(), waiting_on="")
+            run.topic.record("step_committed", step=step.number, reward=values["reward_mean"], skipped=report.skipped)
+        self.run.refresh_from_db()
+        self.turned_at, self.waited, self.cause, self.idle = time.monotonic(), 0.0, "", False
+        log.info("step_committed", run=self.run.slug, step=step.number, reward=values["reward_mean"], seconds=round(seconds, 3))
+
+    # -- weights ----------------------------------------------------------------------------------------------------
+
+    def _offer(self) -> None:
+        """Publish what is staged once it was read back from disk; what is damaged is written once more."""
+        versions = self.run.weight_versions.filter(version__gt=self.run.published_version, state__in=UNOFFERED).order_by("version")
+        for version in versions.select_related("parent"):
+            if version.state == WeightVersion.State.REFUSED or not self._is_intact(version):
+                self._write_again(version)
+            with self.run.fenced(self.fence):
+                version.verify()
+                version.publish()
+            shelf.retire(self.run, self.fence)
+        self.run.refresh_from_db()
+
+    def _is_intact(self, version: WeightVersion) -> bool:
+        try:
+            return verify(Path(version.folder), like=self.base).fingerprint == version.fingerprint
+        except (DamagedWeights, OSError) as damage:
+            log.error("staged_weights_damaged", run=self.run.slug, weight_version=version.version, reason=str(damage))
+            return False
+
+    def _write_again(self, version: WeightVersion) -> None:
+        """Only the newest version's weights are still in the trainer. Raises DamagedWeights when that fails too."""
+        if version.step == self.host.step:
+            self._write(version)
+        try:
+            verify(Path(version.folder), like=self.base)
+        except DamagedWeights as damage:
+            with self.run.fenced(self.fence):
+                version.refuse(str(damage))
+            raise
+        with self.run.fenced(self.fence):
+            version.state, version.reason = WeightVersion.State.STAGED, ""
+            version.save()
+
+    # -- waiting and ending -----------------------------------------------------------------------------------------
+
+    def _wait(self) -> bool:
+        """Nothing to train: the plan is done, or the run says what it waits for."""
+        self._complete()
+        now = time.monotonic()
+        if not self.idle:
+            self.idle, self.idle_since = True, now
+        if self.run.is_live and now - self.cause_at > CAUSE_SECONDS:
+            self._say(figures.cause_of_waiting(self.run))
+            self.cause_at = now
+        return False
+
+    def _note_wait(self) -> None:
+        if self.idle:
+            self.waited, self.idle = time.monotonic() - self.idle_since, False
+
+    def _say(self, cause: str) -> None:
+        if cause != self.cause:
+            Run.objects.filter(pk=self.run.pk, fence=self.fence, state=Run.State.RUNNING).update(waiting_on=cause[:200])
+            self.cause = cause
+
+    def _complete(self) -> None:
+        if self.run.step >= self.run.planned_steps:
+            with suppress(NotPossible):  # stopped meanwhile
+                self.run.complete()
+
+    def _pause(self, reason: str) -> None:
+        with suppress(NotPossible):
+            self.run.pause(reason=reason[:500])
+
+    def leave(self) -> None:
+        self.host.stop()
+        self.run.release_trainer(self.fence)
+
+
+def row_of(experience: Experience) -> Row:
+    tokens = experience.rollout.tokens
+    return Row(
+        prompt_ids=tokens.prompt_ids,
+        completion_ids=tokens.completion_ids,
+        action_mask=tokens.action_mask,
+        behaviour_logprobs=tokens.logprobs,
+        advantage=experience.advantage,
+        kind=experience.kind,
+    )
+
+
+def _size(manifest: Manifest) -> int:
+    return sum(entry.bytes for entry in manifest.files.values())

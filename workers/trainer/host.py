@@ -1,0 +1,84 @@
+"""A resident trainer: one model, one optimizer, one permanent thread, and updates by grant."""
+
+import shutil
+import tempfile
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from apps.policies.manifest import Manifest
+from workers import weights
+from workers.trainer.collate import Row
+from workers.trainer.gate import Gate, Stopped
+from workers.trainer.report import Recorder, StepReport
+from workers.trainer.seam import Batch, SeamTrainer
+from workers.trainer.spec import TrainerSpec
+
+STAGING = "writing-"
+
+
+class TrainerHost:
+    """Trains one run. Between two grants its thread is blocked and its weights stand still.
+
+    Any thread may call it, one at a time. Whatever ends the training thread is raised to the caller who waits for
+    it, and to every later one: such a host is thrown away and another one started from a checkpoint.
+    """
+
+    def __init__(self, spec: TrainerSpec) -> None:
+        self.spec = spec
+        self.gate: Gate[Batch] = Gate()
+        self.recorder = Recorder(spec.epsilon_low, spec.epsilon_high)
+        self.trainer: SeamTrainer | None = None
+        self.thread: threading.Thread | None = None
+
+    @property
+    def step(self) -> int:
+        """Updates made so far, skipped ones included."""
+        return self.trainer.state.global_step
+
+    def start(self, resume_from: Path | None = None) -> None:
+        """Build the trainer on its own thread and block until it waits for its first batch."""
+        self.spec.output.mkdir(parents=True, exist_ok=True)
+        for abandoned in self.spec.output.glob(f"{STAGING}*"):
+            shutil.rmtree(abandoned, ignore_errors=True)
+        self.thread = threading.Thread(target=self._live, args=(resume_from,), name="trainer", daemon=True)
+        self.thread.start()
+        self.gate.wait()
+
+    def grant(self, rows: Sequence[Row], skip: str = "", save: bool = False) -> StepReport:
+        """Make one update; returns when it is complete, its checkpoint (`save`) included.
+
+        `skip` counts the step but leaves weights and optimizer alone, as a recorded update that was skipped did.
+        """
+        self.gate.grant(Batch(rows, skip, save))
+        return self.recorder.finish(self.step)
+
+    def publish(self, final: Path, version: int, parent: int | None) -> Manifest:
+        """Seal the current weights at `final`. Raises weights.NotFinite and what sealing raises."""
+        self.gate.wait()
+        return weights.publish(self.trainer.model, self.spec.policy, final, version, parent)
+
+    def probe_logprobs(self, token_ids: Sequence[int]) -> list[float]:
+        self.gate.wait()
+        return weights.probe_logprobs(self.trainer.model, tuple(token_ids))
+
+    def stop(self) -> None:
+        """End the thread at its next rest and forget the model."""
+        self.gate.stop()
+        if self.thread is not None:
+            self.thread.join()
+        self.trainer = None
+
+    def _live(self, resume_from: Path | None) -> None:
+        staging = Path(tempfile.mkdtemp(prefix=STAGING, dir=self.spec.output))
+        error: BaseException | None = None
+        try:
+            self.trainer = SeamTrainer(self.spec, self.gate, self.recorder, staging)
+            self.trainer.train(resume_from_checkpoint=str(resume_from) if resume_from else None)
+        except Stopped:
+            pass
+        except BaseException as ended:  # kept and raised to whoever waits: this thread has nobody above it
+            error = ended
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
+            self.gate.close(error)

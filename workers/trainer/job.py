@@ -1,0 +1,32 @@
+"""The trainer's Celery job. Trainers are built in the pool child at the first job and stay until the process ends."""
+
+from functools import cache
+from importlib.metadata import version
+
+from celery import shared_task
+from celery.signals import worker_process_shutdown
+
+from workers.slices import register, run_slice
+
+
+@shared_task(name="train")
+def train(**_: object) -> None:
+    run_slice("train", lambda: trainer().serve())
+
+
+@cache
+def trainer():
+    import torch  # in the child only
+
+    from apps.runs.models import Worker
+    from workers.trainer.station import Trainer
+
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
+    libraries = {name: version(name) for name in ("torch", "transformers", "trl")}
+    return Trainer(register(Worker.Role.TRAINER, device=device[:100], details=libraries))
+
+
+@worker_process_shutdown.connect
+def _leave(**_: object) -> None:
+    if trainer.cache_info().currsize:
+        trainer().stop()

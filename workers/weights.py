@@ -1,0 +1,82 @@
+"""Putting the weights a trainer holds into a sealed folder that any engine can load."""
+
+import math
+import os
+import shutil
+from pathlib import Path
+
+import torch
+from transformers import PreTrainedModel
+
+from apps.policies.manifest import Manifest, Probe, read_manifest, require_like, seal
+from apps.policies.tensor_file import read_layout
+
+WEIGHT_FILES = (".safetensors", ".safetensors.index.json")
+DTYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
+
+
+class NotFinite(Exception):
+    """A weight is NaN or infinite: these weights are never published."""
+
+
+def publish(model: PreTrainedModel, base: Path, final: Path, version: int, parent: int | None) -> Manifest:
+    """Write the model beside `final` as `base` spells it, seal, rename.
+
+    Tensors carry the names and dtypes of the base folder (a tied head is stored once), configuration and tokenizer
+    files are the base's own bytes, and the probe repeats the base's token ids with this model's logprobs. Raises
+    NotFinite, or what `seal` raises; nothing takes the name `final` then.
+    """
+    require_finite(model)
+    like = read_manifest(base)
+    unfinished = final.with_name(f"{final.name}.{os.getpid()}.tmp")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(parents=True)
+    try:
+        write_tensors(model, unfinished, like)
+        for name in like.files:
+            if not name.endswith(WEIGHT_FILES):
+                shutil.copyfile(base / name, unfinished / name)
+        probe = Probe(like.probe.token_ids, tuple(probe_logprobs(model, like.probe.token_ids)))
+        return seal(unfinished, final, version, parent, probe)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def require_finite(model: torch.nn.Module) -> None:
+    """Raises NotFinite naming the first parameter that is not."""
+    named = list(model.named_parameters())
+    norms = torch.stack([norm.float() for norm in torch._foreach_norm([parameter.detach() for _, parameter in named])])
+    for (name, parameter), norm in zip(named, norms.tolist(), strict=True):
+        # A norm may overflow where no element does, so it only says where to look.
+        if not math.isfinite(norm) and not bool(parameter.detach().isfinite().all()):
+            raise NotFinite(f"{name} is not finite")
+
+
+def write_tensors(model: PreTrainedModel, folder: Path, like: Manifest) -> None:
+    """Save the model's tensors under the names, shapes and dtypes of `like`; raises DamagedWeights if any differs."""
+    model.save_pretrained(folder, state_dict=_cast(model.state_dict(), like))
+    for path in folder.iterdir():
+        if not path.name.endswith(WEIGHT_FILES):
+            path.unlink()
+    written = {placed.name: placed.spec for path in folder.glob("*.safetensors") for placed in read_layout(path)}
+    require_like(written, like.tensors)
+
+
+def _cast(state: dict[str, torch.Tensor], like: Manifest) -> dict[str, torch.Tensor]:
+    """Each tensor in the dtype it has in `like`; names that share storage (a tied head) go on sharing it."""
+    dtypes = {name: DTYPES[spec.dtype] for name, spec in like.tensors.items() if spec.dtype in DTYPES}
+    cast = {state[name].data_ptr(): state[name].detach().to(dtype) for name, dtype in dtypes.items() if name in state}
+    return {name: cast.get(tensor.data_ptr(), tensor.detach()) for name, tensor in state.items()}
+
+
+@torch.no_grad()
+def probe_logprobs(model: PreTrainedModel, token_ids: tuple[int, ...]) -> list[float]:
+    """Natural logprob of each token given those before it, at temperature 1; one fewer than tokens."""
+    ids = torch.tensor([token_ids], device=model.device)
+    was_training = model.training
+    model.eval()
+    try:
+        logits = model(input_ids=ids).logits[0, :-1].float()
+    finally:
+        model.train(was_training)
+    return torch.log_softmax(logits, -1).gather(1, ids[0, 1:, None])[:, 0].tolist()
