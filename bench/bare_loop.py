@@ -2,9 +2,9 @@
 
     python bench/bare_loop.py [--plan examples/sort.yaml] [--steps 60] [--seeds 0,1,2] [--policy FOLDER]
 
-Without a policy it builds the plan's own. It trains with the same policy, tasks, engine, scorer, advantages, TRL updates and sealed weight
-folders as the whole stack, but without database, broker, processes or streaming. What the stack costs is measured
-against this; that the recipe learns, whatever the seed, is proved by it.
+Without a policy it builds the plan's own. It trains with the same policy, tasks, engine, scorer, advantages, TRL
+updates and sealed weight folders as the whole stack, but without database, broker, processes or streaming.
+What the stack costs is measured against this; that the recipe learns, whatever the seed, is proved by it.
 """
 
 import argparse

@@ -4,7 +4,8 @@
 
 Both train the same policy on the same tasks with the same scorer and the same TRL updates, one after the other on this
 machine: the demo's `sort`, or an untrained one of that many parameters. `stack_over_bare` compares whole runs, with the
-time in which the stack's workers get ready; `interval_over_bare` the median step of each. Below 1 the overlap of exploring and training pays for database, broker, streaming and weight transfer.
+time in which the stack's workers get ready; `interval_over_bare` the median step of each. Below 1 the overlap of
+exploring and training pays for database, broker, streaming and weight transfer.
 """
 
 import argparse
@@ -30,11 +31,13 @@ STATIONS = {
     "wait_in_buffer": """SELECT percentile_cont(.5) WITHIN GROUP (ORDER BY extract(epoch FROM s.planned_at - e.created_at))
         FROM buffer_stepitem i JOIN runs_trainstep s ON s.id = i.step_id JOIN buffer_experience e ON e.id = i.experience_id""",
     "train": "SELECT percentile_cont(.5) WITHIN GROUP (ORDER BY seconds) FROM runs_trainstep",
-    "publish": "SELECT percentile_cont(.5) WITHIN GROUP (ORDER BY extract(epoch FROM published_at - staged_at)) FROM runs_weightversion WHERE version > 0",
+    "publish": """SELECT percentile_cont(.5) WITHIN GROUP (ORDER BY extract(epoch FROM published_at - staged_at))
+        FROM runs_weightversion WHERE version > 0""",
     "acknowledge": """SELECT percentile_cont(.5) WITHIN GROUP (ORDER BY extract(epoch FROM a.at - v.published_at))
         FROM runs_acknowledgement a JOIN runs_weightversion v ON v.id = a.weight_version_id WHERE v.version > 0""",
     "step_interval": """SELECT percentile_cont(.5) WITHIN GROUP (ORDER BY gap)
-        FROM (SELECT extract(epoch FROM committed_at - lag(committed_at) OVER (ORDER BY number)) AS gap FROM runs_trainstep) steps""",
+        FROM (SELECT extract(epoch FROM committed_at - lag(committed_at) OVER (ORDER BY number)) AS gap
+              FROM runs_trainstep) steps""",
 }
 
 
@@ -43,12 +46,16 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="rftweb-bench-") as var:
         policy = build_policy(options, Path(var))
         bare = last_json(["bare_loop.py", "--plan", PLAN, "--policy", policy, "--steps", options.steps])["results"][0]
-        stack = last_json(["stack_loop.py", "--plan", PLAN, "--policy", policy, "--steps", options.steps, "--var", var, "--port", options.port])
+        stack = last_json(
+            ["stack_loop.py", "--plan", PLAN, "--policy", policy, "--steps", options.steps, "--var", var, "--port", options.port]
+        )
         stations = where_the_seconds_go(Path(var))
     figures = {
-        "run": PLAN.stem, "parameters": int(options.parameters or 0), "steps": options.steps, "stack_s": stack["seconds"], "bare_s": bare["total_s"],
+        "run": PLAN.stem, "parameters": int(options.parameters or 0), "steps": options.steps,
+        "stack_s": stack["seconds"], "bare_s": bare["total_s"],
         "stack_over_bare": round(stack["seconds"] / bare["total_s"], 3),
-        "interval_over_bare": round(stations["step_interval"] * options.steps / bare["total_s"], 3), "reward_last_stack": stack["reward_last"],
+        "interval_over_bare": round(stations["step_interval"] * options.steps / bare["total_s"], 3),
+        "reward_last_stack": stack["reward_last"],
         "reward_last_bare": bare["reward_last"], **{f"{name}_s": value for name, value in stations.items()},
     }  # fmt: skip
     for name, value in figures.items():

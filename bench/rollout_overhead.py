@@ -26,7 +26,13 @@ def main() -> None:
     from rftweb.embedded import running
 
     with tempfile.TemporaryDirectory(prefix="rftweb-bench-") as var, running(Path(var)) as (database, redis):
-        os.environ.update(DATABASE_URL=database, REDIS_URL=redis, RFTWEB_VAR=var, DJANGO_SETTINGS_MODULE="rftweb.settings", RFTWEB_LOG_LEVEL="WARNING")
+        os.environ.update(
+            DATABASE_URL=database,
+            REDIS_URL=redis,
+            RFTWEB_VAR=var,
+            DJANGO_SETTINGS_MODULE="rftweb.settings",
+            RFTWEB_LOG_LEVEL="WARNING",
+        )
         import django
         from django.core.management import call_command
 
@@ -75,8 +81,10 @@ def furnish(options: argparse.Namespace, var: Path):
     project = Project.objects.create(slug="bench", title="Bench")
     register(project, "policy", var / "policy", "built for a measurement", "Policy")
     generate(project, "tone", "tone", 500, 0)
-    plan = parse({"policy": "policy", "taskset": "tone", "steps": 1, "group_size": GROUP, "groups_per_step": options.concurrent // GROUP,
-                  "max_staleness": 0, "sampling": {"max_tokens": options.tokens}, "rewards": [{"scorer": "tone"}]})  # fmt: skip
+    plan = parse({"policy": "policy", "taskset": "tone", "steps": 1, "group_size": GROUP,
+                  "groups_per_step": options.concurrent // GROUP,
+                  "max_staleness": 0, "sampling": {"max_tokens": options.tokens},
+                  "rewards": [{"scorer": "tone"}]})  # fmt: skip
     run = Run.create(project=project, slug="bench", title="Bench", plan=plan)
     run.start()
     return run
@@ -104,7 +112,9 @@ def explored_round(explorer, run, options: argparse.Namespace) -> float:
     from apps.runs.models import Run
 
     last = Rollout.objects.filter(run=run).order_by("-pk").values_list("pk", flat=True).first()
-    Run.objects.filter(pk=run.pk).update(planned_steps=F("planned_steps") + 1, groups_dropped=F("groups_dropped") + options.concurrent // GROUP)
+    Run.objects.filter(pk=run.pk).update(
+        planned_steps=F("planned_steps") + 1, groups_dropped=F("groups_dropped") + options.concurrent // GROUP
+    )
     explorer.looked_at = 0.0
     began = time.perf_counter()
     settle(explorer)

@@ -57,7 +57,9 @@ def follow(stack, run) -> dict[str, object]:
 
     run.start()
     began = time.monotonic()
-    if not until_ended(run, lambda: stack.process.poll() is None, lambda run: say(f"step {run.step}/{run.planned_steps}, {latest(run)}")):
+    if not until_ended(
+        run, lambda: stack.process.poll() is None, lambda run: say(f"step {run.step}/{run.planned_steps}, {latest(run)}")
+    ):
         raise SystemExit(f"the supervisor ended before the run; see {stack.var / 'log'}")
     seconds = time.monotonic() - began
     if run.state != Run.State.COMPLETED:

@@ -35,13 +35,12 @@ GPU = torch.cuda.is_available()
 def main() -> None:
     options = parse_options()
     figures = {}
-    print(f"{'parameters':>12} {'MiB':>7} {'write ms':>9} {'publish ms':>11} {'read ms':>8} {'load ms':>8} {'total ms':>9} {'over copy':>10}")
+    times = ("write_ms", "publish_ms", "read_ms", "load_ms", "total_ms")
+    print(f"{'parameters':>12} {'MiB':>7} {' '.join(f'{name:>11}' for name in times)} {'over copy':>10}")
     for size in options.parameters:
         row = measure(size, options.repeats)
-        print(
-            f"{row['parameters']:>12,} {row['mib']:>7.1f} {row['write_ms']:>9.1f} {row['publish_ms']:>11.1f} {row['read_ms']:>8.1f} "
-            f"{row['load_ms']:>8.1f} {row['total_ms']:>9.1f} {row['total_over_copy']:>10.2f}"
-        )
+        columns = " ".join(f"{row[name]:>11.1f}" for name in times)
+        print(f"{row['parameters']:>12,} {row['mib']:>7.1f} {columns} {row['total_over_copy']:>10.2f}")
         figures[f"{size / 1e6:g}M"] = row
     print(json.dumps(figures))
 
@@ -50,7 +49,9 @@ def measure(size: int, repeats: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory(prefix="rftweb-bench-") as scratch:
         base = Path(scratch) / "base"
         manifest = build_sized(base, size, dtype=torch.bfloat16 if GPU else torch.float32)
-        model = AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32).to("cuda" if GPU else "cpu")  # as a trainer holds it
+        model = AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32).to(
+            "cuda" if GPU else "cpu"
+        )  # as a trainer holds it
         engine, _ = build("auto", temperature=1.0, seed=0)
         engine.start(base, 0, manifest.probe)
         rounds = [one_round(model, engine, base, Path(scratch), version) for version in range(1, repeats + 1)]
@@ -91,7 +92,9 @@ def clocked(act: Callable[[], object]) -> float:
 
 def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--parameters", type=lambda text: [int(float(part)) for part in text.split(",")], default=[3_000_000, 150_000_000])
+    parser.add_argument(
+        "--parameters", type=lambda text: [int(float(part)) for part in text.split(",")], default=[3_000_000, 150_000_000]
+    )
     parser.add_argument("--repeats", type=int, default=5)
     return parser.parse_args()
 

@@ -25,9 +25,11 @@ def configure(options: dict) -> None:
 
 
 def _stdlib(kind: str, level: str) -> dict:
-    renderer = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()] if kind == "json" else [
-        structlog.dev.ConsoleRenderer(colors=False)
-    ]
+    renderer = (
+        [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+        if kind == "json"
+        else [structlog.dev.ConsoleRenderer(colors=False)]
+    )
     return {
         "version": 1,
         "disable_existing_loggers": False,

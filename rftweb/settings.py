@@ -160,7 +160,10 @@ CELERY_IMPORTS = [
 # Every station is rung each second, by beat itself: were the sweep to ring them, it would wait behind the slices
 # of the worker it shares. A bell that waited two seconds says nothing that the next one does not.
 CELERY_BEAT_SCHEDULE = {
-    **{station: {"task": station, "schedule": 1.0, "options": {"expires": 2.0}} for station in ("explore", "score", "refine", "train")},
+    **{
+        station: {"task": station, "schedule": 1.0, "options": {"expires": 2.0}}
+        for station in ("explore", "score", "refine", "train")
+    },
     "sweep": {"task": "sweep", "schedule": 10.0, "options": {"expires": 60.0}},
 }
 CELERY_BEAT_SCHEDULE_FILENAME = str(VAR / "run" / "beat-schedule")
@@ -215,7 +218,10 @@ CONTENT_SECURITY_POLICY = {
 }
 
 REST_FRAMEWORK = {
-    "DEFAULT_AUTHENTICATION_CLASSES": ["apps.accounts.authentication.BearerToken", "rest_framework.authentication.SessionAuthentication"],
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "apps.accounts.authentication.BearerToken",
+        "rest_framework.authentication.SessionAuthentication",
+    ],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
     "DEFAULT_PARSER_CLASSES": ["apps.accounts.parsing.StrictJSONParser"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
@@ -245,4 +251,3 @@ USE_TZ = True
 LOG_FORMAT = environment.text("RFTWEB_LOG_FORMAT", "console")
 LOGGING_CONFIG = "rftweb.logs.configure"
 LOGGING = {"format": LOG_FORMAT, "level": environment.text("RFTWEB_LOG_LEVEL", "INFO")}
-

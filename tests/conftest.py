@@ -66,10 +66,18 @@ def admin(project: Project) -> User:
 
 @pytest.fixture
 def taskset(project: Project) -> Taskset:
-    taskset = Taskset.objects.create(project=project, slug="sort", title="Sort digits", source="sort", seed=0, size=4, digest="0" * 64)
+    taskset = Taskset.objects.create(
+        project=project, slug="sort", title="Sort digits", source="sort", seed=0, size=4, digest="0" * 64
+    )
     digits = ["31425", "54321", "13254", "21435"]
     Task.objects.bulk_create(
-        Task(taskset=taskset, index=n, prompt=[{"role": "user", "content": d}], answer={"sorted": "".join(sorted(d))}, digest=hashlib.sha256(d.encode()).hexdigest())
+        Task(
+            taskset=taskset,
+            index=n,
+            prompt=[{"role": "user", "content": d}],
+            answer={"sorted": "".join(sorted(d))},
+            digest=hashlib.sha256(d.encode()).hexdigest(),
+        )
         for n, d in enumerate(digits)
     )
     return taskset
@@ -79,14 +87,29 @@ def taskset(project: Project) -> Taskset:
 def policy(project: Project) -> Policy:
     """A policy row without weights, for tests that sample nothing."""
     return Policy.objects.create(
-        project=project, slug="tiny", title="Tiny", source="test", folder="/nonexistent", fingerprint="0" * 16, architecture="Qwen3", parameters=1, context_tokens=64
+        project=project,
+        slug="tiny",
+        title="Tiny",
+        source="test",
+        folder="/nonexistent",
+        fingerprint="0" * 16,
+        architecture="Qwen3",
+        parameters=1,
+        context_tokens=64,
     )
 
 
 @pytest.fixture
 def plan() -> Callable[..., RunConfig]:
     """Build a configuration; keywords replace top-level fields."""
-    base = {"policy": "tiny", "taskset": "sort", "steps": 10, "group_size": 2, "groups_per_step": 2, "rewards": [{"scorer": "sort"}]}
+    base = {
+        "policy": "tiny",
+        "taskset": "sort",
+        "steps": 10,
+        "group_size": 2,
+        "groups_per_step": 2,
+        "rewards": [{"scorer": "sort"}],
+    }
     return lambda **changes: parse({**base, **changes})
 
 

@@ -21,7 +21,11 @@ log = structlog.get_logger(__name__)
 @shared_task(name="sweep")
 def sweep(**_: object) -> None:
     """Idempotent; two at once do no harm."""
-    swept = {"leases_released": Group.objects.release_expired(), "groups_overdue": close_overdue(), "groups_of_ended_runs": Group.objects.close_ended()}
+    swept = {
+        "leases_released": Group.objects.release_expired(),
+        "groups_overdue": close_overdue(),
+        "groups_of_ended_runs": Group.objects.close_ended(),
+    }
     if any(swept.values()):
         log.info("swept", **swept)
     bury_silent_workers()

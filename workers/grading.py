@@ -60,7 +60,9 @@ class Grader:
     def _living_child(self) -> subprocess.Popen:
         if self.child is None or self.child.poll() is not None:
             command = [sys.executable, "-m", "workers.grading_child", str(self.memory_bytes)]
-            self.child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={"PYTHONPATH": ":".join(sys.path)})
+            self.child = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={"PYTHONPATH": ":".join(sys.path)}
+            )
         return self.child
 
     def stop(self) -> None:

@@ -52,7 +52,8 @@ def register(role: str, **described: object) -> Worker:
     host, pid = socket.gethostname(), os.getpid()
     details = {"celery": version("celery"), "django": version("django"), **described.pop("details", {})}
     worker, _ = Worker.objects.get_or_create(
-        key=f"{role}@{host}:{pid}:{_started_at(pid)}", defaults={"role": role, "host": host, "pid": pid, "details": details, **described}
+        key=f"{role}@{host}:{pid}:{_started_at(pid)}",
+        defaults={"role": role, "host": host, "pid": pid, "details": details, **described},
     )
     return worker
 

@@ -112,7 +112,12 @@ class Token(models.Model):
             raise ValueError(f"scopes: {', '.join(sorted(unknown))} unknown; choose among {', '.join(cls.Scope.values)}")
         secret = TOKEN_PREFIX + secrets.token_urlsafe(30)
         token = cls.objects.create(
-            user=user, name=name, digest=digest_of(secret), last_four=secret[-4:], scopes=sorted(scopes), expires_at=timezone.now() + lifetime
+            user=user,
+            name=name,
+            digest=digest_of(secret),
+            last_four=secret[-4:],
+            scopes=sorted(scopes),
+            expires_at=timezone.now() + lifetime,
         )
         return token, secret
 

@@ -3,7 +3,7 @@
 ready → claimed (planned into a step) → trained; or dropped with a reason. A batch, once planned, is what it is.
 """
 
-from typing import Iterable
+from collections.abc import Iterable
 
 from django.db import models, transaction
 from django.db.models import Count, F, Q
@@ -75,7 +75,10 @@ class Experience(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["rollout", "kind"], name="one_experience_per_rollout_and_kind"),
             models.CheckConstraint(
-                condition=Q(reward__gt=float("-inf")) & Q(reward__lt=float("inf")) & Q(advantage__gt=float("-inf")) & Q(advantage__lt=float("inf")),
+                condition=Q(reward__gt=float("-inf"))
+                & Q(reward__lt=float("inf"))
+                & Q(advantage__gt=float("-inf"))
+                & Q(advantage__lt=float("inf")),
                 name="experiences_are_finite",
             ),
             models.CheckConstraint(condition=~Q(state="dropped") | ~Q(reason=""), name="a_dropped_experience_says_why"),

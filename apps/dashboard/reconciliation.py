@@ -88,7 +88,10 @@ def trained_means_committed_once() -> Iterator[str]:
         yield f"{experience}: {experience.state} with {experience.uses} uses"
     claimed = Experience.objects.filter(state=Experience.State.CLAIMED).exclude(step_items__step__state=TrainStep.State.PLANNED)
     yield from (f"{experience}: claimed, in no planned step" for experience in claimed[:SHOWN])
-    for run in Run.objects.annotate(n=Count("steps", filter=Q(steps__state=TrainStep.State.COMMITTED)), last=Max("steps__number", filter=Q(steps__state=TrainStep.State.COMMITTED))):
+    for run in Run.objects.annotate(
+        n=Count("steps", filter=Q(steps__state=TrainStep.State.COMMITTED)),
+        last=Max("steps__number", filter=Q(steps__state=TrainStep.State.COMMITTED)),
+    ):
         if (run.n, run.last or 0) != (run.step, run.step):
             yield f"{run}: at step {run.step} with {run.n} committed steps, the last being {run.last}"
 
@@ -97,7 +100,10 @@ def nothing_stale_or_unjudged_was_trained() -> Iterator[str]:
     items = StepItem.objects.filter(step__state=TrainStep.State.COMMITTED).select_related("step__run", "experience")
     for run in Run.objects.filter(step__gt=0):
         late = items.filter(step__run=run, experience__weight_version__lt=F("step__version") - _loosest_bound(run))
-        yield from (f"{run}: step {i.step.number} trained version {i.experience.weight_version} at version {i.step.version}" for i in late[:SHOWN])
+        yield from (
+            f"{run}: step {i.step.number} trained version {i.experience.weight_version} at version {i.step.version}"
+            for i in late[:SHOWN]
+        )
     unjudged = items.exclude(experience__rollout__rewards__value__isnull=False)
     yield from (f"{item.experience}: trained without a reward" for item in unjudged[:SHOWN])
 
@@ -129,7 +135,9 @@ def engines_served_what_was_published() -> Iterator[str]:
         yield f"{word}: with another fingerprint"
     for word in words.filter(probe_gap__gt=PROBE_GAP_ALLOWED)[:SHOWN]:
         yield f"{word}: its logprobs are {word.probe_gap:.3f} off"
-    for row in Rollout.objects.filter(state=Rollout.State.FINISHED, origin=Rollout.Origin.POLICY).values("run", "last_version").distinct():
+    for row in (
+        Rollout.objects.filter(state=Rollout.State.FINISHED, origin=Rollout.Origin.POLICY).values("run", "last_version").distinct()
+    ):
         if not words.filter(weight_version__run=row["run"], weight_version__version=row["last_version"]).exists():
             yield f"run {row['run']}: rollouts sampled by version {row['last_version']}, which no engine acknowledged"
 
@@ -168,7 +176,11 @@ CHECKS = (
 
 def reconcile(acknowledged: set[str] | None = None) -> dict[str, list[str]]:
     """Every check's violations, by name; a clean ledger gives empty lists."""
-    checks = CHECKS if acknowledged is None else (*CHECKS, Check("acknowledged ratings are stored", acknowledged_ratings_are_stored(acknowledged)))
+    checks = (
+        CHECKS
+        if acknowledged is None
+        else (*CHECKS, Check("acknowledged ratings are stored", acknowledged_ratings_are_stored(acknowledged)))
+    )
     return {check.name: list(check.find()) for check in checks}
 
 

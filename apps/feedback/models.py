@@ -134,7 +134,11 @@ def first_of_each(submissions: Iterable[Submission]) -> list[Submission]:
 
 def ratable_by(rater: User) -> models.QuerySet[Rollout]:
     """Rollouts with text, in projects where this person may rate."""
-    may = Q() if rater.is_superuser else Q(run__project__memberships__user=rater, run__project__memberships__role__in=Membership.MAY_RATE)
+    may = (
+        Q()
+        if rater.is_superuser
+        else Q(run__project__memberships__user=rater, run__project__memberships__role__in=Membership.MAY_RATE)
+    )
     return Rollout.objects.filter(may, state=Rollout.State.FINISHED, origin=Rollout.Origin.POLICY)
 
 
@@ -164,7 +168,9 @@ def settle(group: Group) -> bool:
 def close_overdue(limit: int = 200) -> int:
     """Send on every waiting group whose deadline for people has passed; what becomes of it is the refiner's rule."""
     with transaction.atomic():
-        overdue = list(Group.objects.select_for_update(skip_locked=True).filter(state=Group.State.WAITING, deadline_at__lte=Now())[:limit])
+        overdue = list(
+            Group.objects.select_for_update(skip_locked=True).filter(state=Group.State.WAITING, deadline_at__lte=Now())[:limit]
+        )
         for group in overdue:
             group.move(Group.State.JUDGED, judged_at=Now())
     if overdue:
@@ -175,5 +181,7 @@ def close_overdue(limit: int = 200) -> int:
 def rating_counts(run_id: int) -> dict[str, int]:
     """Ratings of a run by kind of rater."""
     return Rating.objects.filter(rollout__run=run_id).aggregate(
-        people=Count("pk", filter=Q(rater__is_simulated=False)), simulated=Count("pk", filter=Q(rater__is_simulated=True)), late=Count("pk", filter=Q(is_late=True))
+        people=Count("pk", filter=Q(rater__is_simulated=False)),
+        simulated=Count("pk", filter=Q(rater__is_simulated=True)),
+        late=Count("pk", filter=Q(is_late=True)),
     )

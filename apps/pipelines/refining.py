@@ -49,7 +49,14 @@ def _refine_one(group: Group, rollouts: list[Rollout], judgements: dict[int, lis
     advantages = grpo([reward for _, reward in usable], plan.algorithm.advantage.scale)
     group.move(Group.State.ADMITTED, closed_at=Now())
     Experience.objects.put(
-        Experience(run_id=group.run_id, group=group, rollout=rollout, reward=reward, advantage=advantage, weight_version=rollout.first_version)
+        Experience(
+            run_id=group.run_id,
+            group=group,
+            rollout=rollout,
+            reward=reward,
+            advantage=advantage,
+            weight_version=rollout.first_version,
+        )
         for (rollout, reward), advantage in zip(usable, advantages, strict=True)
     )
     return True
@@ -66,7 +73,9 @@ def _why_drop(plan: RunConfig, usable: list[tuple[Rollout, float]], judgements: 
 
 def _finished(groups: Sequence[Group]) -> dict[int, list[Rollout]]:
     found = defaultdict(list)
-    for rollout in Rollout.objects.filter(group__in=groups, state=Rollout.State.FINISHED, completion_tokens__gt=0).order_by("sample_index"):
+    for rollout in Rollout.objects.filter(group__in=groups, state=Rollout.State.FINISHED, completion_tokens__gt=0).order_by(
+        "sample_index"
+    ):
         found[rollout.group_id].append(rollout)
     return found
 

@@ -30,10 +30,14 @@ class Reward(models.Model):
     class Meta:
         constraints = [
             # In Postgres NaN sorts above every number, so one comparison refuses NaN and both infinities.
-            models.CheckConstraint(condition=Q(value=None) | (Q(value__gt=float("-inf")) & Q(value__lt=float("inf"))), name="rewards_are_finite"),
+            models.CheckConstraint(
+                condition=Q(value=None) | (Q(value__gt=float("-inf")) & Q(value__lt=float("inf"))), name="rewards_are_finite"
+            ),
             models.CheckConstraint(condition=~Q(value=None) | ~Q(reason=""), name="a_missing_reward_says_why"),
             models.UniqueConstraint(fields=["rollout", "scorer"], condition=Q(by=None), name="one_reward_per_machine"),
-            models.UniqueConstraint(fields=["rollout", "scorer", "by"], condition=Q(is_current=True), name="one_current_reward_per_person"),
+            models.UniqueConstraint(
+                fields=["rollout", "scorer", "by"], condition=Q(is_current=True), name="one_current_reward_per_person"
+            ),
         ]
 
     def __str__(self) -> str:
@@ -41,11 +45,21 @@ class Reward(models.Model):
 
     @classmethod
     def record(
-        cls, rollout: Rollout, source: str, scorer: str, value: float | None, *, reason: str = "", details: dict | None = None, by: User | None = None
+        cls,
+        rollout: Rollout,
+        source: str,
+        scorer: str,
+        value: float | None,
+        *,
+        reason: str = "",
+        details: dict | None = None,
+        by: User | None = None,
     ) -> "Reward":
         """Write a judgement. A machine's second word on the same rollout is ignored; a person's replaces the first as current."""
         if by is not None:
-            word = cls(rollout=rollout, source=source, scorer=scorer, value=value, reason=reason[:300], details=details or {}, by=by)
+            word = cls(
+                rollout=rollout, source=source, scorer=scorer, value=value, reason=reason[:300], details=details or {}, by=by
+            )
             return cls.record_words(by, scorer, [word])[0]
         reward, _ = cls.objects.get_or_create(
             rollout=rollout, scorer=scorer, by=None,

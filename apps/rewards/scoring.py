@@ -27,7 +27,11 @@ class Question:
 
 def require_known_scorers(plan: RunConfig) -> None:
     """Raises ConfigError naming the scorers that do not exist."""
-    unknown = {f"rewards.{n}.scorer": f"no scorer {c.scorer!r}; known: {', '.join(SCORERS)}" for n, c in enumerate(plan.rewards) if c.scorer not in SCORERS}
+    unknown = {
+        f"rewards.{n}.scorer": f"no scorer {c.scorer!r}; known: {', '.join(SCORERS)}"
+        for n, c in enumerate(plan.rewards)
+        if c.scorer not in SCORERS
+    }
     if unknown:
         raise ConfigError(unknown)
 

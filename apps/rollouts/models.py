@@ -5,8 +5,8 @@ sampling → scoring → waiting (for people) → judged → admitted, or droppe
 """
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Iterable
 
 from django.db import connection, models, transaction
 from django.db.models import F, Q
@@ -54,7 +54,8 @@ class GroupQuerySet(models.QuerySet):
                 SELECT id FROM rollouts_group
                 WHERE state = %(state)s {of_run} AND (lease_until IS NULL OR lease_until < statement_timestamp())
                 ORDER BY id LIMIT %(limit)s FOR UPDATE SKIP LOCKED)
-            UPDATE rollouts_group g SET lease_owner = %(owner)s, lease_until = statement_timestamp() + %(seconds)s * interval '1 second', fence = g.fence + 1
+            UPDATE rollouts_group g SET lease_owner = %(owner)s, fence = g.fence + 1,
+                lease_until = statement_timestamp() + %(seconds)s * interval '1 second'
             FROM due WHERE g.id = due.id RETURNING g.*"""
         values = {"state": state, "owner": owner, "seconds": seconds, "limit": limit, "run": run.pk if run else None}
         return sorted(self.raw(sql, values), key=lambda group: group.pk)
@@ -80,9 +81,16 @@ class GroupQuerySet(models.QuerySet):
     @transaction.atomic
     def close_ended(self) -> int:
         """Drop what ended runs left open; a worker that still holds some of it finds its fence gone. Returns how many."""
-        left = list(self.select_for_update(of=("self",)).filter(state__in=Group.OPEN, run__state__in=Run.ENDED).values_list("pk", "run_id"))
+        left = list(
+            self.select_for_update(of=("self",)).filter(state__in=Group.OPEN, run__state__in=Run.ENDED).values_list("pk", "run_id")
+        )
         self.filter(pk__in=[pk for pk, _ in left]).update(
-            state=Group.State.DROPPED, reason="the run ended", closed_at=Now(), lease_owner="", lease_until=None, fence=F("fence") + 1
+            state=Group.State.DROPPED,
+            reason="the run ended",
+            closed_at=Now(),
+            lease_owner="",
+            lease_until=None,
+            fence=F("fence") + 1,
         )
         for run_id, count in Counter(run_id for _, run_id in left).items():
             Run.objects.filter(pk=run_id).update(groups_dropped=F("groups_dropped") + count)
@@ -128,7 +136,9 @@ class Group(models.Model):
         ]
         indexes = [
             # Group.objects.claim: the oldest open groups of a state.
-            models.Index(fields=["state", "id"], name="open_groups", condition=Q(state__in=["sampling", "scoring", "waiting", "judged"])),
+            models.Index(
+                fields=["state", "id"], name="open_groups", condition=Q(state__in=["sampling", "scoring", "waiting", "judged"])
+            ),
             models.Index(fields=["run", "state"], name="groups_of_a_run"),
         ]
 
@@ -163,7 +173,9 @@ class Group(models.Model):
                 lease_owner=owner, lease_until=after(seconds), fence=1)
             for draw, task in zip(draws, locked.taskset.draw(draws, plan.seed), strict=True)
         )  # fmt: skip
-        Rollout.objects.bulk_create(Rollout(group=group, run=locked, sample_index=n) for group in groups for n in range(plan.group_size))
+        Rollout.objects.bulk_create(
+            Rollout(group=group, run=locked, sample_index=n) for group in groups for n in range(plan.group_size)
+        )
         return groups
 
     # -- its way ----------------------------------------------------------------------------------------------------
@@ -181,9 +193,20 @@ class Group(models.Model):
         Returns the groups that are still ours. Writing an outcome twice changes nothing.
         """
         rollouts = {rollout.pk: rollout for rollout in Rollout.objects.filter(pk__in=[o.rollout_id for o in outcomes])}
-        groups = {g.pk: g for g in cls.objects.select_for_update().filter(IN_FORCE, pk__in={r.group_id for r in rollouts.values()}).order_by("pk")}
-        ours = {pk for pk, group in groups.items() if pk in claims and group.fence == claims[pk].fence and group.state == cls.State.SAMPLING}
-        fresh = [(rollouts[o.rollout_id], o) for o in outcomes if rollouts[o.rollout_id].group_id in ours and rollouts[o.rollout_id].is_sampling]
+        groups = {
+            g.pk: g
+            for g in cls.objects.select_for_update().filter(IN_FORCE, pk__in={r.group_id for r in rollouts.values()}).order_by("pk")
+        }
+        ours = {
+            pk
+            for pk, group in groups.items()
+            if pk in claims and group.fence == claims[pk].fence and group.state == cls.State.SAMPLING
+        }
+        fresh = [
+            (rollouts[o.rollout_id], o)
+            for o in outcomes
+            if rollouts[o.rollout_id].group_id in ours and rollouts[o.rollout_id].is_sampling
+        ]
         Rollout.write_outcomes(fresh)
         done = [pk for pk in ours if not Rollout.objects.filter(group_id=pk, state=Rollout.State.SAMPLING).exists()]
         if done:
@@ -313,4 +336,3 @@ class RolloutPayload(models.Model):
 def shown(text: str) -> str:
     """Model output made storable: NUL becomes its visible symbol, lone surrogates the replacement mark."""
     return text.replace("\x00", "\u2400").encode("utf-8", "replace").decode("utf-8")
-

@@ -64,7 +64,14 @@ def unpack(data: bytes) -> Tokens:
     if len(data) != expected:
         raise DamagedPayload(f"{len(data)} bytes, {expected} expected for {prompts}+{completions} tokens, {segments} segments")
     arrays, offset = [], HEADER.size
-    for kind, count in (("<i4", prompts), ("<i4", completions), ("<f4", completions), ("u1", completions), ("<u4", segments), ("<u4", segments)):
+    for kind, count in (
+        ("<i4", prompts),
+        ("<i4", completions),
+        ("<f4", completions),
+        ("u1", completions),
+        ("<u4", segments),
+        ("<u4", segments),
+    ):
         array = np.frombuffer(data, kind, count, offset)
         offset += array.nbytes
         arrays.append(array)

@@ -20,7 +20,9 @@ def changed(before: RunConfig, fields: dict[str, object], has_begun: bool) -> Ru
     known = before.model_dump(mode="json")
     after = parse({**known, **{name: _merged(known.get(name), value) for name, value in fields.items()}})
     was, becomes = flat(known), flat(after.model_dump(mode="json"))
-    problems = {name: reason for name in becomes if becomes[name] != was[name] and (reason := _why_not(name, before, after, has_begun))}
+    problems = {
+        name: reason for name in becomes if becomes[name] != was[name] and (reason := _why_not(name, before, after, has_begun))
+    }
     if problems:
         raise ConfigError(problems)
     return after

@@ -41,8 +41,12 @@ class ScorerChoice(Section):
 class People(Section):
     per_group: int = Field(0, ge=0, description="How many rollouts of a group wait for a person; 0 asks nobody.")
     deadline_s: Positive = Field(60.0, description="How long a finished group waits for people, in seconds.")
-    at_deadline: Literal["machine_only", "drop"] = Field("machine_only", description="What becomes of a group nobody judged in time.")
-    weight: Share = Field(1.0, description="Share of the person's reward where both have spoken; 1 lets the person replace the machine.")
+    at_deadline: Literal["machine_only", "drop"] = Field(
+        "machine_only", description="What becomes of a group nobody judged in time."
+    )
+    weight: Share = Field(
+        1.0, description="Share of the person's reward where both have spoken; 1 lets the person replace the machine."
+    )
     simulated: bool = Field(False, description="Let the labelled simulated rater fill in for people.")
 
 
@@ -61,7 +65,9 @@ class Algorithm(Section):
 
 
 class Optimizer(Section):
-    learning_rate: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = Field(1e-4, description="AdamW step size after warm-up.")
+    learning_rate: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = Field(
+        1e-4, description="AdamW step size after warm-up."
+    )
     warmup_steps: int = Field(5, ge=0, description="Linear warm-up; Adam's first steps are sign steps.")
     beta1: Share = 0.9
     beta2: Share = 0.98
@@ -73,7 +79,11 @@ class Optimizer(Section):
 class Checkpoints(Section):
     every: int = Field(10, ge=1, description="Steps between checkpoints; after a crash the steps since the last are replayed.")
     keep: int = Field(2, ge=2, description="How many are kept; two, so that a crash while writing one leaves one.")
-    weights: int = Field(5, ge=2, description="How many of the newest published weight versions keep their folder; a live engine's newest is kept too.")
+    weights: int = Field(
+        5,
+        ge=2,
+        description="How many of the newest published weight versions keep their folder; a live engine's newest is kept too.",
+    )
 
 
 class RunConfig(Section):
@@ -82,9 +92,13 @@ class RunConfig(Section):
     steps: int = Field(ge=1, le=10_000_000, description="Planned optimiser updates; the run completes there.")
     group_size: int = Field(8, ge=2, le=1024, description="Rollouts drawn together for one task.")
     groups_per_step: int = Field(16, ge=1, le=65_536, description="Groups in one optimiser update.")
-    max_staleness: int = Field(1, ge=0, le=1000, description="0 is synchronous, 1 one step off, n asynchronous: versions an experience may be old.")
+    max_staleness: int = Field(
+        1, ge=0, le=1000, description="0 is synchronous, 1 one step off, n asynchronous: versions an experience may be old."
+    )
     sync_interval: int = Field(1, ge=1, description="Updates between two published weight versions.")
-    engine: Literal["auto", "vllm", "transformers"] = Field("auto", description="What samples; auto takes vLLM on a GPU, else transformers.")
+    engine: Literal["auto", "vllm", "transformers"] = Field(
+        "auto", description="What samples; auto takes vLLM on a GPU, else transformers."
+    )
     seed: int = Field(0, ge=0, lt=2**31, description="Seeds task order, sampling and training.")
     group_attempts: int = Field(3, ge=1, le=10, description="How often a group is tried before it is dropped with its reason.")
     sampling: Sampling = Sampling()
@@ -170,6 +184,17 @@ def _suggestion(location: tuple) -> str:
     section: type[BaseModel] = RunConfig
     for part in location[:-1]:
         annotation = section.model_fields[part].annotation if isinstance(part, str) else section
-        section = next((kind for kind in (annotation, *getattr(annotation, "__args__", ())) if isinstance(kind, type) and issubclass(kind, BaseModel)), section)
+        section = next(
+            (
+                kind
+                for kind in (annotation, *getattr(annotation, "__args__", ()))
+                if isinstance(kind, type) and issubclass(kind, BaseModel)
+            ),
+            section,
+        )
     close = difflib.get_close_matches(str(location[-1]), section.model_fields, n=1)
-    return f"is no known field; did you mean `{close[0]}`?" if close else f"is no known field; known: {', '.join(section.model_fields)}"
+    return (
+        f"is no known field; did you mean `{close[0]}`?"
+        if close
+        else f"is no known field; known: {', '.join(section.model_fields)}"
+    )

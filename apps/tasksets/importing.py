@@ -35,4 +35,3 @@ def generate(
     rows = generators.find(name)(size, seed)
     origin = Origin(project, slug, f"{name}, {size} tasks", name, seed, by)
     return store(origin, rows, progress=progress)
-

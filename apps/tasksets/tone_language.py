@@ -82,9 +82,7 @@ SENTENCES: dict[str, dict[str, tuple[str, ...]]] = {
     },
 }
 POLITE_WORDS = frozenset({"sorry", "thank", "patience", "gladly", "pleasure", "please", "lovely", "kind"})
-RUDE_WORDS = frozenset(
-    {"nobody", "stop", "whining", "silly", "yourself", "alone", "cheap", "fault", "away", "bother", "waste"}
-)
+RUDE_WORDS = frozenset({"nobody", "stop", "whining", "silly", "yourself", "alone", "cheap", "fault", "away", "bother", "waste"})
 WELL_FORMED_PLACES = (("opening", "closing"), ("opening", "action", "closing"))
 
 _WORDS = re.compile(r"[A-Za-z]+|[^\sA-Za-z]")

@@ -21,7 +21,8 @@ BENCH = Path(__file__).resolve().parents[1]
 FACTS = """
 import importlib.metadata as m, importlib.util as u, json, platform, torch
 gpu = torch.cuda.is_available()
-print(json.dumps({"device": torch.cuda.get_device_name() if gpu else "cpu", "cuda": torch.version.cuda, "python": platform.python_version(),
+print(json.dumps({"device": torch.cuda.get_device_name() if gpu else "cpu",
+                  "cuda": torch.version.cuda, "python": platform.python_version(),
                   **{name: m.version(name) for name in ("torch", "transformers", "trl")}, "vllm": bool(u.find_spec("vllm"))}))
 """
 
@@ -44,7 +45,14 @@ def commands(options: argparse.Namespace) -> dict[str, list[str]]:
     return {
         "machine": ["-c", FACTS],
         "weight_sync": [str(BENCH / "weight_sync.py"), *size],
-        "rollout_overhead": [str(BENCH / "rollout_overhead.py"), *size, "--concurrent", str(options.concurrent), "--tokens", str(options.tokens)],
+        "rollout_overhead": [
+            str(BENCH / "rollout_overhead.py"),
+            *size,
+            "--concurrent",
+            str(options.concurrent),
+            "--tokens",
+            str(options.tokens),
+        ],
         "loop": [str(BENCH / "loop.py"), *size, "--steps", str(options.steps), "--port", str(options.port)],
     }
 
@@ -54,13 +62,27 @@ def install(wheels: Path, site: str) -> None:
     found = sorted(map(str, wheels.glob("*.whl")))
     if not found:
         raise SystemExit(f"{wheels} holds no wheels: fetch them with bench/gpu/wheels.py on a machine with a network")
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--no-compile", "--no-cache-dir", "--target", site]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-index",
+        "--no-deps",
+        "--no-compile",
+        "--no-cache-dir",
+        "--target",
+        site,
+    ]
     subprocess.run([*command, *found], check=True)
 
 
 def last_json(command: list[str], environment: dict[str, str]) -> dict | None:
     """The last line of its standard output; None when it failed, so that the others are still measured."""
-    done = subprocess.run([sys.executable, *command], cwd=BENCH.parent, env=environment, stdout=subprocess.PIPE, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, *command], cwd=BENCH.parent, env=environment, stdout=subprocess.PIPE, text=True, check=False
+    )
     lines = done.stdout.splitlines()
     print(*lines[:-1], sep="\n", file=sys.stderr, flush=True)
     return json.loads(lines[-1]) if done.returncode == 0 and lines else None

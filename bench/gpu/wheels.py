@@ -1,8 +1,8 @@
 """Fetch what a bare GPU machine lacks as wheels, to be carried there: `python bench/gpu/wheels.py FOLDER`.
 
 The machine is taken to have Python 3.12 on x86-64 Linux with torch 2.11, transformers 5.17 and what usually lies
-beside them (PRESENT, less what has to be newer there); all else that requirements/base.lock and train.lock name comes in the locked version. Prints one
-line of JSON; exit code 1 when a wheel is missing or all together are over the limit.
+beside them (PRESENT, less what has to be newer there); all else that requirements/base.lock and train.lock name comes
+in the locked version. Prints one line of JSON; exit code 1 when a wheel is missing or all together are over the limit.
 """
 
 import argparse
@@ -18,13 +18,16 @@ LOCKS = ("base.lock", "train.lock")
 LIMIT_MIB = 60
 GLIBC = range(17, 40)
 MACHINE = {
-    "python_version": "3.12", "python_full_version": "3.12.3", "sys_platform": "linux", "platform_system": "Linux", "os_name": "posix",
+    "python_version": "3.12", "python_full_version": "3.12.3", "sys_platform": "linux",
+    "platform_system": "Linux", "os_name": "posix",
     "platform_machine": "x86_64", "implementation_name": "cpython", "platform_python_implementation": "CPython", "extra": "",
 }  # fmt: skip
 PRESENT = {
     "accelerate", "annotated-doc", "anyio", "attrs", "filelock", "h11", "hf-xet", "huggingface-hub", "idna", "jinja2",
-    "markdown-it-py", "markupsafe", "mdurl", "mpmath", "msgpack", "networkx", "numpy", "packaging", "pandas", "peft", "prometheus-client",
-    "psutil", "pyarrow", "pygments", "python-dateutil", "pyyaml", "regex", "rich", "safetensors", "setuptools", "shellingham", "six",
+    "markdown-it-py", "markupsafe", "mdurl", "mpmath", "msgpack", "networkx", "numpy", "packaging", "pandas", "peft",
+    "prometheus-client",
+    "psutil", "pyarrow", "pygments", "python-dateutil", "pyyaml", "regex", "rich", "safetensors", "setuptools", "shellingham",
+    "six",
     "sympy", "tokenizers", "tqdm", "transformers", "typer", "uvloop", "xxhash",
 }  # fmt: skip
 # What the locked huggingface-hub speaks HTTP with; the one that is present has its own.
@@ -58,7 +61,10 @@ def missing() -> list[str]:
 
 def fetch(wanted: list[str], folder: Path) -> None:
     """Download without dependencies: the locks are closed."""
-    platforms = [f"--platform=manylinux_2_{minor}_x86_64" for minor in GLIBC] + ["--platform=manylinux2014_x86_64", "--platform=manylinux1_x86_64"]
+    platforms = [f"--platform=manylinux_2_{minor}_x86_64" for minor in GLIBC] + [
+        "--platform=manylinux2014_x86_64",
+        "--platform=manylinux1_x86_64",
+    ]
     subprocess.run(
         [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary=:all:",
          "--python-version=3.12", "--implementation=cp", *platforms, "--dest", str(folder), *wanted],

@@ -1,10 +1,10 @@
 """An embedded PostgreSQL: made once by initdb, started in the foreground, on a UNIX socket with a password.
 
-    server = PostgresServer(var)
-    server.ensure()            -> DATABASE_URL; the data folder exists afterwards
-    process = server.start()   -> subprocess.Popen of the postmaster
-    server.wait_ready(process)
-    server.stop(process)       fast shutdown
+server = PostgresServer(var)
+server.ensure()            -> DATABASE_URL; the data folder exists afterwards
+process = server.start()   -> subprocess.Popen of the postmaster
+server.wait_ready(process)
+server.stop(process)       fast shutdown
 """
 
 import os
@@ -20,12 +20,11 @@ import psycopg
 from rftweb.embedded import folders
 from rftweb.embedded.account import Account, account_for
 from rftweb.embedded.binaries import PostgresBinaries, postgres_binaries
-from rftweb.lifeline import die_with_parent
+from rftweb.embedded.server import POLL_S, Server
 
 NAME = "rftweb"  # of the role and of the database
 SOCKET = ".s.PGSQL.5432"
 ENDING_S = 3.0  # how long a postmaster whose parent died may take to end
-POLL_S = 0.02
 SERVER_OPTIONS = {
     "listen_addresses": "",
     "unix_socket_permissions": "0700",
@@ -44,11 +43,13 @@ def postgres_url(var: Path) -> str:
     return f"postgresql://{NAME}:{folders.password(var, 'postgres')}@{quote(str(socket_folder), safe='')}/{NAME}"
 
 
-class PostgresServer:
+class PostgresServer(Server):
     """The server whose data lies under `var/postgres`."""
 
+    title = "PostgreSQL"
     death_signal = signal.SIGQUIT  # immediate shutdown: the postmaster takes its backends with it
     stop_signal = signal.SIGINT  # fast shutdown: sessions are ended, a checkpoint is written
+    stop_s = 20.0
 
     def __init__(self, var: Path) -> None:
         self.var = Path(var).resolve()
@@ -75,13 +76,6 @@ class PostgresServer:
         options = [f"--{name.replace('_', '-')}={value}" for name, value in SERVER_OPTIONS.items()]
         return account.command(binaries["postgres"], "-D", self.data, "-k", self.sockets, *options), account.process
 
-    def start(self, **popen) -> subprocess.Popen:
-        """Start the postmaster as our child; it dies when we do. Clears what a killed one left behind."""
-        self.clear_leftovers()
-        command, process = self.command()
-        tie = die_with_parent(self.death_signal)
-        return subprocess.Popen(command, cwd="/", preexec_fn=tie, **process, **popen)
-
     def is_ready(self) -> bool:
         """Whether a session can be opened."""
         try:
@@ -89,25 +83,6 @@ class PostgresServer:
         except psycopg.OperationalError:
             return False
         return True
-
-    def wait_ready(self, process: subprocess.Popen, timeout_s: float = 30.0) -> None:
-        """Return when sessions can be opened. Raises RuntimeError when the process ends, TimeoutError when late."""
-        deadline = time.monotonic() + timeout_s
-        while not self.is_ready():
-            if process.poll() is not None:
-                raise RuntimeError(f"PostgreSQL ended with code {process.returncode} while starting; its log says why")
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"PostgreSQL was not ready after {timeout_s:.0f} s")
-            time.sleep(POLL_S)
-
-    def stop(self, process: subprocess.Popen, timeout_s: float = 20.0) -> None:
-        """Fast shutdown; after `timeout_s`, kill."""
-        process.send_signal(self.stop_signal)
-        try:
-            process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
 
     def clear_leftovers(self) -> None:
         """End backends that outlived a killed postmaster, and remove its lock file when its process is gone.
@@ -147,8 +122,19 @@ class PostgresServer:
         secret.write_text(folders.password(self.var, "postgres"))
         if account.owner:
             os.chown(secret, *account.owner)
-        initdb = (binaries["initdb"], "-D", draft, "-U", NAME, f"--pwfile={secret}", "--auth=scram-sha-256",
-                  "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync", "--no-instructions")
+        initdb = (
+            binaries["initdb"],
+            "-D",
+            draft,
+            "-U",
+            NAME,
+            f"--pwfile={secret}",
+            "--auth=scram-sha-256",
+            "--encoding=UTF8",
+            "--locale=C.UTF-8",
+            "--no-sync",
+            "--no-instructions",
+        )
         try:
             _run(account, initdb)
         finally:

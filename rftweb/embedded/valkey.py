@@ -5,7 +5,6 @@ over a restart, no more.
 """
 
 import signal
-import subprocess
 import time
 from pathlib import Path
 from urllib.parse import quote
@@ -14,11 +13,10 @@ import redis
 
 from rftweb.embedded import folders
 from rftweb.embedded.binaries import redis_binary
-from rftweb.lifeline import die_with_parent
+from rftweb.embedded.server import POLL_S, Server
 
 SOCKET = "valkey.sock"
 ENDING_S = 3.0  # how long a server whose parent died may take to end
-POLL_S = 0.02
 CONFIGURATION = """\
 port 0
 unixsocket "{socket}"
@@ -41,10 +39,12 @@ def redis_url(var: Path) -> str:
     return f"unix://:{folders.password(var, 'valkey')}@{quote(str(socket))}?db=0"
 
 
-class ValkeyServer:
-    """The server whose data lies under `var/valkey`. Same faces as PostgresServer."""
+class ValkeyServer(Server):
+    """The server whose data lies under `var/valkey`."""
 
+    title = "Valkey"
     death_signal = stop_signal = signal.SIGTERM  # writes its file out, then ends
+    stop_s = 10.0
 
     def __init__(self, var: Path) -> None:
         self.var = Path(var).resolve()
@@ -66,13 +66,6 @@ class ValkeyServer:
     def command(self) -> tuple[list[str], dict]:
         """The server's command line and its Popen keywords."""
         return [str(redis_binary()), str(self.data / "valkey.conf")], {}
-
-    def start(self, **popen) -> subprocess.Popen:
-        """Start the server as our child; it dies when we do."""
-        self.clear_leftovers()
-        command, process = self.command()
-        tie = die_with_parent(self.death_signal)
-        return subprocess.Popen(command, cwd="/", preexec_fn=tie, **process, **popen)
 
     def clear_leftovers(self) -> None:
         """Wait for a server that is just ending; raises RuntimeError when one is there to stay.
@@ -98,22 +91,3 @@ class ValkeyServer:
             return False
         finally:
             client.close()
-
-    def wait_ready(self, process: subprocess.Popen, timeout_s: float = 30.0) -> None:
-        """Return when it answers. Raises RuntimeError when the process ends, TimeoutError when late."""
-        deadline = time.monotonic() + timeout_s
-        while not self.is_ready():
-            if process.poll() is not None:
-                raise RuntimeError(f"Valkey ended with code {process.returncode} while starting; its log says why")
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"Valkey was not ready after {timeout_s:.0f} s")
-            time.sleep(POLL_S)
-
-    def stop(self, process: subprocess.Popen, timeout_s: float = 10.0) -> None:
-        """Orderly end; after `timeout_s`, kill."""
-        process.send_signal(self.stop_signal)
-        try:
-            process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()

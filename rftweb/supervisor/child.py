@@ -123,9 +123,7 @@ class Child:
         self.pid = self._process.pid
         self._become("starting")
         output = asyncio.StreamReader()
-        await asyncio.get_running_loop().connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(output), os.fdopen(reading, "rb")
-        )
+        await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(output), os.fdopen(reading, "rb"))
         return output
 
     async def _probe(self) -> None:

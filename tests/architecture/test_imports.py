@@ -69,7 +69,13 @@ def test_rooms_import_each_other_in_no_circle():
 
 @pytest.mark.parametrize("top", ["apps", "rftweb"])
 def test_heavy_libraries_are_imported_by_workers_alone(top):
-    guilty = [(name, module) for name, path in modules() if name.startswith(top) for module in imported(path) if module.split(".")[0] in HEAVY]
+    guilty = [
+        (name, module)
+        for name, path in modules()
+        if name.startswith(top)
+        for module in imported(path)
+        if module.split(".")[0] in HEAVY
+    ]
     assert guilty == []
 
 
@@ -85,7 +91,8 @@ def test_engines_know_no_django():
 
 
 def test_the_asgi_application_loads_no_torch():
-    code = f"import sys, rftweb.asgi; print(sorted({HEAVY!r} & set(sys.modules)), sorted(m for m in sys.modules if m.split('.')[0] == 'workers'))"
+    loaded = f"sorted({HEAVY!r} & set(sys.modules)), sorted(m for m in sys.modules if m.split('.')[0] == 'workers')"
+    code = f"import sys, rftweb.asgi; print({loaded})"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.stdout.strip() == "[] []", done.stderr
 

@@ -23,8 +23,6 @@ from tests.seeding import people_of, seed_run
 ROOT = Path(__file__).resolve().parents[2]
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 DESKTOP, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
-# Playwright keeps an event loop in the test's thread; Django's guard would take every query for a mistake.
-os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
 
 
 @dataclass
@@ -114,11 +112,16 @@ def _wait_a_tick(process: subprocess.Popen) -> bool:
     return True
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """Debian's Chromium, or the one Playwright brought."""
+    """Debian's Chromium, or the one Playwright brought.
+
+    Playwright keeps an event loop running in the test's thread for as long as it lives: it ends with the module, because
+    no asynchronous test could run beside it, and Django's guard, which takes every query for a mistake, is off that long.
+    """
     found = next((path for name in CHROMIUM if (path := shutil.which(name))), None)
-    with sync_playwright() as playwright:
+    with pytest.MonkeyPatch.context() as patch, sync_playwright() as playwright:
+        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
         browser = playwright.chromium.launch(
             executable_path=found, args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
         )

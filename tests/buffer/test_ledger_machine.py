@@ -59,11 +59,16 @@ class Ledger(RuleBasedStateMachine):
 
     def write(self, group: Group, saw: str) -> bool:
         if saw == "sampling":
-            outcomes = [Outcome(r.pk, tokens_of(t, self.run.published_version), t, "stop") for r, t in zip(group.rollouts.all(), ("12345", "9"), strict=True)]
+            outcomes = [
+                Outcome(r.pk, tokens_of(t, self.run.published_version), t, "stop")
+                for r, t in zip(group.rollouts.all(), ("12345", "9"), strict=True)
+            ]
             written = bool(Group.finish_rollouts({group.pk: group.claimed}, outcomes))
             self.advance(group, written, "scoring")
         elif saw == "scoring":
-            written = bool(record_verdicts([group], [(q, Verdict(float(q.text == "12345"), "model")) for q in open_questions([group])]))
+            written = bool(
+                record_verdicts([group], [(q, Verdict(float(q.text == "12345"), "model")) for q in open_questions([group])])
+            )
             self.advance(group, written, "judged")
         else:
             written = bool(refine([group]))

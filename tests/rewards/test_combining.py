@@ -5,7 +5,9 @@ from apps.rewards.combining import Judgement, combined
 
 @pytest.fixture
 def tone(plan):
-    return plan(rewards=[{"scorer": "tone", "weight": 2.0}, {"scorer": "length", "weight": -0.5}], people={"per_group": 1, "weight": 0.75})
+    return plan(
+        rewards=[{"scorer": "tone", "weight": 2.0}, {"scorer": "length", "weight": -0.5}], people={"per_group": 1, "weight": 0.75}
+    )
 
 
 def test_machine_rewards_are_summed_by_their_weights(tone):

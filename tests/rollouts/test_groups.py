@@ -66,9 +66,11 @@ def test_tokens_come_back_as_they_were_written(run, finish):
 
 
 def test_text_with_nul_and_surrogates_is_kept_in_visible_form(run, finish):
-    (group,) = finish(run, ["12345"])
+    finish(run, ["12345"])
     (other,) = Group.open(run, "e", 60, 1, run.published_version)
-    Group.finish_rollouts({other.pk: other.claimed}, [Outcome(r.pk, tokens_of("x"), "a\x00b\ud800", "stop") for r in other.rollouts.all()])
+    Group.finish_rollouts(
+        {other.pk: other.claimed}, [Outcome(r.pk, tokens_of("x"), "a\x00b\ud800", "stop") for r in other.rollouts.all()]
+    )
     assert other.rollouts.first().text == "a\u2400b?"
 
 

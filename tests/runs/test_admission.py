@@ -4,7 +4,8 @@ from hypothesis import strategies as st
 from apps.runs.admission import Pace, groups_allowed, oldest_allowed, version_after
 
 paces = st.builds(
-    Pace, published_version=st.integers(0, 50), groups_opened=st.just(0), groups_dropped=st.just(0), groups_per_step=st.integers(1, 32),
+    Pace, published_version=st.integers(0, 50), groups_opened=st.just(0), groups_dropped=st.just(0),
+    groups_per_step=st.integers(1, 32),
     sync_interval=st.integers(1, 5), max_staleness=st.integers(0, 8), planned_steps=st.just(10**6),
 )  # fmt: skip
 

@@ -49,7 +49,12 @@ def test_yaml_and_back_is_the_same_configuration():
 
 
 def test_yaml_reads_1e_4_as_a_number():
-    assert from_yaml("policy: p\ntaskset: t\nsteps: 3\nrewards: [{scorer: sort}]\noptimizer: {learning_rate: 1e-4}").optimizer.learning_rate == 1e-4
+    assert (
+        from_yaml(
+            "policy: p\ntaskset: t\nsteps: 3\nrewards: [{scorer: sort}]\noptimizer: {learning_rate: 1e-4}"
+        ).optimizer.learning_rate
+        == 1e-4
+    )
 
 
 def test_yaml_aliases_are_refused():

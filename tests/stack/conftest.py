@@ -68,7 +68,8 @@ class Installation:
     def begin(self, slug: str, folder: Path, **changes: object) -> None:
         """Create and start a run on the tiny policy."""
         plan = {
-            "policy": "tiny", "taskset": "sort", "steps": 12, "group_size": 4, "groups_per_step": 4, "max_staleness": 1, "sampling": {"max_tokens": 8},
+            "policy": "tiny", "taskset": "sort", "steps": 12, "group_size": 4, "groups_per_step": 4, "max_staleness": 1,
+            "sampling": {"max_tokens": 8},
             "rewards": [{"scorer": "sort"}], "checkpoints": {"every": 4}, "group_attempts": 10, "engine": "transformers", **changes,
         }  # fmt: skip
         file = folder / f"{slug}.yaml"
@@ -98,7 +99,14 @@ def running(var: Path, counts: dict[str, int] | None = None, **env: str) -> Iter
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    settings = {"RFTWEB_VAR": str(var), "RFTWEB_LEASE_SECONDS": str(LEASE_SECONDS), "RFTWEB_SLICE_SECONDS": "3", "REDIS_URL": "", "OMP_NUM_THREADS": "1", **env}
+    settings = {
+        "RFTWEB_VAR": str(var),
+        "RFTWEB_LEASE_SECONDS": str(LEASE_SECONDS),
+        "RFTWEB_SLICE_SECONDS": "3",
+        "REDIS_URL": "",
+        "OMP_NUM_THREADS": "1",
+        **env,
+    }
     settings["DATABASE_URL"] = ""
     settings.pop("RFTWEB_WEIGHTS", None)
     with Supervisor(var, env=settings, port=port, counts=counts, quiet=True) as stack:

@@ -69,7 +69,7 @@ def test_no_acknowledged_rating_is_missing(installation, tmp_path):
     rater.start()
     for victim in ("web", "postgres", "valkey", "web"):
         more = rater.acknowledged + FEWEST_ACKNOWLEDGED // 4
-        installation.wait("people rate", lambda: rater.acknowledged >= more)
+        installation.wait("people rate", lambda more=more: rater.acknowledged >= more)
         killed = installation.stack.kill(victim)
         installation.stack.wait_restarted(victim, since=killed, timeout_s=120)
     installation.wait_completed("rated")

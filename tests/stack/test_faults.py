@@ -30,7 +30,10 @@ def test_a_run_survives_kill_9_of(installation, tmp_path, victim):
     installation.wait_completed(slug)
     assert installation.step(slug) == PLANNED
     assert installation.violations() == {}
-    assert installation.one("SELECT max(uses) FROM buffer_experience e JOIN runs_run r ON r.id = e.run_id WHERE r.slug = %s", slug) == 1
+    assert (
+        installation.one("SELECT max(uses) FROM buffer_experience e JOIN runs_run r ON r.id = e.run_id WHERE r.slug = %s", slug)
+        == 1
+    )
 
 
 @pytest.mark.parametrize("victim", ["explorer", "trainer"])

@@ -27,7 +27,8 @@ def test_a_paused_run_stands_still_until_it_is_resumed(installation, tmp_path):
     installation.begin("pause", tmp_path, steps=30)
     installation.wait("it learns", lambda: installation.step("pause") >= 2)
     installation.must("run", "pause", "pause")
-    idle = "SELECT count(*) = 0 FROM rollouts_group g JOIN runs_run r ON r.id = g.run_id WHERE r.slug = 'pause' AND g.state = 'sampling'"
+    idle = """SELECT count(*) = 0 FROM rollouts_group g JOIN runs_run r ON r.id = g.run_id
+              WHERE r.slug = 'pause' AND g.state = 'sampling'"""
     installation.wait("what was in flight is in", lambda: installation.one(idle))
     at = installation.step("pause")
     installation.must("run", "resume", "pause")

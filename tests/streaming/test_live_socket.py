@@ -210,5 +210,3 @@ async def test_a_browser_that_reads_nothing_is_told_to_come_back(browser, topic,
             while True:
                 await browser.hear(socket)
     assert closed.value.rcvd.code == 4008
-
-

@@ -41,9 +41,30 @@ PROBE = """
 def worker(tmp_path):
     """A worker with one pool child that is in the middle of a job."""
     module = tmp_path / "probe.py"
-    module.write_text(textwrap.dedent(PROBE % {"broker": settings.CELERY_BROKER_URL, "queue": f"probe-{os.getpid()}", "folder": str(tmp_path)}))
-    command = [sys.executable, "-m", "celery", "-A", "probe", "worker", "-P", "prefork", "-c", "1", "--without-gossip", "--without-mingle"]
-    process = subprocess.Popen(command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"}, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    module.write_text(
+        textwrap.dedent(PROBE % {"broker": settings.CELERY_BROKER_URL, "queue": f"probe-{os.getpid()}", "folder": str(tmp_path)})
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "celery",
+        "-A",
+        "probe",
+        "worker",
+        "-P",
+        "prefork",
+        "-c",
+        "1",
+        "--without-gossip",
+        "--without-mingle",
+    ]
+    process = subprocess.Popen(
+        command,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"},
+        stderr=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+    )
     yield process
     process.kill()
     process.wait()

@@ -23,7 +23,9 @@ class Flight:
     def take(self, delta: Delta) -> str:
         """Append the engine's news; returns the text it adds. Raises ValueError when tokens are missing between."""
         if delta.offset != len(self.token_ids):
-            raise ValueError(f"rollout {self.rollout_id}: the engine went on at token {delta.offset}, {len(self.token_ids)} are here")
+            raise ValueError(
+                f"rollout {self.rollout_id}: the engine went on at token {delta.offset}, {len(self.token_ids)} are here"
+            )
         if delta.token_ids and (not self.segments or self.segments[-1][1] != delta.version):
             self.segments.append((len(self.token_ids), delta.version))
         self.token_ids += delta.token_ids

@@ -62,8 +62,16 @@ class Seat:
             self.run.pause(reason=f"weight version {version} was refused: {refusal}"[:500])
             return
         self.version = version
-        Acknowledgement.record(row, self.worker, fingerprint=report.fingerprint, probe_gap=report.probe_gap, milliseconds=report.milliseconds)
-        log.info("weights_loaded", run=self.run.slug, weight_version=version, probe_gap=report.probe_gap, milliseconds=round(report.milliseconds, 1))
+        Acknowledgement.record(
+            row, self.worker, fingerprint=report.fingerprint, probe_gap=report.probe_gap, milliseconds=report.milliseconds
+        )
+        log.info(
+            "weights_loaded",
+            run=self.run.slug,
+            weight_version=version,
+            probe_gap=report.probe_gap,
+            milliseconds=round(report.milliseconds, 1),
+        )
 
     def _load(self, row: WeightVersion):
         folder = Path(row.folder)

@@ -11,7 +11,9 @@ class Speaker:
     """A policy's tokenizer, loaded from its sealed folder (no code from the folder runs)."""
 
     def __init__(self, folder: Path) -> None:
-        self.tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        self.tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
+            folder, local_files_only=True, trust_remote_code=False
+        )
 
     @property
     def stop_token_ids(self) -> tuple[int, ...]:

@@ -50,7 +50,9 @@ class Explorer:
     # -- work -------------------------------------------------------------------------------------------------------
 
     def _look_for_work(self) -> None:
-        running = list(Run.objects.running().select_related("policy", "taskset").order_by(F("explored_at").asc(nulls_first=True), "pk"))
+        running = list(
+            Run.objects.running().select_related("policy", "taskset").order_by(F("explored_at").asc(nulls_first=True), "pk")
+        )
         self._leave_ended({run.pk for run in running})
         for run in running:
             if seat := self._seat_for(run):
@@ -148,14 +150,20 @@ class Explorer:
         if len(deaths) == DEATHS_ALLOWED and deaths[-1] - deaths[0] < DEATHS_WITHIN_SECONDS:
             deaths.clear()
             try:
-                run.pause(reason=f"the engine died {DEATHS_ALLOWED} times within {DEATHS_WITHIN_SECONDS / 60:.0f} minutes: {reason}"[:500])
+                run.pause(
+                    reason=f"the engine died {DEATHS_ALLOWED} times within {DEATHS_WITHIN_SECONDS / 60:.0f} minutes: {reason}"[:500]
+                )
             except NotPossible:
                 log.info("run_not_live", run=run.slug)
 
     def _report(self, now: float) -> None:
         if now - self.reported_at < REPORT_SECONDS:
             return
-        doing = [f"{seat.run.slug}: {len(seat.flights)} rollouts, {seat.rate():.0f} tok/s" for seat in self.seats.values() if seat.flights]
+        doing = [
+            f"{seat.run.slug}: {len(seat.flights)} rollouts, {seat.rate():.0f} tok/s"
+            for seat in self.seats.values()
+            if seat.flights
+        ]
         self.worker.beat("; ".join(doing) or "waiting for room to open groups")
         self.reported_at = now
 

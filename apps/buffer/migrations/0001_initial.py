@@ -5,63 +5,102 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
-        ('rollouts', '0001_initial'),
-        ('runs', '0001_initial'),
+        ("rollouts", "0001_initial"),
+        ("runs", "0001_initial"),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='Experience',
+            name="Experience",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('kind', models.CharField(choices=[('usual', 'Usual'), ('expert', 'Expert'), ('synthetic', 'Synthetic')], default='usual', max_length=9)),
-                ('state', models.CharField(choices=[('ready', 'Ready'), ('claimed', 'Claimed'), ('trained', 'Trained'), ('dropped', 'Dropped')], default='ready', max_length=7)),
-                ('reason', models.CharField(blank=True, max_length=200)),
-                ('reward', models.FloatField(help_text='The combined reward at admission; a later rating never changes it.')),
-                ('advantage', models.FloatField()),
-                ('weight_version', models.PositiveIntegerField(help_text='Oldest version that sampled a token of it.')),
-                ('uses', models.PositiveSmallIntegerField(default=0, help_text='Committed updates that trained on it.')),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('group', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='experiences', to='rollouts.group')),
-                ('rollout', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='experiences', to='rollouts.rollout')),
-                ('run', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='experiences', to='runs.run')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                (
+                    "kind",
+                    models.CharField(
+                        choices=[("usual", "Usual"), ("expert", "Expert"), ("synthetic", "Synthetic")],
+                        default="usual",
+                        max_length=9,
+                    ),
+                ),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[("ready", "Ready"), ("claimed", "Claimed"), ("trained", "Trained"), ("dropped", "Dropped")],
+                        default="ready",
+                        max_length=7,
+                    ),
+                ),
+                ("reason", models.CharField(blank=True, max_length=200)),
+                ("reward", models.FloatField(help_text="The combined reward at admission; a later rating never changes it.")),
+                ("advantage", models.FloatField()),
+                ("weight_version", models.PositiveIntegerField(help_text="Oldest version that sampled a token of it.")),
+                ("uses", models.PositiveSmallIntegerField(default=0, help_text="Committed updates that trained on it.")),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                (
+                    "group",
+                    models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="experiences", to="rollouts.group"),
+                ),
+                (
+                    "rollout",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="experiences", to="rollouts.rollout"
+                    ),
+                ),
+                ("run", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="experiences", to="runs.run")),
             ],
         ),
         migrations.CreateModel(
-            name='StepItem',
+            name="StepItem",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('position', models.PositiveIntegerField()),
-                ('experience', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='step_items', to='buffer.experience')),
-                ('step', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='items', to='runs.trainstep')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("position", models.PositiveIntegerField()),
+                (
+                    "experience",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="step_items", to="buffer.experience"
+                    ),
+                ),
+                ("step", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="items", to="runs.trainstep")),
             ],
         ),
         migrations.AddIndex(
-            model_name='experience',
-            index=models.Index(condition=models.Q(('state', 'ready')), fields=['run', 'group'], name='ready_experiences'),
+            model_name="experience",
+            index=models.Index(condition=models.Q(("state", "ready")), fields=["run", "group"], name="ready_experiences"),
         ),
         migrations.AddConstraint(
-            model_name='experience',
-            constraint=models.UniqueConstraint(fields=('rollout', 'kind'), name='one_experience_per_rollout_and_kind'),
+            model_name="experience",
+            constraint=models.UniqueConstraint(fields=("rollout", "kind"), name="one_experience_per_rollout_and_kind"),
         ),
         migrations.AddConstraint(
-            model_name='experience',
-            constraint=models.CheckConstraint(condition=models.Q(('reward__gt', float("-inf")), ('reward__lt', float("inf")), ('advantage__gt', float("-inf")), ('advantage__lt', float("inf"))), name='experiences_are_finite'),
+            model_name="experience",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    ("reward__gt", float("-inf")),
+                    ("reward__lt", float("inf")),
+                    ("advantage__gt", float("-inf")),
+                    ("advantage__lt", float("inf")),
+                ),
+                name="experiences_are_finite",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='experience',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('state', 'dropped'), _negated=True), models.Q(('reason', ''), _negated=True), _connector='OR'), name='a_dropped_experience_says_why'),
+            model_name="experience",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("state", "dropped"), _negated=True), models.Q(("reason", ""), _negated=True), _connector="OR"
+                ),
+                name="a_dropped_experience_says_why",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='stepitem',
-            constraint=models.UniqueConstraint(fields=('step', 'experience'), name='once_per_step'),
+            model_name="stepitem",
+            constraint=models.UniqueConstraint(fields=("step", "experience"), name="once_per_step"),
         ),
         migrations.AddConstraint(
-            model_name='stepitem',
-            constraint=models.UniqueConstraint(fields=('step', 'position'), name='one_experience_per_position'),
+            model_name="stepitem",
+            constraint=models.UniqueConstraint(fields=("step", "position"), name="one_experience_per_position"),
         ),
     ]

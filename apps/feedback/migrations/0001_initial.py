@@ -6,30 +6,46 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
-        ('rewards', '0001_initial'),
-        ('rollouts', '0001_initial'),
+        ("rewards", "0001_initial"),
+        ("rollouts", "0001_initial"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='Rating',
+            name="Rating",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('stars', models.PositiveSmallIntegerField()),
-                ('client_uuid', models.UUIDField(help_text='Made by the sender; the same rating sent twice is one rating.')),
-                ('is_late', models.BooleanField(default=False, help_text='Its group was closed already: kept, shown, not trained on.')),
-                ('at', models.DateTimeField(auto_now_add=True)),
-                ('rater', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='ratings', to=settings.AUTH_USER_MODEL)),
-                ('reward', models.OneToOneField(on_delete=django.db.models.deletion.PROTECT, related_name='rating', to='rewards.reward')),
-                ('rollout', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='ratings', to='rollouts.rollout')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("stars", models.PositiveSmallIntegerField()),
+                ("client_uuid", models.UUIDField(help_text="Made by the sender; the same rating sent twice is one rating.")),
+                (
+                    "is_late",
+                    models.BooleanField(default=False, help_text="Its group was closed already: kept, shown, not trained on."),
+                ),
+                ("at", models.DateTimeField(auto_now_add=True)),
+                (
+                    "rater",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT, related_name="ratings", to=settings.AUTH_USER_MODEL
+                    ),
+                ),
+                (
+                    "reward",
+                    models.OneToOneField(on_delete=django.db.models.deletion.PROTECT, related_name="rating", to="rewards.reward"),
+                ),
+                (
+                    "rollout",
+                    models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="ratings", to="rollouts.rollout"),
+                ),
             ],
             options={
-                'constraints': [models.UniqueConstraint(fields=('rater', 'rollout', 'client_uuid'), name='one_rating_per_client_uuid'), models.CheckConstraint(condition=models.Q(('stars__gte', 1), ('stars__lte', 5)), name='one_to_five_stars')],
+                "constraints": [
+                    models.UniqueConstraint(fields=("rater", "rollout", "client_uuid"), name="one_rating_per_client_uuid"),
+                    models.CheckConstraint(condition=models.Q(("stars__gte", 1), ("stars__lte", 5)), name="one_to_five_stars"),
+                ],
             },
         ),
     ]

@@ -6,34 +6,44 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
-        ('accounts', '0001_initial'),
+        ("accounts", "0001_initial"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='Policy',
+            name="Policy",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('slug', models.SlugField()),
-                ('title', models.CharField(max_length=200)),
-                ('source', models.CharField(help_text='Where it came from: a folder, a hub id with its revision, or a builder.', max_length=300)),
-                ('folder', models.CharField(help_text='Sealed weight folder of version 0.', max_length=1000)),
-                ('fingerprint', models.CharField(max_length=64)),
-                ('architecture', models.CharField(max_length=100)),
-                ('parameters', models.BigIntegerField()),
-                ('context_tokens', models.PositiveIntegerField()),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('created_by', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, to=settings.AUTH_USER_MODEL)),
-                ('project', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='policies', to='accounts.project')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("slug", models.SlugField()),
+                ("title", models.CharField(max_length=200)),
+                (
+                    "source",
+                    models.CharField(
+                        help_text="Where it came from: a folder, a hub id with its revision, or a builder.", max_length=300
+                    ),
+                ),
+                ("folder", models.CharField(help_text="Sealed weight folder of version 0.", max_length=1000)),
+                ("fingerprint", models.CharField(max_length=64)),
+                ("architecture", models.CharField(max_length=100)),
+                ("parameters", models.BigIntegerField()),
+                ("context_tokens", models.PositiveIntegerField()),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                (
+                    "created_by",
+                    models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, to=settings.AUTH_USER_MODEL),
+                ),
+                (
+                    "project",
+                    models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name="policies", to="accounts.project"),
+                ),
             ],
             options={
-                'verbose_name_plural': 'policies',
-                'constraints': [models.UniqueConstraint(fields=('project', 'slug'), name='one_policy_per_slug')],
+                "verbose_name_plural": "policies",
+                "constraints": [models.UniqueConstraint(fields=("project", "slug"), name="one_policy_per_slug")],
             },
         ),
     ]

@@ -6,31 +6,68 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
-        ('rollouts', '0001_initial'),
+        ("rollouts", "0001_initial"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='Reward',
+            name="Reward",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('source', models.CharField(choices=[('rule', 'Rule'), ('model', 'Model'), ('environment', 'Environment'), ('human', 'Human')], max_length=11)),
-                ('scorer', models.CharField(max_length=60)),
-                ('value', models.FloatField(null=True)),
-                ('reason', models.CharField(blank=True, max_length=300)),
-                ('details', models.JSONField(default=dict)),
-                ('is_current', models.BooleanField(default=True, help_text='False once the same person said something newer.')),
-                ('at', models.DateTimeField(auto_now_add=True)),
-                ('by', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='rewards_given', to=settings.AUTH_USER_MODEL)),
-                ('rollout', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='rewards', to='rollouts.rollout')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                (
+                    "source",
+                    models.CharField(
+                        choices=[("rule", "Rule"), ("model", "Model"), ("environment", "Environment"), ("human", "Human")],
+                        max_length=11,
+                    ),
+                ),
+                ("scorer", models.CharField(max_length=60)),
+                ("value", models.FloatField(null=True)),
+                ("reason", models.CharField(blank=True, max_length=300)),
+                ("details", models.JSONField(default=dict)),
+                ("is_current", models.BooleanField(default=True, help_text="False once the same person said something newer.")),
+                ("at", models.DateTimeField(auto_now_add=True)),
+                (
+                    "by",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="rewards_given",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "rollout",
+                    models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="rewards", to="rollouts.rollout"),
+                ),
             ],
             options={
-                'constraints': [models.CheckConstraint(condition=models.Q(('value', None), models.Q(('value__gt', float("-inf")), ('value__lt', float("inf"))), _connector='OR'), name='rewards_are_finite'), models.CheckConstraint(condition=models.Q(models.Q(('value', None), _negated=True), models.Q(('reason', ''), _negated=True), _connector='OR'), name='a_missing_reward_says_why'), models.UniqueConstraint(condition=models.Q(('by', None)), fields=('rollout', 'scorer'), name='one_reward_per_machine'), models.UniqueConstraint(condition=models.Q(('is_current', True)), fields=('rollout', 'scorer', 'by'), name='one_current_reward_per_person')],
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("value", None), models.Q(("value__gt", float("-inf")), ("value__lt", float("inf"))), _connector="OR"
+                        ),
+                        name="rewards_are_finite",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("value", None), _negated=True), models.Q(("reason", ""), _negated=True), _connector="OR"
+                        ),
+                        name="a_missing_reward_says_why",
+                    ),
+                    models.UniqueConstraint(
+                        condition=models.Q(("by", None)), fields=("rollout", "scorer"), name="one_reward_per_machine"
+                    ),
+                    models.UniqueConstraint(
+                        condition=models.Q(("is_current", True)),
+                        fields=("rollout", "scorer", "by"),
+                        name="one_current_reward_per_person",
+                    ),
+                ],
             },
         ),
     ]

@@ -5,97 +5,145 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
-        ('runs', '0001_initial'),
-        ('tasksets', '0001_initial'),
+        ("runs", "0001_initial"),
+        ("tasksets", "0001_initial"),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='Rollout',
+            name="Rollout",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('sample_index', models.PositiveSmallIntegerField()),
-                ('origin', models.CharField(choices=[('policy', 'Policy'), ('expert', 'Expert'), ('synthetic', 'Synthetic')], default='policy', max_length=9)),
-                ('state', models.CharField(choices=[('sampling', 'Sampling'), ('finished', 'Finished'), ('failed', 'Failed')], default='sampling', max_length=8)),
-                ('text', models.TextField(blank=True)),
-                ('stop_reason', models.CharField(blank=True, help_text='stop, length, abort, or why it failed.', max_length=200)),
-                ('prompt_tokens', models.PositiveIntegerField(default=0)),
-                ('completion_tokens', models.PositiveIntegerField(default=0)),
-                ('first_version', models.PositiveIntegerField(help_text='Oldest weight version that sampled a token of it.', null=True)),
-                ('last_version', models.PositiveIntegerField(null=True)),
-                ('started_at', models.DateTimeField(auto_now_add=True)),
-                ('finished_at', models.DateTimeField(null=True)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("sample_index", models.PositiveSmallIntegerField()),
+                (
+                    "origin",
+                    models.CharField(
+                        choices=[("policy", "Policy"), ("expert", "Expert"), ("synthetic", "Synthetic")],
+                        default="policy",
+                        max_length=9,
+                    ),
+                ),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[("sampling", "Sampling"), ("finished", "Finished"), ("failed", "Failed")],
+                        default="sampling",
+                        max_length=8,
+                    ),
+                ),
+                ("text", models.TextField(blank=True)),
+                ("stop_reason", models.CharField(blank=True, help_text="stop, length, abort, or why it failed.", max_length=200)),
+                ("prompt_tokens", models.PositiveIntegerField(default=0)),
+                ("completion_tokens", models.PositiveIntegerField(default=0)),
+                (
+                    "first_version",
+                    models.PositiveIntegerField(help_text="Oldest weight version that sampled a token of it.", null=True),
+                ),
+                ("last_version", models.PositiveIntegerField(null=True)),
+                ("started_at", models.DateTimeField(auto_now_add=True)),
+                ("finished_at", models.DateTimeField(null=True)),
             ],
         ),
         migrations.CreateModel(
-            name='Group',
+            name="Group",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('draw_index', models.PositiveIntegerField(help_text='The nth draw of the run; decides the task.')),
-                ('size', models.PositiveIntegerField()),
-                ('state', models.CharField(choices=[('sampling', 'Sampling'), ('scoring', 'Scoring'), ('waiting', 'waiting for people'), ('judged', 'Judged'), ('admitted', 'Admitted'), ('dropped', 'Dropped')], default='sampling', max_length=8)),
-                ('reason', models.CharField(blank=True, help_text='Why it was dropped.', max_length=200)),
-                ('opened_version', models.PositiveIntegerField(help_text='The published version when it was opened.')),
-                ('attempts', models.PositiveSmallIntegerField(default=0, help_text='Times that work on it failed.')),
-                ('deadline_at', models.DateTimeField(help_text='Until when it waits for people.', null=True)),
-                ('lease_owner', models.CharField(blank=True, max_length=80)),
-                ('lease_until', models.DateTimeField(null=True)),
-                ('fence', models.BigIntegerField(default=0)),
-                ('opened_at', models.DateTimeField(auto_now_add=True)),
-                ('sampled_at', models.DateTimeField(null=True)),
-                ('judged_at', models.DateTimeField(null=True)),
-                ('closed_at', models.DateTimeField(help_text='Admitted or dropped.', null=True)),
-                ('run', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='groups', to='runs.run')),
-                ('task', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to='tasksets.task')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("draw_index", models.PositiveIntegerField(help_text="The nth draw of the run; decides the task.")),
+                ("size", models.PositiveIntegerField()),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[
+                            ("sampling", "Sampling"),
+                            ("scoring", "Scoring"),
+                            ("waiting", "waiting for people"),
+                            ("judged", "Judged"),
+                            ("admitted", "Admitted"),
+                            ("dropped", "Dropped"),
+                        ],
+                        default="sampling",
+                        max_length=8,
+                    ),
+                ),
+                ("reason", models.CharField(blank=True, help_text="Why it was dropped.", max_length=200)),
+                ("opened_version", models.PositiveIntegerField(help_text="The published version when it was opened.")),
+                ("attempts", models.PositiveSmallIntegerField(default=0, help_text="Times that work on it failed.")),
+                ("deadline_at", models.DateTimeField(help_text="Until when it waits for people.", null=True)),
+                ("lease_owner", models.CharField(blank=True, max_length=80)),
+                ("lease_until", models.DateTimeField(null=True)),
+                ("fence", models.BigIntegerField(default=0)),
+                ("opened_at", models.DateTimeField(auto_now_add=True)),
+                ("sampled_at", models.DateTimeField(null=True)),
+                ("judged_at", models.DateTimeField(null=True)),
+                ("closed_at", models.DateTimeField(help_text="Admitted or dropped.", null=True)),
+                ("run", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="groups", to="runs.run")),
+                ("task", models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to="tasksets.task")),
             ],
         ),
         migrations.CreateModel(
-            name='RolloutPayload',
+            name="RolloutPayload",
             fields=[
-                ('rollout', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, primary_key=True, related_name='payload', serialize=False, to='rollouts.rollout')),
-                ('data', models.BinaryField()),
+                (
+                    "rollout",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        primary_key=True,
+                        related_name="payload",
+                        serialize=False,
+                        to="rollouts.rollout",
+                    ),
+                ),
+                ("data", models.BinaryField()),
             ],
         ),
         migrations.AddField(
-            model_name='rollout',
-            name='group',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='rollouts', to='rollouts.group'),
+            model_name="rollout",
+            name="group",
+            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="rollouts", to="rollouts.group"),
         ),
         migrations.AddField(
-            model_name='rollout',
-            name='run',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='rollouts', to='runs.run'),
+            model_name="rollout",
+            name="run",
+            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="rollouts", to="runs.run"),
         ),
         migrations.AddIndex(
-            model_name='group',
-            index=models.Index(condition=models.Q(('state__in', ['sampling', 'scoring', 'waiting', 'judged'])), fields=['state', 'id'], name='open_groups'),
+            model_name="group",
+            index=models.Index(
+                condition=models.Q(("state__in", ["sampling", "scoring", "waiting", "judged"])),
+                fields=["state", "id"],
+                name="open_groups",
+            ),
         ),
         migrations.AddIndex(
-            model_name='group',
-            index=models.Index(fields=['run', 'state'], name='groups_of_a_run'),
+            model_name="group",
+            index=models.Index(fields=["run", "state"], name="groups_of_a_run"),
         ),
         migrations.AddConstraint(
-            model_name='group',
-            constraint=models.UniqueConstraint(fields=('run', 'draw_index'), name='one_group_per_draw'),
+            model_name="group",
+            constraint=models.UniqueConstraint(fields=("run", "draw_index"), name="one_group_per_draw"),
         ),
         migrations.AddConstraint(
-            model_name='group',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('state', 'dropped'), _negated=True), models.Q(('reason', ''), _negated=True), _connector='OR'), name='a_dropped_group_says_why'),
+            model_name="group",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("state", "dropped"), _negated=True), models.Q(("reason", ""), _negated=True), _connector="OR"
+                ),
+                name="a_dropped_group_says_why",
+            ),
         ),
         migrations.AddIndex(
-            model_name='rollout',
-            index=models.Index(fields=['run', '-id'], name='newest_rollouts'),
+            model_name="rollout",
+            index=models.Index(fields=["run", "-id"], name="newest_rollouts"),
         ),
         migrations.AddIndex(
-            model_name='rollout',
-            index=models.Index(condition=models.Q(('state', 'sampling')), fields=['group'], name='rollouts_being_sampled'),
+            model_name="rollout",
+            index=models.Index(condition=models.Q(("state", "sampling")), fields=["group"], name="rollouts_being_sampled"),
         ),
         migrations.AddConstraint(
-            model_name='rollout',
-            constraint=models.UniqueConstraint(fields=('group', 'origin', 'sample_index'), name='one_rollout_per_sample'),
+            model_name="rollout",
+            constraint=models.UniqueConstraint(fields=("group", "origin", "sample_index"), name="one_rollout_per_sample"),
         ),
     ]

@@ -6,164 +6,246 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
-        ('accounts', '0001_initial'),
-        ('policies', '0001_initial'),
-        ('streaming', '0001_initial'),
-        ('tasksets', '0001_initial'),
+        ("accounts", "0001_initial"),
+        ("policies", "0001_initial"),
+        ("streaming", "0001_initial"),
+        ("tasksets", "0001_initial"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='Worker',
+            name="Worker",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('key', models.CharField(help_text="role@host:pid:start, the lease owner's name.", max_length=80, unique=True)),
-                ('role', models.CharField(choices=[('explorer', 'Explorer'), ('scorer', 'Scorer'), ('refiner', 'Refiner'), ('trainer', 'Trainer')], max_length=10)),
-                ('host', models.CharField(max_length=100)),
-                ('pid', models.PositiveIntegerField()),
-                ('device', models.CharField(blank=True, max_length=100)),
-                ('engine', models.CharField(blank=True, max_length=50)),
-                ('details', models.JSONField(default=dict, help_text='Versions of code and libraries, and why this engine was chosen.')),
-                ('doing', models.CharField(blank=True, max_length=200)),
-                ('started_at', models.DateTimeField(auto_now_add=True)),
-                ('heartbeat_at', models.DateTimeField(auto_now_add=True)),
-                ('stopped_at', models.DateTimeField(null=True)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("key", models.CharField(help_text="role@host:pid:start, the lease owner's name.", max_length=80, unique=True)),
+                (
+                    "role",
+                    models.CharField(
+                        choices=[("explorer", "Explorer"), ("scorer", "Scorer"), ("refiner", "Refiner"), ("trainer", "Trainer")],
+                        max_length=10,
+                    ),
+                ),
+                ("host", models.CharField(max_length=100)),
+                ("pid", models.PositiveIntegerField()),
+                ("device", models.CharField(blank=True, max_length=100)),
+                ("engine", models.CharField(blank=True, max_length=50)),
+                (
+                    "details",
+                    models.JSONField(default=dict, help_text="Versions of code and libraries, and why this engine was chosen."),
+                ),
+                ("doing", models.CharField(blank=True, max_length=200)),
+                ("started_at", models.DateTimeField(auto_now_add=True)),
+                ("heartbeat_at", models.DateTimeField(auto_now_add=True)),
+                ("stopped_at", models.DateTimeField(null=True)),
             ],
         ),
         migrations.CreateModel(
-            name='Run',
+            name="Run",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('slug', models.SlugField()),
-                ('title', models.CharField(max_length=200)),
-                ('config', models.JSONField()),
-                ('state', models.CharField(choices=[('created', 'not started'), ('running', 'learning'), ('paused', 'paused'), ('stopped', 'stopped'), ('completed', 'completed')], default='created', max_length=10)),
-                ('state_reason', models.CharField(blank=True, max_length=500)),
-                ('waiting_on', models.CharField(blank=True, help_text='What the trainer waits for, in words.', max_length=200)),
-                ('planned_steps', models.PositiveIntegerField()),
-                ('step', models.PositiveIntegerField(default=0, help_text='Committed optimiser updates.')),
-                ('published_version', models.PositiveIntegerField(default=0)),
-                ('groups_opened', models.PositiveIntegerField(default=0)),
-                ('groups_dropped', models.PositiveIntegerField(default=0)),
-                ('lease_owner', models.CharField(blank=True, help_text='The worker that trains it.', max_length=80)),
-                ('lease_until', models.DateTimeField(null=True)),
-                ('fence', models.BigIntegerField(default=0)),
-                ('explored_at', models.DateTimeField(help_text='When an explorer last served it: the least recent goes first.', null=True)),
-                ('trained_at', models.DateTimeField(null=True)),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('started_at', models.DateTimeField(null=True)),
-                ('ended_at', models.DateTimeField(null=True)),
-                ('owner', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='runs', to=settings.AUTH_USER_MODEL)),
-                ('policy', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='runs', to='policies.policy')),
-                ('project', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='runs', to='accounts.project')),
-                ('taskset', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='runs', to='tasksets.taskset')),
-                ('topic', models.OneToOneField(on_delete=django.db.models.deletion.PROTECT, related_name='run', to='streaming.topic')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("slug", models.SlugField()),
+                ("title", models.CharField(max_length=200)),
+                ("config", models.JSONField()),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[
+                            ("created", "not started"),
+                            ("running", "learning"),
+                            ("paused", "paused"),
+                            ("stopped", "stopped"),
+                            ("completed", "completed"),
+                        ],
+                        default="created",
+                        max_length=10,
+                    ),
+                ),
+                ("state_reason", models.CharField(blank=True, max_length=500)),
+                ("waiting_on", models.CharField(blank=True, help_text="What the trainer waits for, in words.", max_length=200)),
+                ("planned_steps", models.PositiveIntegerField()),
+                ("step", models.PositiveIntegerField(default=0, help_text="Committed optimiser updates.")),
+                ("published_version", models.PositiveIntegerField(default=0)),
+                ("groups_opened", models.PositiveIntegerField(default=0)),
+                ("groups_dropped", models.PositiveIntegerField(default=0)),
+                ("lease_owner", models.CharField(blank=True, help_text="The worker that trains it.", max_length=80)),
+                ("lease_until", models.DateTimeField(null=True)),
+                ("fence", models.BigIntegerField(default=0)),
+                (
+                    "explored_at",
+                    models.DateTimeField(help_text="When an explorer last served it: the least recent goes first.", null=True),
+                ),
+                ("trained_at", models.DateTimeField(null=True)),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                ("started_at", models.DateTimeField(null=True)),
+                ("ended_at", models.DateTimeField(null=True)),
+                (
+                    "owner",
+                    models.ForeignKey(
+                        null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="runs", to=settings.AUTH_USER_MODEL
+                    ),
+                ),
+                (
+                    "policy",
+                    models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name="runs", to="policies.policy"),
+                ),
+                (
+                    "project",
+                    models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name="runs", to="accounts.project"),
+                ),
+                (
+                    "taskset",
+                    models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name="runs", to="tasksets.taskset"),
+                ),
+                (
+                    "topic",
+                    models.OneToOneField(on_delete=django.db.models.deletion.PROTECT, related_name="run", to="streaming.topic"),
+                ),
             ],
             options={
-                'ordering': ['-pk'],
+                "ordering": ["-pk"],
             },
         ),
         migrations.CreateModel(
-            name='Metric',
+            name="Metric",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('step', models.PositiveIntegerField()),
-                ('name', models.CharField(max_length=60)),
-                ('value', models.FloatField()),
-                ('at', models.DateTimeField(auto_now_add=True)),
-                ('run', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='metrics', to='runs.run')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("step", models.PositiveIntegerField()),
+                ("name", models.CharField(max_length=60)),
+                ("value", models.FloatField()),
+                ("at", models.DateTimeField(auto_now_add=True)),
+                ("run", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="metrics", to="runs.run")),
             ],
         ),
         migrations.CreateModel(
-            name='TrainStep',
+            name="TrainStep",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('number', models.PositiveIntegerField(help_text='From 1; the number of updates done once it is committed.')),
-                ('state', models.CharField(choices=[('planned', 'Planned'), ('committed', 'Committed')], default='planned', max_length=10)),
-                ('version', models.PositiveIntegerField(help_text="The trainer's weight version when the batch was taken.")),
-                ('fence', models.BigIntegerField()),
-                ('skipped', models.CharField(blank=True, help_text='Why the update was not applied (loss or gradient not finite).', max_length=200)),
-                ('planned_at', models.DateTimeField(auto_now_add=True)),
-                ('committed_at', models.DateTimeField(null=True)),
-                ('seconds', models.FloatField(help_text='From planned to committed.', null=True)),
-                ('run', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='steps', to='runs.run')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("number", models.PositiveIntegerField(help_text="From 1; the number of updates done once it is committed.")),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[("planned", "Planned"), ("committed", "Committed")], default="planned", max_length=10
+                    ),
+                ),
+                ("version", models.PositiveIntegerField(help_text="The trainer's weight version when the batch was taken.")),
+                ("fence", models.BigIntegerField()),
+                (
+                    "skipped",
+                    models.CharField(
+                        blank=True, help_text="Why the update was not applied (loss or gradient not finite).", max_length=200
+                    ),
+                ),
+                ("planned_at", models.DateTimeField(auto_now_add=True)),
+                ("committed_at", models.DateTimeField(null=True)),
+                ("seconds", models.FloatField(help_text="From planned to committed.", null=True)),
+                ("run", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="steps", to="runs.run")),
             ],
             options={
-                'ordering': ['-number'],
+                "ordering": ["-number"],
             },
         ),
         migrations.CreateModel(
-            name='WeightVersion',
+            name="WeightVersion",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('version', models.PositiveIntegerField()),
-                ('state', models.CharField(choices=[('staged', 'Staged'), ('verified', 'Verified'), ('published', 'Published'), ('refused', 'Refused')], default='staged', max_length=10)),
-                ('step', models.PositiveIntegerField(default=0, help_text='The update after which it was taken.')),
-                ('folder', models.CharField(max_length=1000)),
-                ('fingerprint', models.CharField(max_length=64)),
-                ('bytes', models.BigIntegerField(default=0)),
-                ('reason', models.CharField(blank=True, help_text='Why it was refused.', max_length=500)),
-                ('staged_at', models.DateTimeField(auto_now_add=True)),
-                ('verified_at', models.DateTimeField(null=True)),
-                ('published_at', models.DateTimeField(null=True)),
-                ('parent', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, to='runs.weightversion')),
-                ('run', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='weight_versions', to='runs.run')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("version", models.PositiveIntegerField()),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[
+                            ("staged", "Staged"),
+                            ("verified", "Verified"),
+                            ("published", "Published"),
+                            ("refused", "Refused"),
+                        ],
+                        default="staged",
+                        max_length=10,
+                    ),
+                ),
+                ("step", models.PositiveIntegerField(default=0, help_text="The update after which it was taken.")),
+                ("folder", models.CharField(max_length=1000)),
+                ("fingerprint", models.CharField(max_length=64)),
+                ("bytes", models.BigIntegerField(default=0)),
+                ("reason", models.CharField(blank=True, help_text="Why it was refused.", max_length=500)),
+                ("staged_at", models.DateTimeField(auto_now_add=True)),
+                ("verified_at", models.DateTimeField(null=True)),
+                ("published_at", models.DateTimeField(null=True)),
+                ("parent", models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, to="runs.weightversion")),
+                (
+                    "run",
+                    models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="weight_versions", to="runs.run"),
+                ),
             ],
             options={
-                'ordering': ['-version'],
+                "ordering": ["-version"],
             },
         ),
         migrations.CreateModel(
-            name='Acknowledgement',
+            name="Acknowledgement",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('fingerprint', models.CharField(max_length=64)),
-                ('probe_gap', models.FloatField(help_text="Mean absolute difference to the trainer's probe logprobs, nats.")),
-                ('milliseconds', models.FloatField(help_text='From pause to resume.')),
-                ('at', models.DateTimeField(auto_now_add=True)),
-                ('weight_version', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='acknowledgements', to='runs.weightversion')),
-                ('worker', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='acknowledgements', to='runs.worker')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("fingerprint", models.CharField(max_length=64)),
+                ("probe_gap", models.FloatField(help_text="Mean absolute difference to the trainer's probe logprobs, nats.")),
+                ("milliseconds", models.FloatField(help_text="From pause to resume.")),
+                ("at", models.DateTimeField(auto_now_add=True)),
+                (
+                    "weight_version",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="acknowledgements", to="runs.weightversion"
+                    ),
+                ),
+                (
+                    "worker",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="acknowledgements", to="runs.worker"
+                    ),
+                ),
             ],
         ),
         migrations.AddIndex(
-            model_name='run',
-            index=models.Index(condition=models.Q(('state', 'running')), fields=['state'], name='running_runs'),
+            model_name="run",
+            index=models.Index(condition=models.Q(("state", "running")), fields=["state"], name="running_runs"),
         ),
         migrations.AddConstraint(
-            model_name='run',
-            constraint=models.UniqueConstraint(fields=('project', 'slug'), name='one_run_per_slug'),
+            model_name="run",
+            constraint=models.UniqueConstraint(fields=("project", "slug"), name="one_run_per_slug"),
         ),
         migrations.AddConstraint(
-            model_name='run',
-            constraint=models.CheckConstraint(condition=models.Q(('step__lte', models.F('planned_steps'))), name='no_step_beyond_the_plan'),
+            model_name="run",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("step__lte", models.F("planned_steps"))), name="no_step_beyond_the_plan"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='run',
-            constraint=models.CheckConstraint(condition=models.Q(('groups_dropped__lte', models.F('groups_opened'))), name='no_more_dropped_than_opened'),
+            model_name="run",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("groups_dropped__lte", models.F("groups_opened"))), name="no_more_dropped_than_opened"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='metric',
-            constraint=models.UniqueConstraint(fields=('run', 'name', 'step'), name='one_value_per_metric_and_step'),
+            model_name="metric",
+            constraint=models.UniqueConstraint(fields=("run", "name", "step"), name="one_value_per_metric_and_step"),
         ),
         migrations.AddConstraint(
-            model_name='metric',
-            constraint=models.CheckConstraint(condition=models.Q(('value__gt', float("-inf")), ('value__lt', float("inf"))), name='metrics_are_finite'),
+            model_name="metric",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("value__gt", float("-inf")), ("value__lt", float("inf"))), name="metrics_are_finite"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='trainstep',
-            constraint=models.UniqueConstraint(fields=('run', 'number'), name='one_step_per_number'),
+            model_name="trainstep",
+            constraint=models.UniqueConstraint(fields=("run", "number"), name="one_step_per_number"),
         ),
         migrations.AddConstraint(
-            model_name='weightversion',
-            constraint=models.UniqueConstraint(fields=('run', 'version'), name='one_weight_version_per_number'),
+            model_name="weightversion",
+            constraint=models.UniqueConstraint(fields=("run", "version"), name="one_weight_version_per_number"),
         ),
         migrations.AddConstraint(
-            model_name='acknowledgement',
-            constraint=models.UniqueConstraint(fields=('weight_version', 'worker'), name='one_word_per_engine'),
+            model_name="acknowledgement",
+            constraint=models.UniqueConstraint(fields=("weight_version", "worker"), name="one_word_per_engine"),
         ),
     ]

@@ -4,15 +4,24 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('runs', '0001_initial'),
+        ("runs", "0001_initial"),
     ]
 
     operations = [
         migrations.AlterField(
-            model_name='weightversion',
-            name='state',
-            field=models.CharField(choices=[('staged', 'Staged'), ('verified', 'Verified'), ('published', 'Published'), ('retired', 'Retired'), ('refused', 'Refused')], default='staged', max_length=10),
+            model_name="weightversion",
+            name="state",
+            field=models.CharField(
+                choices=[
+                    ("staged", "Staged"),
+                    ("verified", "Verified"),
+                    ("published", "Published"),
+                    ("retired", "Retired"),
+                    ("refused", "Refused"),
+                ],
+                default="staged",
+                max_length=10,
+            ),
         ),
     ]

@@ -5,36 +5,41 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
-        ('accounts', '0001_initial'),
+        ("accounts", "0001_initial"),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='Topic',
+            name="Topic",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.CharField(max_length=100, unique=True)),
-                ('sequence', models.BigIntegerField(default=0)),
-                ('project', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='topics', to='accounts.project')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("name", models.CharField(max_length=100, unique=True)),
+                ("sequence", models.BigIntegerField(default=0)),
+                (
+                    "project",
+                    models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name="topics", to="accounts.project"),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='Event',
+            name="Event",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('sequence', models.BigIntegerField()),
-                ('kind', models.CharField(max_length=40)),
-                ('payload', models.JSONField(default=dict)),
-                ('at', models.DateTimeField(auto_now_add=True)),
-                ('topic', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='events', to='streaming.topic')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("sequence", models.BigIntegerField()),
+                ("kind", models.CharField(max_length=40)),
+                ("payload", models.JSONField(default=dict)),
+                ("at", models.DateTimeField(auto_now_add=True)),
+                (
+                    "topic",
+                    models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="events", to="streaming.topic"),
+                ),
             ],
             options={
-                'ordering': ['sequence'],
-                'constraints': [models.UniqueConstraint(fields=('topic', 'sequence'), name='one_event_per_sequence')],
+                "ordering": ["sequence"],
+                "constraints": [models.UniqueConstraint(fields=("topic", "sequence"), name="one_event_per_sequence")],
             },
         ),
     ]

@@ -6,62 +6,75 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
-        ('accounts', '0001_initial'),
+        ("accounts", "0001_initial"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='Taskset',
+            name="Taskset",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('slug', models.SlugField()),
-                ('title', models.CharField(max_length=200)),
-                ('source', models.CharField(help_text="The generator's name, or the imported file's.", max_length=200)),
-                ('seed', models.BigIntegerField(help_text="The generator's seed; NULL for an import.", null=True)),
-                ('size', models.PositiveIntegerField(default=0)),
-                ('quarantined', models.PositiveIntegerField(default=0, help_text='Lines of the file that were not imported.')),
-                ('digest', models.CharField(help_text='sha256 over the tasks, in order.', max_length=64)),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('created_by', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, to=settings.AUTH_USER_MODEL)),
-                ('project', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='tasksets', to='accounts.project')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("slug", models.SlugField()),
+                ("title", models.CharField(max_length=200)),
+                ("source", models.CharField(help_text="The generator's name, or the imported file's.", max_length=200)),
+                ("seed", models.BigIntegerField(help_text="The generator's seed; NULL for an import.", null=True)),
+                ("size", models.PositiveIntegerField(default=0)),
+                ("quarantined", models.PositiveIntegerField(default=0, help_text="Lines of the file that were not imported.")),
+                ("digest", models.CharField(help_text="sha256 over the tasks, in order.", max_length=64)),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                (
+                    "created_by",
+                    models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, to=settings.AUTH_USER_MODEL),
+                ),
+                (
+                    "project",
+                    models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name="tasksets", to="accounts.project"),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='Task',
+            name="Task",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('index', models.PositiveIntegerField()),
-                ('prompt', models.JSONField(help_text='Chat messages: [{role, content}].')),
-                ('answer', models.JSONField(default=dict, help_text='For scorers only; never shown to the policy.')),
-                ('meta', models.JSONField(default=dict)),
-                ('digest', models.CharField(max_length=64)),
-                ('taskset', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='tasks', to='tasksets.taskset')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("index", models.PositiveIntegerField()),
+                ("prompt", models.JSONField(help_text="Chat messages: [{role, content}].")),
+                ("answer", models.JSONField(default=dict, help_text="For scorers only; never shown to the policy.")),
+                ("meta", models.JSONField(default=dict)),
+                ("digest", models.CharField(max_length=64)),
+                (
+                    "taskset",
+                    models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="tasks", to="tasksets.taskset"),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='QuarantinedLine',
+            name="QuarantinedLine",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('line', models.PositiveIntegerField()),
-                ('reason', models.CharField(max_length=300)),
-                ('excerpt', models.CharField(max_length=200)),
-                ('taskset', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='quarantined_lines', to='tasksets.taskset')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("line", models.PositiveIntegerField()),
+                ("reason", models.CharField(max_length=300)),
+                ("excerpt", models.CharField(max_length=200)),
+                (
+                    "taskset",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="quarantined_lines", to="tasksets.taskset"
+                    ),
+                ),
             ],
             options={
-                'ordering': ['line'],
+                "ordering": ["line"],
             },
         ),
         migrations.AddConstraint(
-            model_name='taskset',
-            constraint=models.UniqueConstraint(fields=('project', 'slug'), name='one_taskset_per_slug'),
+            model_name="taskset",
+            constraint=models.UniqueConstraint(fields=("project", "slug"), name="one_taskset_per_slug"),
         ),
         migrations.AddConstraint(
-            model_name='task',
-            constraint=models.UniqueConstraint(fields=('taskset', 'index'), name='one_task_per_index'),
+            model_name="task",
+            constraint=models.UniqueConstraint(fields=("taskset", "index"), name="one_task_per_index"),
         ),
     ]

@@ -17,7 +17,9 @@ from workers.policies.tiny import build_tiny
 def sampled_run(new_run, policy, tmp_path) -> Run:
     """A run of a real untrained policy, whose answers are long: 2 groups of 2 a step."""
     build_tiny(tmp_path / "base")
-    Policy.objects.filter(pk=policy.pk).update(folder=str(tmp_path / "base"), fingerprint=read_manifest(tmp_path / "base").fingerprint)
+    Policy.objects.filter(pk=policy.pk).update(
+        folder=str(tmp_path / "base"), fingerprint=read_manifest(tmp_path / "base").fingerprint
+    )
     policy.refresh_from_db()
     return new_run(sampling={"max_tokens": 40}, engine="transformers")
 

@@ -90,4 +90,9 @@ def test_a_trainer_that_lost_the_run_deletes_nothing(tiny_run, new_station):
 
 def test_retirement_is_an_event(tiny_run, new_station):
     run = train_to_the_end(new_station(), tiny_run(checkpoints=KEEP_TWO))
-    assert [event.payload["versions"] for event in run.topic.events.filter(kind="weights_retired").order_by("sequence")] == [[1], [2], [3], [4]]
+    assert [event.payload["versions"] for event in run.topic.events.filter(kind="weights_retired").order_by("sequence")] == [
+        [1],
+        [2],
+        [3],
+        [4],
+    ]

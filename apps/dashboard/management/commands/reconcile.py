@@ -12,7 +12,9 @@ class Command(BaseCommand):
     help = "Check that nothing was lost or doubled; exits with 1 and names each violation otherwise."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--acknowledged", type=Path, help="JSON lines with the client_uuid of each rating a client saw acknowledged.")
+        parser.add_argument(
+            "--acknowledged", type=Path, help="JSON lines with the client_uuid of each rating a client saw acknowledged."
+        )
         parser.add_argument("--json", action="store_true", dest="as_json", help="Print one JSON object: violations by check.")
 
     def handle(self, *, acknowledged: Path | None, as_json: bool, **_: object) -> None:

@@ -1,9 +1,8 @@
-"""A run: one training of one policy, its steps, its weight versions, and the workers that serve it."""
+"""A run: one training of one policy, from its plan to its end."""
 
-import math
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Iterator
 
 from django.conf import settings
 from django.db import models, transaction
@@ -112,8 +111,13 @@ class Run(models.Model):
             project=project, slug=slug, title=title, owner=owner, policy=policy, taskset=taskset, topic=topic,
             config=plan.model_dump(mode="json"), planned_steps=plan.steps,
         )  # fmt: skip
-        WeightVersion.objects.create(
-            run=run, version=0, state=WeightVersion.State.PUBLISHED, folder=policy.folder, fingerprint=policy.fingerprint, published_at=Now()
+        versions = run.weight_versions
+        versions.create(
+            version=0,
+            state=versions.model.State.PUBLISHED,
+            folder=policy.folder,
+            fingerprint=policy.fingerprint,
+            published_at=Now(),
         )
         return run
 
@@ -147,14 +151,22 @@ class Run(models.Model):
         self._move((self.State.PAUSED,), self.State.RUNNING, by=by)
 
     def stop(self, by: User | None = None, reason: str = "") -> None:
-        self._move((self.State.CREATED, self.State.RUNNING, self.State.PAUSED), self.State.STOPPED, by=by, reason=reason or "stopped by hand", ended_at=Now())
+        self._move(
+            (self.State.CREATED, self.State.RUNNING, self.State.PAUSED),
+            self.State.STOPPED,
+            by=by,
+            reason=reason or "stopped by hand",
+            ended_at=Now(),
+        )
 
     def complete(self) -> None:
         self._move((self.State.RUNNING, self.State.PAUSED), self.State.COMPLETED, ended_at=Now())
 
     def _move(self, allowed: tuple, to: str, *, by: User | None = None, reason: str = "", **stamps: object) -> None:
         with transaction.atomic():
-            changed = Run.objects.filter(pk=self.pk, state__in=allowed).update(state=to, state_reason=reason, waiting_on="", **stamps)
+            changed = Run.objects.filter(pk=self.pk, state__in=allowed).update(
+                state=to, state_reason=reason, waiting_on="", **stamps
+            )
             self.refresh_from_db()
             if not changed:
                 words = " or ".join(self.State(state).label for state in allowed)
@@ -170,11 +182,19 @@ class Run(models.Model):
         with transaction.atomic():
             locked = Run.objects.select_for_update().get(pk=self.pk)
             if locked.state in self.ENDED:
-                raise ConfigError({"configuration": f"run {self.slug} is {locked.get_state_display()}; create another one with the changed configuration"})
+                ended = locked.get_state_display()
+                raise ConfigError(
+                    {"configuration": f"run {self.slug} is {ended}; create another one with the changed configuration"}
+                )
             plan = changed(locked.settings, fields, has_begun=locked.state != self.State.CREATED)
             before, after = locked.settings.model_dump(mode="json"), plan.model_dump(mode="json")
             Run.objects.filter(pk=self.pk).update(config=after, planned_steps=plan.steps)
-            self.topic.record("config_changed", before={name: before[name] for name in fields}, after={name: after[name] for name in fields}, by=str(by or ""))
+            self.topic.record(
+                "config_changed",
+                before={name: before[name] for name in fields},
+                after={name: after[name] for name in fields},
+                by=str(by or ""),
+            )
         self.refresh_from_db()
 
     # -- the trainer's lease ----------------------------------------------------------------------------------------
@@ -183,7 +203,9 @@ class Run(models.Model):
         """Become the one trainer of this run until the lease ends on the database's clock; a new owner gets a new fence."""
         free = Q(lease_until=None) | Q(lease_until__lt=Now())
         with transaction.atomic():
-            taken = Run.objects.filter(Q(pk=self.pk) & free).update(lease_owner=owner, lease_until=after(seconds), fence=F("fence") + 1)
+            taken = Run.objects.filter(Q(pk=self.pk) & free).update(
+                lease_owner=owner, lease_until=after(seconds), fence=F("fence") + 1
+            )
         self.refresh_from_db()
         return bool(taken)
 
@@ -207,167 +229,3 @@ class Run(models.Model):
 def after(seconds: float) -> models.expressions.CombinedExpression:
     """That many seconds from now, on the database's clock (worker clocks differ and jump)."""
     return Now() + timedelta(seconds=seconds)
-
-
-class WeightVersion(models.Model):
-    """A set of weights of a run: staged → verified → published, then acknowledged by each engine; or refused.
-
-    Older published versions are retired: their folders are deleted, their rows stay.
-    """
-
-    class State(models.TextChoices):
-        STAGED = "staged"
-        VERIFIED = "verified"
-        PUBLISHED = "published"
-        RETIRED = "retired"
-        REFUSED = "refused"
-
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="weight_versions")
-    version = models.PositiveIntegerField()
-    state = models.CharField(max_length=10, choices=State.choices, default=State.STAGED)
-    parent = models.ForeignKey("self", null=True, on_delete=models.PROTECT)
-    step = models.PositiveIntegerField(default=0, help_text="The update after which it was taken.")
-    folder = models.CharField(max_length=1000)
-    fingerprint = models.CharField(max_length=64)
-    bytes = models.BigIntegerField(default=0)
-    reason = models.CharField(max_length=500, blank=True, help_text="Why it was refused.")
-    staged_at = models.DateTimeField(auto_now_add=True)
-    verified_at = models.DateTimeField(null=True)
-    published_at = models.DateTimeField(null=True)
-
-    class Meta:
-        ordering = ["-version"]
-        constraints = [models.UniqueConstraint(fields=["run", "version"], name="one_weight_version_per_number")]
-
-    def __str__(self) -> str:
-        return f"{self.run_id} v{self.version}"
-
-    def verify(self) -> None:
-        WeightVersion.objects.filter(pk=self.pk, state=self.State.STAGED).update(state=self.State.VERIFIED, verified_at=Now())
-        self.refresh_from_db()
-
-    @transaction.atomic
-    def publish(self) -> None:
-        """Offer verified weights to the engines; the run's version only ever rises."""
-        moved = WeightVersion.objects.filter(pk=self.pk, state=self.State.VERIFIED).update(state=self.State.PUBLISHED, published_at=Now())
-        self.refresh_from_db()
-        if not moved:
-            raise NotPossible(f"weight version {self.version} is {self.state}, only a verified one is published")
-        Run.objects.filter(pk=self.run_id, published_version__lt=self.version).update(published_version=self.version)
-        self.run.topic.record("weights_published", version=self.version, step=self.step, fingerprint=self.fingerprint)
-        transaction.on_commit(lambda: bells.ring("explore"), robust=True)
-
-    @transaction.atomic
-    def refuse(self, reason: str) -> None:
-        """Never serve it: the folder is damaged, not finite, or its engine probe does not match."""
-        WeightVersion.objects.filter(pk=self.pk).update(state=self.State.REFUSED, reason=reason[:500])
-        self.run.topic.record("weights_refused", version=self.version, reason=reason[:500])
-        self.refresh_from_db()
-
-
-class Worker(models.Model):
-    """A process that serves runs: what it is, what it does now, when it last said so."""
-
-    class Role(models.TextChoices):
-        EXPLORER = "explorer"
-        SCORER = "scorer"
-        REFINER = "refiner"
-        TRAINER = "trainer"
-
-    key = models.CharField(max_length=80, unique=True, help_text="role@host:pid:start, the lease owner's name.")
-    role = models.CharField(max_length=10, choices=Role.choices)
-    host = models.CharField(max_length=100)
-    pid = models.PositiveIntegerField()
-    device = models.CharField(max_length=100, blank=True)
-    engine = models.CharField(max_length=50, blank=True)
-    details = models.JSONField(default=dict, help_text="Versions of code and libraries, and why this engine was chosen.")
-    doing = models.CharField(max_length=200, blank=True)
-    started_at = models.DateTimeField(auto_now_add=True)
-    heartbeat_at = models.DateTimeField(auto_now_add=True)
-    stopped_at = models.DateTimeField(null=True)
-
-    def __str__(self) -> str:
-        return self.key
-
-    def beat(self, doing: str) -> None:
-        Worker.objects.filter(pk=self.pk).update(heartbeat_at=Now(), doing=doing[:200], stopped_at=None)
-
-    def stop(self) -> None:
-        Worker.objects.filter(pk=self.pk).update(stopped_at=Now(), doing="")
-
-
-class Acknowledgement(models.Model):
-    """An engine's word that it serves a weight version: whose bytes, how far its logprobs are off, how long it took."""
-
-    weight_version = models.ForeignKey(WeightVersion, on_delete=models.CASCADE, related_name="acknowledgements")
-    worker = models.ForeignKey(Worker, on_delete=models.CASCADE, related_name="acknowledgements")
-    fingerprint = models.CharField(max_length=64)
-    probe_gap = models.FloatField(help_text="Mean absolute difference to the trainer's probe logprobs, nats.")
-    milliseconds = models.FloatField(help_text="From pause to resume.")
-    at = models.DateTimeField(auto_now_add=True)
-
-    class Meta:
-        constraints = [models.UniqueConstraint(fields=["weight_version", "worker"], name="one_word_per_engine")]
-
-    def __str__(self) -> str:
-        return f"{self.worker} serves {self.weight_version}"
-
-    @classmethod
-    @transaction.atomic
-    def record(cls, version: WeightVersion, worker: Worker, *, fingerprint: str, probe_gap: float, milliseconds: float) -> "Acknowledgement":
-        """Idempotent per engine: a restarted load says it again with its newest figures."""
-        word, _ = cls.objects.update_or_create(
-            weight_version=version, worker=worker, defaults={"fingerprint": fingerprint, "probe_gap": probe_gap, "milliseconds": milliseconds}
-        )
-        version.run.topic.record("weights_acknowledged", version=version.version, worker=worker.key, probe_gap=probe_gap, milliseconds=milliseconds)
-        return word
-
-
-class TrainStep(models.Model):
-    """One optimiser update: its batch is fixed when it is planned, and is what it is for ever."""
-
-    class State(models.TextChoices):
-        PLANNED = "planned"
-        COMMITTED = "committed"
-
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="steps")
-    number = models.PositiveIntegerField(help_text="From 1; the number of updates done once it is committed.")
-    state = models.CharField(max_length=10, choices=State.choices, default=State.PLANNED)
-    version = models.PositiveIntegerField(help_text="The trainer's weight version when the batch was taken.")
-    fence = models.BigIntegerField()
-    skipped = models.CharField(max_length=200, blank=True, help_text="Why the update was not applied (loss or gradient not finite).")
-    planned_at = models.DateTimeField(auto_now_add=True)
-    committed_at = models.DateTimeField(null=True)
-    seconds = models.FloatField(null=True, help_text="From planned to committed.")
-
-    class Meta:
-        ordering = ["-number"]
-        constraints = [models.UniqueConstraint(fields=["run", "number"], name="one_step_per_number")]
-
-    def __str__(self) -> str:
-        return f"{self.run_id} step {self.number}"
-
-
-class Metric(models.Model):
-    """One number of one step. NaN and infinity never enter."""
-
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="metrics")
-    step = models.PositiveIntegerField()
-    name = models.CharField(max_length=60)
-    value = models.FloatField()
-    at = models.DateTimeField(auto_now_add=True)
-
-    class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["run", "name", "step"], name="one_value_per_metric_and_step"),
-            models.CheckConstraint(condition=Q(value__gt=float("-inf")) & Q(value__lt=float("inf")), name="metrics_are_finite"),
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.name}@{self.step}={self.value:g}"
-
-    @classmethod
-    def record(cls, run: Run, step: int, values: dict[str, float]) -> None:
-        """Write a step's figures once; a replay of the same step changes nothing. Not finite ones are left out."""
-        rows = [cls(run=run, step=step, name=name, value=value) for name, value in values.items() if math.isfinite(value)]
-        cls.objects.bulk_create(rows, ignore_conflicts=True)

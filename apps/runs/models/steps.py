@@ -1,0 +1,60 @@
+"""What the trainer did: its updates, and the figures of each."""
+
+import math
+
+from django.db import models
+from django.db.models import Q
+
+from apps.runs.models.run import Run
+
+
+class TrainStep(models.Model):
+    """One optimiser update: its batch is fixed when it is planned, and is what it is for ever."""
+
+    class State(models.TextChoices):
+        PLANNED = "planned"
+        COMMITTED = "committed"
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="steps")
+    number = models.PositiveIntegerField(help_text="From 1; the number of updates done once it is committed.")
+    state = models.CharField(max_length=10, choices=State.choices, default=State.PLANNED)
+    version = models.PositiveIntegerField(help_text="The trainer's weight version when the batch was taken.")
+    fence = models.BigIntegerField()
+    skipped = models.CharField(
+        max_length=200, blank=True, help_text="Why the update was not applied (loss or gradient not finite)."
+    )
+    planned_at = models.DateTimeField(auto_now_add=True)
+    committed_at = models.DateTimeField(null=True)
+    seconds = models.FloatField(null=True, help_text="From planned to committed.")
+
+    class Meta:
+        ordering = ["-number"]
+        constraints = [models.UniqueConstraint(fields=["run", "number"], name="one_step_per_number")]
+
+    def __str__(self) -> str:
+        return f"{self.run_id} step {self.number}"
+
+
+class Metric(models.Model):
+    """One number of one step. NaN and infinity never enter."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="metrics")
+    step = models.PositiveIntegerField()
+    name = models.CharField(max_length=60)
+    value = models.FloatField()
+    at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["run", "name", "step"], name="one_value_per_metric_and_step"),
+            models.CheckConstraint(condition=Q(value__gt=float("-inf")) & Q(value__lt=float("inf")), name="metrics_are_finite"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name}@{self.step}={self.value:g}"
+
+    @classmethod
+    def record(cls, run: Run, step: int, values: dict[str, float]) -> None:
+        """Write a step's figures once; a replay of the same step changes nothing. Not finite ones are left out."""
+        rows = [cls(run=run, step=step, name=name, value=value) for name, value in values.items() if math.isfinite(value)]
+        cls.objects.bulk_create(rows, ignore_conflicts=True)
