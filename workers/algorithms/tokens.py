@@ -1,0 +1,77 @@
+"""What a loss is given and what it gives back.
+
+B rows (completions), C columns (completion tokens). All logprobs are natural logarithms at the temperature of training.
+A value where `mask` is 0 is never read, so it may be anything, NaN included.
+"""
+
+from dataclasses import dataclass, field, replace
+
+import torch
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """One micro-batch of completion tokens.
+
+    policy      (B, C) logprobs under the weights being trained; the only field that carries a gradient (with `entropy`)
+    behaviour   (B, C) logprobs the tokens were sampled with
+    mask        (B, C) 1 where the token is in the loss, 0 elsewhere; any dtype
+    advantages  (B, C)
+    reference   (B, C) logprobs under the reference model
+    proximal    (B, C) logprobs under the weights at the start of the update (the centre of the clip when the data is stale)
+    entropy     (B, C) entropy of the policy's next-token distribution, in nats
+    is_expert   (B,)   true for a row written by an expert
+    """
+
+    policy: torch.Tensor
+    behaviour: torch.Tensor
+    mask: torch.Tensor
+    advantages: torch.Tensor
+    reference: torch.Tensor | None = None
+    proximal: torch.Tensor | None = None
+    entropy: torch.Tensor | None = None
+    is_expert: torch.Tensor | None = None
+
+    def only(self, rows: torch.Tensor) -> "Tokens":
+        """The same micro-batch with every other row masked out; `rows` (B,) bool. Shapes stay."""
+        return replace(self, mask=self.kept * rows.bool().unsqueeze(1))
+
+    @property
+    def kept(self) -> torch.Tensor:
+        """The mask as zeros and ones in the dtype of the logprobs, (B, C)."""
+        return (self.mask != 0).to(self.policy.dtype)
+
+
+@dataclass(frozen=True)
+class Window:
+    """Totals of one whole update: every micro-batch of every rank. A micro-batch divides its sums by these.
+
+    rows    completions of the update (those with an empty mask count)
+    tokens  tokens of the update that are in the loss
+    width   the fixed length that `seq-mean-token-sum-norm` divides by: the most tokens a completion may have
+
+    The shares of all micro-batches add up to the loss of the update, and so do their gradients, whatever the size of a
+    micro-batch. Where ranks average their gradients (DDP), each multiplies its share by the number of ranks.
+    """
+
+    rows: int
+    tokens: int
+    width: int
+
+    @classmethod
+    def of(cls, mask: torch.Tensor, rows: torch.Tensor | None = None, width: int | None = None) -> "Window":
+        """The window of an update held in one tensor, (B, C); `rows` (B,) bool counts only some of them."""
+        counted = mask if rows is None else mask[rows.bool()]
+        return cls(rows=len(counted), tokens=int((counted != 0).sum()), width=width or mask.shape[1])
+
+
+@dataclass(frozen=True)
+class TokenLoss:
+    """What a loss gives back.
+
+    values   (B, C) to minimise, per token, not yet averaged; finite where the mask is 1 and zero where it is 0
+    figures  name to a detached (B, C) tensor of which the mean over the loss tokens is worth showing (fractions: 0 or 1)
+    """
+
+    values: torch.Tensor
+    figures: dict[str, torch.Tensor] = field(default_factory=dict)
