@@ -1,0 +1,51 @@
+"""What the supervisor shows of its children's lines, and what it keeps of them."""
+
+import io
+from pathlib import Path
+
+import pytest
+
+from rftweb.supervisor.output import Output
+
+CHATTER = "2026-01-02T03:04:05Z [info     ] step_committed [workers.trainer.desk] step=3"
+TROUBLE = (
+    "2026-01-02T03:04:05Z [warning  ] leases_lost [workers.explorer.station] groups=2",
+    "2026-01-02T03:04:05Z [error    ] engine_died [workers.explorer.station]",
+    '{"event": "engine_died", "level": "error", "logger": "workers.explorer.station"}',
+    "2026-01-02 03:04:05.678 UTC [77] FATAL:  password authentication failed",
+)
+
+
+@pytest.fixture
+def terminal() -> io.StringIO:
+    return io.StringIO()
+
+
+def test_every_line_carries_the_name_of_its_process(tmp_path: Path, terminal: io.StringIO):
+    Output(tmp_path, terminal=terminal).line("trainer", CHATTER)
+    assert terminal.getvalue() == f"   trainer │ {CHATTER}\n"
+
+
+@pytest.mark.parametrize("line", TROUBLE)
+def test_a_quiet_terminal_still_hears_of_trouble(tmp_path: Path, terminal: io.StringIO, line: str):
+    output = Output(tmp_path, quiet=True, terminal=terminal)
+    output.line("explorer", CHATTER)
+    output.line("explorer", line)
+    assert terminal.getvalue() == f"  explorer │ {line}\n"
+
+
+def test_the_file_has_every_line_however_quiet_the_terminal(tmp_path: Path, terminal: io.StringIO):
+    output = Output(tmp_path, quiet=True, terminal=terminal)
+    output.line("trainer", CHATTER)
+    output.close()
+    assert (tmp_path / "trainer.log").read_text() == f"{CHATTER}\n"
+
+
+def test_a_terminal_that_went_away_does_not_stop_the_files(tmp_path: Path):
+    terminal = io.StringIO()
+    output = Output(tmp_path, terminal=terminal)
+    terminal.close()
+    output.line("web", "first")
+    output.line("web", "second")
+    output.close()
+    assert (tmp_path / "web.log").read_text() == "first\nsecond\n"
