@@ -24,7 +24,8 @@ class Supervisor:
     """Starts and stops the whole stack, and knows its process ids.
 
     roles: names from rftweb.supervisor.roles.ROLES; None for all. env: added to our own environment.
-    counts: instances per worker role. quiet: children's lines go to `var/log` only. stdout: where the rest goes.
+    counts: instances per worker role. quiet: of the children's lines only warnings and errors
+    are shown, `var/log` has all. stdout: where they are shown.
     When this process ends, however it ends, the stack stops in order. Start it from the main thread.
 
         with Supervisor(var, port=8011) as stack:

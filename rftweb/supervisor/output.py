@@ -3,6 +3,7 @@
 import logging
 import logging.handlers
 import os
+import re
 import sys
 from pathlib import Path
 from typing import TextIO
@@ -10,14 +11,20 @@ from typing import TextIO
 COLOURS = (36, 33, 35, 32, 34, 96, 93, 95, 92, 94)
 FILE_BYTES = 10 * 2**20
 FILES_KEPT = 3
+# A line of rftweb.logs (for people or as JSON) or of PostgreSQL that tells of trouble.
+TROUBLE = re.compile(r"\[(warning|error|critical)\s*\]|\"level\": ?\"(warning|error|critical)\"|\b(FATAL|PANIC): ")
 
 
 class Output:
-    """Takes lines from the children and from the supervisor itself. `quiet`: children's lines go to files only."""
+    """Takes lines from the children and from the supervisor itself.
+
+    `quiet`: of the children's lines only warnings and errors reach the terminal; the files have all.
+    """
 
     def __init__(self, folder: Path, quiet: bool = False, terminal: TextIO | None = None) -> None:
         self.folder = folder
         self.quiet = quiet
+        self.shown = True
         self.terminal = terminal or sys.stdout
         self.coloured = self.terminal.isatty() and "NO_COLOR" not in os.environ
         self.files: dict[str, logging.Logger] = {}
@@ -26,7 +33,7 @@ class Output:
     def line(self, name: str, text: str) -> None:
         """One line that the child `name` has written."""
         self._file(name).info(text)
-        if not self.quiet:
+        if self.shown and (not self.quiet or TROUBLE.search(text)):
             self._print(name, text)
 
     def say(self, text: str) -> None:
@@ -46,7 +53,7 @@ class Output:
         try:
             print(prefix + text, file=self.terminal, flush=True)
         except (BrokenPipeError, ValueError):  # nobody reads any more; the files go on
-            self.quiet = True
+            self.shown = False
 
     def _colour(self, name: str) -> int:
         return COLOURS[sum(name.encode()) % len(COLOURS)]

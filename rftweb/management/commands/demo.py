@@ -31,7 +31,7 @@ class Command(BaseCommand):
         parser.add_argument("--run", choices=RUNS, help="which run learns (default: tone; sort stands by)")
         parser.add_argument("--steps", type=int, help="optimiser updates of a run that is created now")
         parser.add_argument("--exit", action="store_true", help="end with the run, and print one JSON line on standard output")
-        parser.add_argument("--logs", action="store_true", help="show every process's lines here too, not only in var/log")
+        parser.add_argument("--logs", action="store_true", help="show every process's lines, not only warnings and errors")
         parser.add_argument("--port", type=int, default=8000)
 
     def handle(self, **options: object) -> None:

@@ -22,7 +22,7 @@ class Command(BaseCommand):
         parser.add_argument("--only", metavar="ROLE,...", help="start only these of: " + ", ".join(ROLES))
         parser.add_argument("--no-embedded", action="store_true", help="start no database and no broker of our own")
         parser.add_argument("--no-migrate", action="store_true", help="leave the database schema as it is")
-        parser.add_argument("--quiet", action="store_true", help="children's output goes to the log files only")
+        parser.add_argument("--quiet", action="store_true", help="show only warnings and errors; var/log has everything")
         parser.add_argument("--simulated-rater", action="store_true", help="also rate where a run's switch lets a program do so")
         parser.add_argument("--status", action="store_true", help="say what runs, and end")
         for role in QUEUES:
