@@ -29,7 +29,7 @@ def flag(name: str, default: bool) -> bool:
     raise ImproperlyConfigured(f"{name} is {value!r}; it must be one of: on, off")
 
 
-def number(name: str, default: int, at_least: int = 0) -> int:
+def number(name: str, default: int, at_least: int = 0, at_most: int | None = None) -> int:
     value = os.environ.get(name)
     if value is None:
         return default
@@ -39,6 +39,8 @@ def number(name: str, default: int, at_least: int = 0) -> int:
         raise ImproperlyConfigured(f"{name} is {value!r}; it must be a whole number") from None
     if parsed < at_least:
         raise ImproperlyConfigured(f"{name} is {parsed}; it must be at least {at_least}")
+    if at_most is not None and parsed > at_most:
+        raise ImproperlyConfigured(f"{name} is {parsed}; it must be at most {at_most}")
     return parsed
 
 

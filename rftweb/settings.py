@@ -23,6 +23,9 @@ HTTPS = environment.flag("RFTWEB_HTTPS", False)
 WEIGHTS_ROOT = Path(environment.text("RFTWEB_WEIGHTS", str(VAR / "weights"))).resolve()
 ENGINES_PER_WORKER = environment.number("RFTWEB_ENGINES_PER_WORKER", 4, at_least=1)
 TRAINERS_PER_WORKER = environment.number("RFTWEB_TRAINERS_PER_WORKER", 2, at_least=1)
+# What an engine takes: threads of the embedded one, and of a GPU's memory vLLM's share (a trainer may live there too).
+ENGINE_THREADS = environment.number("RFTWEB_ENGINE_THREADS", 1, at_least=1)
+GPU_MEMORY_PERCENT = environment.number("RFTWEB_GPU_MEMORY_PERCENT", 85, at_least=1, at_most=99)
 # How long a worker may be silent before another takes its work, and how long one job lasts, in seconds.
 LEASE_SECONDS = environment.number("RFTWEB_LEASE_SECONDS", 30, at_least=2)
 SLICE_SECONDS = environment.number("RFTWEB_SLICE_SECONDS", 10, at_least=1)

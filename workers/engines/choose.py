@@ -3,6 +3,7 @@
 import importlib.util
 
 import torch
+from django.conf import settings
 
 from workers.engines.companions import require_one_build
 from workers.engines.interface import Engine, EngineDied
@@ -21,7 +22,7 @@ def build(choice: str, *, temperature: float, seed: int) -> tuple[Engine, str]:
     name, reason = _resolve(choice)
     if name == "vllm":
         return _vllm(temperature, seed), reason
-    return TransformersEngine(temperature, seed), reason
+    return TransformersEngine(temperature, seed, settings.ENGINE_THREADS), reason
 
 
 def _resolve(choice: str) -> tuple[str, str]:
@@ -41,4 +42,4 @@ def _vllm(temperature: float, seed: int) -> Engine:
         raise EngineDied(f"vllm is not installed: {INSTALL}")
     from workers.engines.vllm import VllmEngine  # importing it takes seconds and a gigabyte
 
-    return VllmEngine(temperature, seed)
+    return VllmEngine(temperature, seed, settings.GPU_MEMORY_PERCENT / 100)

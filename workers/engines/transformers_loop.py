@@ -5,7 +5,6 @@ transformers are listed at the top of `slots` and `live_policy`; `decoding` call
 dimensions, True = seen), position_ids, past_key_values, use_cache).logits` and `module.base_model(…)`.
 """
 
-import os
 import queue
 import threading
 import time
@@ -49,10 +48,10 @@ class TransformersEngine:
 
     name = "transformers"
 
-    def __init__(self, temperature: float, seed: int) -> None:
+    def __init__(self, temperature: float, seed: int, threads: int = 1) -> None:
         if not temperature > 0:
             raise ValueError(f"temperature must be above 0, not {temperature}")
-        self.temperature, self.seed = temperature, seed
+        self.temperature, self.seed, self.threads = temperature, seed, threads
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self._gate = threading.Lock()  # between asking and dying: whoever asked before gets an answer
         self._wishes: queue.SimpleQueue[_Wish] = queue.SimpleQueue()
@@ -161,7 +160,7 @@ class TransformersEngine:
     # -- the thread -------------------------------------------------------------------------------------------------
 
     def _live(self, folder: Path, version: int, probe: ProbeLike, started: Future) -> None:
-        torch.set_num_threads(int(os.environ.get("RFTWEB_TORCH_THREADS", "1")))
+        torch.set_num_threads(self.threads)
         with torch.inference_mode():
             decoder = self._begin(folder, version, probe, started)
             if decoder is None:

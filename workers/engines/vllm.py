@@ -57,10 +57,10 @@ class VllmEngine:
 
     name = "vllm"
 
-    def __init__(self, temperature: float, seed: int) -> None:
+    def __init__(self, temperature: float, seed: int, memory_share: float = 0.85) -> None:
         if not temperature >= COLDEST:
             raise ValueError(f"temperature must be {COLDEST} or more, not {temperature}")
-        self.temperature, self.seed = temperature, seed
+        self.temperature, self.seed, self.memory_share = temperature, seed, memory_share
         self._outbox = Outbox()
         self._serving: _Version | None = None
         self._shapes: Shapes = {}
@@ -226,7 +226,7 @@ class VllmEngine:
 
     def _build(self, folder: Path) -> AsyncLLM:
         try:
-            return AsyncLLM.from_engine_args(engine_arguments(folder, self.seed, self._shapes, ON_GPU))
+            return AsyncLLM.from_engine_args(engine_arguments(folder, self.seed, self._shapes, ON_GPU, self.memory_share))
         except Exception as error:  # no memory, no such architecture, a process that ended: the cause is in the log
             raise EngineDied(f"vLLM did not start: {error}") from error
 

@@ -4,7 +4,6 @@ Names relied on in vLLM 0.32: `AsyncEngineArgs` with the arguments below.
 """
 
 import math
-import os
 from pathlib import Path
 
 from safetensors import safe_open
@@ -12,14 +11,15 @@ from vllm.engine.arg_utils import AsyncEngineArgs
 
 ROWS = 256
 SMALL = 100_000_000  # parameters; on a CPU, fp32 is the faster below, bf16 above
-# Of the GPU's memory, for weights and cache; less where a trainer lives on the same GPU.
-MEMORY_SHARE = float(os.environ.get("RFTWEB_GPU_MEMORY", "0.85"))
 
 Shapes = dict[str, tuple[int, ...]]
 
 
-def engine_arguments(folder: Path, seed: int, shapes: Shapes, on_gpu: bool) -> AsyncEngineArgs:
-    """vLLM for token ids in and out, one version of the weights in safetensors, no code from the folder."""
+def engine_arguments(folder: Path, seed: int, shapes: Shapes, on_gpu: bool, memory_share: float) -> AsyncEngineArgs:
+    """vLLM for token ids in and out, one version of the weights in safetensors, no code from the folder.
+
+    `memory_share`: of the GPU's memory, for weights and cache; less where a trainer lives on the same GPU.
+    """
     small = sum(map(math.prod, shapes.values())) < SMALL
     return AsyncEngineArgs(
         model=str(folder),
@@ -33,7 +33,7 @@ def engine_arguments(folder: Path, seed: int, shapes: Shapes, on_gpu: bool) -> A
         max_num_seqs=ROWS,
         logprobs_mode="processed_logprobs",  # after temperature; vLLM's default is before
         enforce_eager=not on_gpu,
-        gpu_memory_utilization=MEMORY_SHARE,
+        gpu_memory_utilization=memory_share,
         worker_extension_cls="workers.engines.vllm_worker.WeightReplacement",
         disable_log_stats=True,
         enable_log_requests=False,

@@ -1,0 +1,37 @@
+"""Environment variables of the installation fail loudly, by name."""
+
+from pathlib import Path
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+
+from rftweb import environment
+
+NAME = "RFTWEB_TEST_VALUE"
+
+
+@pytest.mark.parametrize(
+    ("value", "words"), [("many", "whole number"), ("0", "at least 1"), ("100", "at most 99"), ("", "whole number")]
+)
+def test_a_number_that_cannot_be_is_named_with_what_is_right(monkeypatch: pytest.MonkeyPatch, value: str, words: str):
+    monkeypatch.setenv(NAME, value)
+    with pytest.raises(ImproperlyConfigured, match=f"{NAME}.*{words}"):
+        environment.number(NAME, 85, at_least=1, at_most=99)
+
+
+def test_a_flag_that_is_neither_on_nor_off_is_refused(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv(NAME, "perhaps")
+    with pytest.raises(ImproperlyConfigured, match=NAME):
+        environment.flag(NAME, False)
+
+
+def test_a_secret_may_stand_in_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    (tmp_path / "secret").write_text("quiet words\n")
+    monkeypatch.setenv(f"{NAME}_FILE", str(tmp_path / "secret"))
+    assert environment.text(NAME) == "quiet words"
+
+
+def test_a_missing_secret_file_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setenv(f"{NAME}_FILE", str(tmp_path / "none"))
+    with pytest.raises(ImproperlyConfigured, match=f"{NAME}_FILE"):
+        environment.text(NAME)
