@@ -75,9 +75,9 @@ class ChunkWriter:
         self.growing.pop(rollout_id, None)
         self.pending.append({"r": rollout_id, "t": "end", "stop": stop_reason})
 
-    def flush(self) -> None:
-        """Send what is pending, at most every 50 ms; call it on every tick."""
-        if not self.pending or time.monotonic() < self.next_flush:
+    def flush(self, at_once: bool = False) -> None:
+        """Send what is pending, at most every 50 ms; call it on every tick. `at_once`: there will be no further tick."""
+        if not self.pending or (time.monotonic() < self.next_flush and not at_once):
             return
         # What is sent once is frozen: sent again after a lost answer, it is the same chunk and readers drop it.
         self.growing.clear()

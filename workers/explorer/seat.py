@@ -16,6 +16,7 @@ from workers.explorer.flight import Flight
 from workers.explorer.speaker import Speaker, Typist
 
 log = structlog.get_logger(__name__)
+ABANDONED = "abandoned"  # to those who watch; the row keeps that it was never finished
 # What tells of the weights, not of the engine: no other engine of this kind would serve them either.
 UNFIT = (DamagedWeights, ParityError, ValueError, OSError)
 
@@ -156,5 +157,10 @@ class Seat:
         return rate
 
     def leave(self) -> None:
+        """Stop the engine. Rollouts of a run that has ended are over; those of any other will begin again elsewhere."""
         self.engine.abort(list(self.flights))
         self.engine.stop()
+        if self.run.state in Run.ENDED:
+            for flight in self.flights.values():
+                self.writer.end(flight.rollout_id, ABANDONED)
+            self.writer.flush(at_once=True)

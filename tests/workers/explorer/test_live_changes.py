@@ -1,14 +1,17 @@
 """A change of a live run reaches rollouts that are opened after it; weights that went while they were read stop nobody."""
 
+import json
 import shutil
 from pathlib import Path
 
 import pytest
+import redis
 
 from apps.policies.manifest import read_manifest
 from apps.policies.models import Policy
 from apps.rollouts.models import Rollout
 from apps.runs.models import Run, WeightVersion, Worker
+from apps.streaming.chunks import topic_key
 from workers.explorer.station import Explorer
 from workers.policies.tiny import build_tiny
 
@@ -63,3 +66,19 @@ def test_a_version_that_was_retired_while_it_was_read_is_passed_over(sampled_run
     settle(explorer, eventually)
     sampled_run.refresh_from_db()
     assert (sampled_run.state, explorer.seats[sampled_run.pk].version) == (Run.State.RUNNING, 0)
+
+
+def test_what_was_being_said_when_a_run_was_stopped_does_not_stay_live(sampled_run, explorer, settings):
+    explorer.serve()  # opens groups; nothing can be complete yet
+    (seat,) = explorer.seats.values()
+    unfinished = set(seat.flights)
+    assert unfinished
+    sampled_run.stop()
+    explorer.looked_at = 0.0
+    explorer.serve()
+    assert explorer.seats == {}
+    stream = redis.Redis.from_url(settings.REDIS_URL).xrange(topic_key(sampled_run.topic_id))
+    said = [json.loads(entry[b"c"]) for _, entry in stream]
+    assert {str(chunk["r"]) for chunk in said if chunk["t"] == "end"} == {
+        str(chunk["r"]) for chunk in said if chunk["t"] == "started"
+    }
