@@ -67,11 +67,28 @@ class Window:
 
 @dataclass(frozen=True)
 class TokenLoss:
-    """What a loss gives back.
+    """What a loss of single completions gives back.
 
-    values   (B, C) to minimise, per token, not yet averaged; finite where the mask is 1 and zero where it is 0
-    figures  name to a detached (B, C) tensor of which the mean over the loss tokens is worth showing (fractions: 0 or 1)
+    values   (B, C) to minimise, per token, not yet averaged; zero where the mask is 0
+    figures  name to a detached (B, C) tensor, or (B, 1) where the figure is the row's; the mean over the loss tokens is
+             worth showing (a yes or no is 1 or 0)
     """
 
     values: torch.Tensor
     figures: dict[str, torch.Tensor] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RowLoss:
+    """What a loss of whole pairs or whole completions gives back: R pairs (dpo) or rows (kto).
+
+    values   (R,) to minimise; the update's loss is their mean over the R of the whole update
+    figures  name to a detached (R,) tensor
+    """
+
+    values: torch.Tensor
+    figures: dict[str, torch.Tensor] = field(default_factory=dict)
+
+    def share(self, in_update: int) -> torch.Tensor:
+        """This micro-batch's part of the mean over all `in_update` pairs or rows of the update, 0-dim."""
+        return self.values.sum() / max(in_update, 1)

@@ -1,0 +1,67 @@
+"""Losses that stop pulling once the policy has moved far enough: PPO's clip and its decoupled form for stale data."""
+
+import torch
+
+from workers.algorithms.masking import row_mean, zeroed
+from workers.algorithms.ratios import LIMIT, advantages_of, log_ratio
+from workers.algorithms.tokens import TokenLoss, Tokens
+
+
+def ppo(
+    tokens: Tokens,
+    *,
+    clip_low: float = 0.2,
+    clip_high: float = 0.2,
+    dual_clip: float | None = 3.0,
+    sequence_mask: float | None = None,
+    policy_gradient_fallback: bool = False,
+) -> TokenLoss:
+    """max(−A r, −A clip(r, 1 − clip_low, 1 + clip_high)) per token (B, C), with r = π/β.
+
+    clip_high > clip_low is DAPO's clip-higher (arXiv 2503.14476). `dual_clip` c > 1 bounds the loss of a token with A < 0
+    by −A c (arXiv 1912.09729); None leaves it unbounded. `sequence_mask` drops the tokens with A < 0 of a row whose mean
+    of log β/π, in nats, exceeds it (DeepSeek-V3.2, equation 9). `policy_gradient_fallback` takes r = 1 in value with the
+    gradient of log π, as if the data were fresh. Source: arXiv 1707.06347, equation 7.
+    """
+    advantages, moved = advantages_of(tokens), log_ratio(tokens, LIMIT)
+    if policy_gradient_fallback:
+        moved = zeroed(tokens.policy - tokens.policy.detach(), tokens.mask)
+    values, figures = pessimistic(moved.exp(), advantages, clip_low, clip_high)
+    figures["dual_clipped"] = torch.zeros_like(values.detach())
+    if dual_clip is not None:
+        bound = -advantages * dual_clip
+        figures["dual_clipped"] = ((advantages < 0) & (values > bound)).to(values.dtype)
+        values = torch.where(advantages < 0, torch.minimum(bound, values), values)
+    if sequence_mask is not None:
+        figures["sequence_kl"] = row_mean(-moved.detach(), tokens.mask)
+        dropped = (advantages < 0) & (figures["sequence_kl"] > sequence_mask)
+        figures["dropped"] = dropped.to(values.dtype)
+        values = values.masked_fill(dropped, 0.0)
+    return TokenLoss(values, figures | {"log_ratio": moved.detach()})
+
+
+def decoupled(tokens: Tokens, *, clip_low: float = 0.2, clip_high: float = 0.2, cap: float | None = 5.0) -> TokenLoss:
+    """w · max(−A u, −A clip(u, 1 − clip_low, 1 + clip_high)) per token (B, C).
+
+    u = π/π_prox is clipped around the proximal policy, the weights at the start of the update; w = π_prox/β corrects for
+    whoever sampled and carries no gradient. `cap` truncates w, None leaves it whole. With fresh data π_prox = β and this
+    is `ppo` without dual clip. Source: AReaL, arXiv 2505.24298. Raises ValueError without `tokens.proximal`.
+    """
+    if tokens.proximal is None:
+        raise ValueError("the loss `decoupled` needs proximal logprobs, taken with the weights at the start of the update")
+    moved = zeroed(tokens.policy - tokens.proximal, tokens.mask).clamp(-LIMIT, LIMIT)
+    stale = zeroed(tokens.proximal - tokens.behaviour, tokens.mask).clamp(-LIMIT, LIMIT).detach()
+    weight = stale.exp()
+    truncated = weight if cap is None else weight.clamp(max=cap)
+    values, figures = pessimistic(moved.exp(), advantages_of(tokens), clip_low, clip_high)
+    figures |= {"log_ratio": moved.detach(), "weight": truncated, "capped": (weight > truncated).to(values.dtype)}
+    return TokenLoss(values * truncated, figures)
+
+
+def pessimistic(
+    ratio: torch.Tensor, advantages: torch.Tensor, clip_low: float, clip_high: float
+) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    """PPO's pessimistic bound per token (B, C), and where the clip is what counts."""
+    free = -advantages * ratio
+    held = -advantages * ratio.clamp(1 - clip_low, 1 + clip_high)
+    return torch.maximum(free, held), {"clipped": (held > free).to(ratio.dtype)}

@@ -1,0 +1,70 @@
+"""Losses of whole answers that people compared or judged: DPO for pairs, KTO for thumbs.
+
+Both read the answer's log-ratio to the reference model, Δ(y) = Σ over tokens of log π − log π_ref.
+"""
+
+import torch
+from torch.nn.functional import logsigmoid
+
+from workers.algorithms.masking import row_sum
+from workers.algorithms.tokens import RowLoss, Tokens
+
+
+def dpo(tokens: Tokens, *, beta: float = 0.1, label_smoothing: float = 0.0) -> RowLoss:
+    """−(1 − s) log σ(β (Δ(chosen) − Δ(rejected))) − s log σ(−β (…)) per pair, (B/2,); s is `label_smoothing`.
+
+    Rows 0, 2, … are chosen, rows 1, 3, … the rejected of the pair. Each pair has a sigmoid of its own, so a micro-batch
+    may hold any number of pairs. s is the share of labels believed wrong. Source: arXiv 2305.18290, equation 7, and
+    E. Mitchell's note on conservative DPO (2023) for the smoothing. Raises ValueError without reference logprobs or half a pair.
+    """
+    if len(tokens.policy) % 2:
+        raise ValueError(f"the loss `dpo` needs rows in pairs, chosen then rejected; there are {len(tokens.policy)}")
+    chosen, rejected = distance(tokens, "dpo").view(-1, 2).unbind(1)
+    margin = beta * (chosen - rejected)
+    values = -(1 - label_smoothing) * logsigmoid(margin) - label_smoothing * logsigmoid(-margin)
+    figures = {
+        "chosen_reward": beta * chosen.detach(),
+        "rejected_reward": beta * rejected.detach(),
+        "margin": margin.detach(),
+        "right": (margin > 0).to(values.dtype),
+    }
+    return RowLoss(values, figures)
+
+
+def kto(
+    tokens: Tokens,
+    liked: torch.Tensor,
+    baseline: torch.Tensor,
+    *,
+    beta: float = 0.1,
+    desirable_weight: float = 1.0,
+    undesirable_weight: float = 1.0,
+) -> RowLoss:
+    """w (1 − σ(±β (Δ(y) − z))) per row (B,): plus and `desirable_weight` where liked, else minus and the other weight.
+
+    `liked` (B,) bool. `baseline` z, 0-dim: the update's mean of `mismatched_kl`, never below 0 and without gradient: an
+    answer counts as gained only beyond how far the policy has moved in general. Source: KTO, arXiv 2402.01306, equation 8.
+    """
+    moved = distance(tokens, "kto")
+    sign = torch.where(liked.bool(), 1.0, -1.0).to(moved.dtype)
+    weight = torch.where(liked.bool(), desirable_weight, undesirable_weight).to(moved.dtype)
+    against = baseline.detach().clamp(min=0)
+    values = weight * (1 - torch.sigmoid(sign * beta * (moved - against)))
+    reward = beta * moved.detach()
+    return RowLoss(values, {"reward": reward, "right": ((reward > beta * against) == liked.bool()).to(values.dtype)})
+
+
+@torch.no_grad()
+def mismatched_kl(tokens: Tokens, in_update: int) -> torch.Tensor:
+    """The micro-batch's share of KTO's baseline, 0-dim: the mean of Δ over rows whose answer belongs to another prompt.
+
+    `in_update` rows has the whole update. The shares of all micro-batches and ranks add up to the baseline.
+    """
+    return distance(tokens, "kto").sum() / max(in_update, 1)
+
+
+def distance(tokens: Tokens, loss: str) -> torch.Tensor:
+    """Δ(y) of each row, (B,), in nats. Raises ValueError, naming the loss, where there are no reference logprobs."""
+    if tokens.reference is None:
+        raise ValueError(f"the loss `{loss}` needs logprobs of a reference model")
+    return row_sum(tokens.policy - tokens.reference, tokens.mask).squeeze(1)

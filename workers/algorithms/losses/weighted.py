@@ -1,0 +1,103 @@
+"""Policy gradients with an importance weight, or with none, and a choice of which tokens count."""
+
+import torch
+
+from workers.algorithms.masking import zeroed
+from workers.algorithms.ratios import LIMIT, advantages_of, log_ratio, mean_log_ratio, policy_of, unit_ratio
+from workers.algorithms.tokens import TokenLoss, Tokens
+
+
+def importance_sampling(tokens: Tokens, *, cap: float | None = None) -> TokenLoss:
+    """−A · π/β per token (B, C), unclipped.
+
+    `cap` truncates the weight to min(π/β, cap): value −A · min(r, cap) and gradient −A · min(r, cap) · ∇log π, so that a
+    truncated token still pulls, with the weight at the cap (truncated importance sampling, Ionides 2008).
+    """
+    advantages, moved = advantages_of(tokens), log_ratio(tokens, LIMIT)
+    figures = {"log_ratio": moved.detach(), "ratio": moved.detach().exp()}
+    if cap is None:
+        return TokenLoss(-advantages * moved.exp(), figures)
+    weight = figures["ratio"].clamp(max=cap)
+    figures["capped"] = (figures["ratio"] > cap).to(weight.dtype)
+    return TokenLoss(-advantages * weight * unit_ratio(policy_of(tokens)), figures)
+
+
+def topr(tokens: Tokens, *, threshold: float = 0.0) -> TokenLoss:
+    """−α · A · log π per token (B, C); α is 1 where A > threshold and the constant clip(π/β, 0, 1) elsewhere.
+
+    What is to be reinforced is learned as in supervised training, what is to be avoided fades as it becomes unlikely.
+    Source: TOPR, arXiv 2503.14286, with the ratio taken per token.
+    """
+    advantages, moved = advantages_of(tokens), log_ratio(tokens).detach()
+    alpha = torch.where(advantages > threshold, 1.0, moved.exp().clamp(0, 1)).to(moved.dtype)
+    figures = {"log_ratio": moved, "ratio": moved.exp(), "alpha": alpha}
+    return TokenLoss(-alpha * advantages * policy_of(tokens), figures)
+
+
+def sppo(tokens: Tokens, *, epsilon: float = 0.3) -> TokenLoss:
+    """−A · log π/β per token (B, C) where 1/(1 + ε) ≤ π/β ≤ 1 + ε, else 0.
+
+    Softmax PPO: the log of the ratio in place of the ratio. Source: arXiv 2108.05828.
+    """
+    moved = log_ratio(tokens)
+    ratio = moved.detach().exp()
+    inside = ((ratio >= 1 / (1 + epsilon)) & (ratio <= 1 + epsilon)).to(moved.dtype)
+    return TokenLoss(-advantages_of(tokens) * moved * inside, {"log_ratio": moved.detach(), "clipped": 1 - inside})
+
+
+def rec(
+    tokens: Tokens,
+    *,
+    clip_mode: str = "none",
+    clip_low: float = 0.2,
+    clip_high: float = 0.2,
+    outer_low: float = 0.6,
+    outer_high: float = 2.0,
+    weight: str = "none",
+    regularizer: str = "none",
+    regularizer_coefficient: float = 0.0,
+    temperature: float = 1.0,
+) -> TokenLoss:
+    """−A · w · log π · 1[counts] + regulariser per token (B, C): REINFORCE with each of its cures as an option.
+
+    counts (`clip_mode`), with the ratio r = π/β, low = 1 − clip_low, high = 1 + clip_high:
+        none; two-side: low ≤ r ≤ high; one-side: r ≤ high for A ≥ 0, r ≥ low for A ≤ 0; sequence-one-side: the same of the
+        length-normalised ratio of the row; ring: two-side, or r ≤ 1 − outer_low for A ≥ 0, or r ≥ 1 + outer_high for A ≤ 0
+    w (`weight`), always constant: none 1; importance r; truncated clip(r, 1 − outer_low, 1 + outer_high);
+        sequence the row's ratio; advantage e^(A/temperature)
+    `regularizer` times its coefficient: none; k2 (log r)²; forward-kl −log π
+    Source: the REC family, arXiv 2509.24203.
+    """
+    advantages, moved = advantages_of(tokens), log_ratio(tokens)
+    ratio, whole = moved.detach().exp(), mean_log_ratio(tokens).detach().exp()
+    low, high = 1 - clip_low, 1 + clip_high
+    inside = (ratio >= low) & (ratio <= high)
+    outside = ((advantages >= 0) & (ratio <= 1 - outer_low)) | ((advantages <= 0) & (ratio >= 1 + outer_high))
+    counts = {
+        "none": torch.ones_like(inside),
+        "two-side": inside,
+        "one-side": _one_side(ratio, advantages, low, high),
+        "sequence-one-side": _one_side(whole.expand_as(ratio), advantages, low, high),
+        "ring": inside | outside,
+    }[clip_mode].to(moved.dtype)
+    values = -advantages * _rec_weight(weight, ratio, whole, advantages, (1 - outer_low, 1 + outer_high), temperature)
+    values = values * policy_of(tokens) * counts
+    if regularizer == "k2":
+        values = values + regularizer_coefficient * moved.square()
+    elif regularizer == "forward-kl":
+        values = values - regularizer_coefficient * policy_of(tokens)
+    return TokenLoss(values, {"log_ratio": moved.detach(), "clipped": zeroed(1 - counts, tokens.mask)})
+
+
+def _one_side(ratio: torch.Tensor, advantages: torch.Tensor, low: float, high: float) -> torch.Tensor:
+    """Where PPO's clip would let the gradient through, (B, C)."""
+    return ((advantages >= 0) & (ratio <= high)) | ((advantages <= 0) & (ratio >= low))
+
+
+def _rec_weight(
+    name: str, ratio: torch.Tensor, whole: torch.Tensor, advantages: torch.Tensor, outer: tuple[float, float], temperature: float
+) -> torch.Tensor:
+    """The constant weight of a token's gradient, (B, C) or (B, 1)."""
+    if name == "advantage":
+        return (advantages / temperature).exp()
+    return {"none": torch.ones_like(ratio), "importance": ratio, "truncated": ratio.clamp(*outer), "sequence": whole}[name]

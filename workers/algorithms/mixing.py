@@ -1,0 +1,69 @@
+"""Learning from the run's own samples and from an expert in one update: MIX, and CHORD's schedule for it.
+
+    J = (1 − μ) · J_usual + μ · J_expert
+
+Each part is normalised by its own rows or tokens of the whole update, so neither the share of expert rows nor the size of
+a micro-batch changes the weights, and a micro-batch without one kind adds exactly zero for it. Of the two ways in use to
+average the expert part, `seq-mean-token-mean` is the written objective (every demonstration weighs the same) and
+`token-mean` the one usually run (a long demonstration weighs more); they differ as soon as lengths do.
+
+Source: MIX, arXiv 2505.17826 section 3.2; CHORD, arXiv 2508.11408.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from workers.algorithms.aggregation import aggregate
+from workers.algorithms.tokens import TokenLoss, Tokens, Window
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of row: its loss with its options bound, how that is averaged, and the totals of its rows in the update."""
+
+    loss: Callable[[Tokens], TokenLoss]
+    aggregation: str
+    window: Window
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """A micro-batch's shares: the loss to minimise and its two parts before weighing, 0-dim, and the parts per token."""
+
+    loss: torch.Tensor
+    usual: torch.Tensor
+    expert: torch.Tensor
+    usual_tokens: TokenLoss
+    expert_tokens: TokenLoss
+
+
+def mix(tokens: Tokens, usual: Kind, expert: Kind, mu: float) -> Mixed:
+    """Usual rows through one loss, expert rows through the other. Raises ValueError without `tokens.is_expert`."""
+    if tokens.is_expert is None:
+        raise ValueError("mixing needs to know which rows are an expert's (`is_expert`)")
+    by_expert = tokens.is_expert.bool()
+    own, shown = tokens.only(~by_expert), tokens.only(by_expert)
+    usual_tokens, expert_tokens = usual.loss(own), expert.loss(shown)
+    usual_share = aggregate(usual_tokens.values, own.mask, usual.aggregation, usual.window)
+    expert_share = aggregate(expert_tokens.values, shown.mask, expert.aggregation, expert.window)
+    return Mixed(blend(usual_share, expert_share, mu), usual_share, expert_share, usual_tokens, expert_tokens)
+
+
+def blend(usual: torch.Tensor, expert: torch.Tensor, mu: float) -> torch.Tensor:
+    """(1 − μ) · usual + μ · expert."""
+    return (1 - mu) * usual + mu * expert
+
+
+def chord_mu(step: int, *, warmup: int, decay: int, peak: float, valley: float) -> float:
+    """CHORD's μ at `step`, counted from 0: a line from 0 to the peak, half a cosine down to the valley, then the valley.
+
+    `warmup` and `decay` are in updates; with both 0 it is the valley from the start.
+    """
+    if step < warmup:
+        return peak * step / warmup
+    if step >= warmup + decay:
+        return valley
+    return valley + (peak - valley) * (1 + math.cos(math.pi * (step - warmup) / decay)) / 2
