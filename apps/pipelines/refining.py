@@ -46,7 +46,7 @@ def _refine_one(group: Group, rollouts: list[Rollout], judgements: dict[int, lis
     if reason := _why_drop(plan, usable, judgements):
         group.drop(reason)
         return False
-    advantages = grpo([reward for _, reward in usable], plan.algorithm.advantage.scale)
+    (advantages,) = grpo([[reward for _, reward in usable]], scale=plan.algorithm.advantage.scale)
     group.move(Group.State.ADMITTED, closed_at=Now())
     Experience.objects.put(
         Experience(

@@ -1,0 +1,47 @@
+"""Advantages that are normalised over the whole batch of an update."""
+
+import math
+from collections.abc import Sequence
+
+from apps.pipelines.advantages.spread import are_equal, centred, checked
+
+EPSILON = 1e-8
+
+
+def reinforce_plus_plus(
+    groups: Sequence[Sequence[float]],
+    *,
+    baseline: str = "none",
+    epsilon: float = EPSILON,
+    tokens: Sequence[Sequence[int]] | None = None,
+) -> list[list[float] | None]:
+    """A = (x − mean(x)) / √(var(x) + ε) over all tokens of the batch, x the reward of the token's rollout.
+
+    REINFORCE++ (arXiv 2501.03262) with discount 1, where every token of a rollout has the rollout's reward as return.
+    baseline   `none`: x = r; `group`: x = r − mean of its group ("REINFORCE++-baseline" of the same paper)
+    tokens     how many loss tokens each rollout has, in the shape of `groups`; None counts each rollout once
+    var is over N − 1 of N tokens. A batch of equal rewards, or of one token: 0 throughout. A group of one with
+    baseline `group`: the reward itself, before the batch's mean goes off.
+    """
+    if baseline not in ("none", "group"):
+        raise ValueError(f"baseline is {baseline!r}; it is none or group")
+    known = [checked(group) for group in groups]
+    values = [centred(group) if baseline == "group" else group for group in known]
+    weights = tokens or [[1] * len(group) for group in values]
+    return unflatten(whitened([v for group in values for v in group], [w for row in weights for w in row], epsilon), values)
+
+
+def whitened(values: Sequence[float], weights: Sequence[float], epsilon: float = EPSILON) -> list[float]:
+    """(x − mean) / √(var + ε) with each value counted `weight` times; 0 throughout where there is no spread."""
+    count = math.fsum(weights)
+    counted = [value for value, weight in zip(values, weights, strict=True) if weight]
+    if count <= 1 or are_equal(counted):
+        return [0.0] * len(values)
+    middle = math.fsum(v * w for v, w in zip(values, weights, strict=True)) / count
+    variance = math.fsum(w * (v - middle) ** 2 for v, w in zip(values, weights, strict=True)) / (count - 1)
+    return [(value - middle) / math.sqrt(variance + epsilon) for value in values]
+
+
+def unflatten(values: Sequence[float], shape: Sequence[Sequence[object]]) -> list[list[float]]:
+    rest = iter(values)
+    return [[next(rest) for _ in row] for row in shape]

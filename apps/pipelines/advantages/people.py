@@ -1,0 +1,32 @@
+"""Advantages from the order in which people put the rollouts of a group."""
+
+from collections.abc import Sequence
+
+from apps.pipelines.advantages.group import EPSILON, Advantages, Groups, grpo
+from apps.pipelines.advantages.spread import ROUNDING, checked
+
+
+def ranked(places: Sequence[float]) -> list[float]:
+    """A ranking of k rollouts as k rewards: 1 for the best, 0 for the worst, evenly spaced between; their sum is k/2.
+
+    places   [k], the smaller the better, in any unit (1, 2, 3 or 10, 20, 30); equal places are a tie
+    Rollouts that tie share the mean of the rewards that they span. A single rollout, or all tied: 0.5 each.
+    Raises ValueError for a place that is missing or not finite.
+    """
+    known = checked(places)
+    if len(known) == 1:
+        return [0.5]
+    gap = ROUNDING * max(abs(place) for place in known)
+    ahead = [sum(other < place - gap for other in known) for place in known]
+    level = [sum(abs(other - place) <= gap for other in known) - 1 for place in known]
+    return [1 - (a + same / 2) / (len(known) - 1) for a, same in zip(ahead, level, strict=True)]
+
+
+def ranking(groups: Groups, *, scale: str = "group", epsilon: float = EPSILON, std_threshold: float | None = None) -> Advantages:
+    """GRPO on the order of the rewards: raters who use the scale differently say the same when they rank the same.
+
+    Each group's rewards (higher is better) are replaced by `ranked` ones, then `grpo` with the same options.
+    A group of one: (0.5) / (1 + ε) with scale `group`. An all-equal group: one tie, 0 throughout.
+    """
+    places = [ranked([-reward for reward in checked(group)]) for group in groups]
+    return grpo(places, scale=scale, epsilon=epsilon, std_threshold=std_threshold)

@@ -1,0 +1,162 @@
+"""Group advantages against plain versions with the statistics module, and what they do at the edges."""
+
+import math
+import statistics
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apps.pipelines.advantages import ADVANTAGES
+from apps.pipelines.advantages.group import EPSILON, asymre, grpo, opmd, rec, reinforce, rloo
+
+# Multiples of a 64th: differences are exact, so that nothing depends on what counts as rounding.
+reward = st.integers(-640, 640).map(lambda n: n / 64)
+group = st.lists(reward, min_size=2, max_size=9)
+batch = st.lists(group, min_size=1, max_size=4)
+
+
+def close(values):
+    return pytest.approx(values, rel=1e-9, abs=1e-9)
+
+
+@given(batch)
+def test_grpo_gives_standard_scores_of_the_group(groups):
+    for rewards, scores in zip(groups, grpo(groups), strict=True):
+        mean, deviation = statistics.fmean(rewards), statistics.stdev(rewards)
+        assert scores == close([(r - mean) / (deviation + EPSILON) for r in rewards])
+
+
+@given(batch)
+def test_grpo_over_the_batch_keeps_the_groups_mean_and_takes_the_batchs_deviation(groups):
+    deviation = statistics.stdev([r for rewards in groups for r in rewards])
+    for rewards, scores in zip(groups, grpo(groups, scale="batch"), strict=True):
+        assert scores == close([(r - statistics.fmean(rewards)) / (deviation + EPSILON) for r in rewards])
+
+
+@given(batch)
+def test_grpo_without_scale_gives_differences_to_the_mean(groups):
+    for rewards, scores in zip(groups, grpo(groups, scale="none"), strict=True):
+        assert scores == close([r - statistics.fmean(rewards) for r in rewards])
+
+
+@given(batch, st.floats(0, 5))
+def test_grpo_drops_exactly_the_groups_that_spread_no_wider_than_the_threshold(groups, threshold):
+    dropped = [scores is None for scores in grpo(groups, std_threshold=threshold)]
+    assert dropped == [statistics.stdev(rewards) <= threshold for rewards in groups]
+
+
+def test_grpo_drops_a_group_of_one_where_a_threshold_is_set():
+    assert grpo([[3.0], [0.0, 1.0]], std_threshold=0.0)[0] is None
+
+
+@given(batch)
+def test_rloo_compares_each_rollout_with_the_mean_of_the_others(groups):
+    for rewards, scores in zip(groups, rloo(groups), strict=True):
+        others = [statistics.fmean(rewards[:i] + rewards[i + 1 :]) for i in range(len(rewards))]
+        assert scores == close([r - o for r, o in zip(rewards, others, strict=True)])
+
+
+@given(batch, st.floats(0.05, 20))
+def test_opmd_subtracts_the_soft_mean(groups, tau):
+    for rewards, scores in zip(groups, opmd(groups, baseline="logavgexp", tau=tau), strict=True):
+        soft = tau * math.log(statistics.fmean(math.exp(r / tau) for r in rewards))
+        assert scores == pytest.approx([r - soft for r in rewards], rel=1e-7, abs=1e-7)
+
+
+def test_opmds_soft_mean_does_not_overflow_at_a_small_temperature():
+    assert opmd([[0.0, 1000.0]], baseline="logavgexp", tau=0.01)[0] == close([-1000 + 0.01 * math.log(2), 0.01 * math.log(2)])
+
+
+@given(group)
+def test_opmds_soft_mean_nears_the_mean_as_tau_grows(rewards):
+    assert opmd([rewards], baseline="logavgexp", tau=1e7)[0] == pytest.approx(opmd([rewards])[0], abs=1e-4)
+
+
+@given(batch, st.floats(-1, 1))
+def test_asymre_shifts_the_mean(groups, shift):
+    for rewards, scores in zip(groups, asymre(groups, baseline_shift=shift), strict=True):
+        assert scores == close([r - (statistics.fmean(rewards) + shift) for r in rewards])
+
+
+@given(batch)
+def test_reinforce_is_the_reward_itself(groups):
+    assert reinforce(groups) == groups
+
+
+@given(batch)
+def test_rec_divides_by_the_deviation_over_n(groups):
+    for rewards, scores in zip(groups, rec(groups, std_normalize=True), strict=True):
+        mean, deviation = statistics.fmean(rewards), statistics.pstdev(rewards)
+        assert scores == close([(r - mean) / (deviation + EPSILON) for r in rewards])
+
+
+@given(group, st.integers(0, 5))
+def test_rec_balanced_keeps_no_more_rewards_under_the_mean_than_others(rewards, seed):
+    (scores,) = rec([rewards], drop="balance", seed=seed)
+    mean = statistics.fmean(rewards)
+    below = [i for i, r in enumerate(rewards) if r < mean]
+    surplus = max(0, 2 * len(below) - len(rewards))
+    # Which were left out can be told from the mean of the rest: the kept differences sum to nothing.
+    assert math.fsum(scores) == pytest.approx(0, abs=1e-9)
+    assert sum(s == 0 for i, s in enumerate(scores) if i in below) >= surplus
+    assert sum(s < 0 for s in scores) <= len(rewards) - surplus
+
+
+def test_rec_balanced_takes_the_mean_of_what_is_kept():
+    (scores,) = rec([[0.0, 0.0, 0.0, 0.0, 1.0]], drop="balance")
+    assert sorted(scores) == [-0.5, 0.0, 0.0, 0.0, 0.5]
+
+
+def test_rec_balanced_draws_alike_from_the_same_seed():
+    groups = [[0.1, 0.2, 0.3, 0.4, 9.0]]
+    assert rec(groups, drop="balance", seed=4) == rec(groups, drop="balance", seed=4)
+    assert len({tuple(rec(groups, drop="balance", seed=seed)[0]) for seed in range(20)}) > 1
+
+
+@pytest.mark.parametrize(
+    ("name", "alone"),
+    [
+        ("grpo", 0.7 / (1 + EPSILON)), ("rloo", 0.7), ("opmd", 0.7), ("asymre", 0.7), ("rec", 0.7), ("reinforce", 0.7),
+        ("reinforce_plus_plus", 0.0), ("ranking", 0.5 / (1 + EPSILON)),
+    ],
+)  # fmt: skip
+def test_a_group_of_one_has_baseline_nothing(name, alone):
+    assert ADVANTAGES[name]([[0.7]])[0] == close([alone])
+
+
+@pytest.mark.parametrize(
+    ("name", "level"),
+    [
+        ("grpo", 0.0), ("rloo", 0.0), ("opmd", 0.0), ("asymre", 0.1), ("rec", 0.0), ("reinforce", 0.3),
+        ("reinforce_plus_plus", 0.0), ("ranking", 0.0),
+    ],
+)  # fmt: skip
+def test_an_all_equal_group_is_level_even_when_rounding_parts_it(name, level):
+    assert ADVANTAGES[name]([[0.1 + 0.2, 0.3, 0.3]])[0] == close([level] * 3)
+
+
+@pytest.mark.parametrize("name", ADVANTAGES)
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, None])
+def test_a_reward_that_is_missing_or_not_finite_is_refused_by_its_place(name, bad):
+    with pytest.raises(ValueError, match="reward 1 of 2"):
+        ADVANTAGES[name]([[1.0, 0.0], [1.0, bad]])
+
+
+@pytest.mark.parametrize("name", ADVANTAGES)
+def test_an_empty_group_is_refused(name):
+    with pytest.raises(ValueError, match="at least one"):
+        ADVANTAGES[name]([[]])
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "right"),
+    [
+        ("grpo", {"scale": "rows"}, "group, batch, none"), ("opmd", {"baseline": "median"}, "mean, logavgexp"),
+        ("opmd", {"baseline": "logavgexp", "tau": 0}, "above 0"), ("rec", {"drop": "half"}, "balance"),
+        ("reinforce_plus_plus", {"baseline": "batch"}, "none or group"),
+    ],
+)  # fmt: skip
+def test_an_option_out_of_its_range_is_refused_with_what_is_right(name, options, right):
+    with pytest.raises(ValueError, match=right):
+        ADVANTAGES[name]([[0.0, 1.0]], **options)
