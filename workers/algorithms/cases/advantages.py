@@ -1,0 +1,181 @@
+"""The reference's advantages, distillation and priorities, from our functions."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from apps.pipelines import priorities
+from apps.pipelines.advantages import ADVANTAGES
+from apps.pipelines.advantages.multistep import gigpo, step_wise_grpo
+from apps.pipelines.advantages.spread import centred, deviation, mean
+from apps.pipelines.advantages.token import discounted, gae, over_tokens, per_token, remax
+from workers.algorithms.cases import names
+from workers.algorithms.cases.losses import Inputs, tensor
+from workers.algorithms.cases.names import Unsupported
+from workers.algorithms.distillation import jensen_shannon, towards_teacher
+
+RESPONSE_TOKENS = 3
+
+
+def grouped(fn: str, arguments: dict[str, Any], inputs: Inputs) -> dict[str, Any]:
+    groups = inputs["group_rewards"]
+    name, options = names.advantage(fn, arguments)
+    found = ADVANTAGES[name](groups, **options)
+    masks = inputs.get("action_mask") or [[[1] * RESPONSE_TOKENS for _ in group] for group in groups]
+    per_run = {
+        f"{task}-{run}": per_token(score, masks[task][run])
+        for task, scores in enumerate(found)
+        if scores is not None
+        for run, score in enumerate(scores)
+    }
+    return {"advantages_by_task_run": per_run, "count": len(per_run), "metrics": _group_metrics(name, options, groups, found)}
+
+
+def _group_metrics(name: str, options: Mapping[str, Any], groups: Sequence, found: Sequence) -> dict[str, float]:
+    """Mean, max and min over the groups of what the reference logs of each."""
+    baselines = [group[0] - scores[0] if scores else math.nan for group, scores in zip(groups, found, strict=True)]
+    means = [_mean_of(group) for group in groups]
+    if name == "grpo":
+        kept = sum(len(scores) for scores in found if scores is not None)
+        dropped = sum(map(len, groups)) - kept
+        logged = {"reward_mean": means, "reward_std": [deviation(group) for group in groups]}
+        return spread("group_advantages", logged) | {"filtered_count": float(dropped)}
+    if name == "rec":
+        alone = [len(group) == 1 for group in groups]
+        widths = [1.0 if single else deviation(group, population=True) for single, group in zip(alone, groups, strict=True)]
+        logged = {"drop_balance": [0.0] * len(groups), "reward_mean": means, "reward_std": widths}
+    elif name == "asymre":
+        # It logs the baseline less the shift as the mean, for a group of one too, where nothing was shifted.
+        logged = {"group_baseline": baselines, "reward_mean": [value - options.get("baseline_shift", -0.1) for value in baselines]}
+    else:
+        true_means = [mean(group) for group in groups]
+        logged = ({"group_baseline": baselines} if name == "opmd" else {}) | {"reward_mean": true_means}
+    return spread("group_advantages", logged)
+
+
+def _mean_of(group: Sequence[float]) -> float:
+    """What was subtracted: the mean, 0 in a group of one."""
+    return group[0] - centred(group)[0]
+
+
+def spread(prefix: str, logged: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    return {
+        f"{prefix}/{name}/{kind}": float(taken(values))
+        for name, values in logged.items()
+        for kind, taken in (("mean", mean), ("max", max), ("min", min))
+    }
+
+
+def multistep(fn: str, arguments: dict[str, Any], inputs: Inputs) -> dict[str, Any]:
+    """Steps come flat, with their task, run and step; ours take them as tasks of runs of turns."""
+    if fn not in names.MULTISTEP:
+        raise Unsupported(fn)
+    options = names.renamed(fn, arguments, names.MULTISTEP[fn])
+    tasks: dict[Any, dict[Any, list[dict[str, Any]]]] = {}
+    for step in inputs["steps"]:
+        tasks.setdefault(step["task"], {}).setdefault(step["run"], []).append(step)
+    runs = [[sorted(steps, key=lambda step: step["step"]) for steps in task.values()] for task in tasks.values()]
+    found, metrics = (_gigpo if fn == "gigpo" else _step_wise)(runs, options)
+    scalars = {
+        f"{step['task']}-{step['run']}-{step['step']}": value
+        for task, scores in zip(runs, found, strict=True)
+        if scores is not None
+        for steps, values in zip(task, scores, strict=True)
+        for step, value in zip(steps, values, strict=True)
+    }
+    return {"advantage_scalar": scalars, "metrics": metrics | {"experience_count": float(len(scalars))}}
+
+
+def _step_wise(runs: list, options: dict[str, Any]) -> tuple[list, dict[str, float]]:
+    rewards = [[[step["reward"] for step in steps] for steps in task] for task in runs]
+    found = step_wise_grpo(rewards, **options)
+    last = [[turns[-1] for turns in task] for task in rewards]
+    dropped = [task for task, scores in zip(runs, found, strict=True) if scores is None]
+    logged = {"reward_mean": [_mean_of(group) for group in last], "reward_std": [deviation(group) for group in last]}
+    return found, spread("group_advantages", logged) | {
+        "filtered_count": float(sum(len(steps) for task in dropped for steps in task)),
+        "skipped_group_ratio": len(dropped) / len(runs),
+    }
+
+
+def _gigpo(runs: list, options: dict[str, Any]) -> tuple[list, dict[str, float]]:
+    """Equal states are one across tasks there; a run without rewards of its steps has its own reward on the last."""
+    rewards = [[_step_rewards(steps) for steps in task] for task in runs]
+    states = [[[(step.get("info") or {}).get("env_state_hash") for step in steps] for steps in task] for task in runs]
+    found = gigpo(rewards, states, across_groups=True, **options)
+    episodes = gigpo(rewards, states, across_groups=True, **options | {"omega": 0.0})
+    within = gigpo(rewards, states, across_groups=True, **options | {"omega": 1.0})
+    flat = [
+        (e, w - e)
+        for own, both in zip(episodes, within, strict=True)
+        for es, ws in zip(own, both, strict=True)
+        for e, w in zip(es, ws, strict=True)
+    ]
+    totals = [[sum(turns) for turns in task] for task in rewards]
+    widths = [deviation(task) if options.get("scale") == "std" else 1.0 for task in totals]
+    named = [state for task in states for run in task for state in run if state is not None]
+    shared = {state for state in named if named.count(state) > 1}
+    logged = {"episode_reward_mean": [_mean_of(task) for task in totals], "episode_reward_std": widths}
+    return found, spread("gigpo", logged) | {
+        "gigpo/anchor_groups_total": float(len(set(named))),
+        "gigpo/anchor_groups_size_gt1": float(len(shared)),
+        "gigpo/anchor_group_hit_ratio": len(shared) / len(set(named)) if named else 0.0,
+        "gigpo/mean_abs_A_E": mean([abs(e) for e, _ in flat]),
+        "gigpo/mean_abs_A_S": mean([abs(s) for _, s in flat]),
+    }
+
+
+def _step_rewards(steps: list[dict[str, Any]]) -> list[float]:
+    told = [(step.get("info") or {}).get("step_reward") for step in steps]
+    if any(reward is not None for reward in told):
+        return [reward or 0.0 for reward in told]
+    return [0.0] * (len(steps) - 1) + [steps[-1].get("reward") or 0.0]
+
+
+def by_token(fn: str, arguments: dict[str, Any], inputs: Inputs) -> dict[str, Any]:
+    rewards, mask = inputs["token_level_rewards"], inputs["response_mask"]
+    if fn == "ppo":
+        options = names.renamed(fn, arguments, {"gamma": "gamma", "lam": "lam"})
+        advantages, returns = gae(rewards, mask, inputs["values"], skip_masked=False, **options)
+    elif fn == "reinforceplusplus":
+        advantages, returns = discounted(rewards, mask, **names.renamed(fn, arguments, {"gamma": "gamma"}))
+    elif fn == "remax":
+        advantages, returns = remax(rewards, mask, inputs["reward_baselines"])
+    else:
+        name, options = names.advantage(fn.removesuffix("_verl"), arguments)
+        advantages = returns = over_tokens(ADVANTAGES[name], rewards, mask, inputs["uid"], **options)
+    return {"advantages": advantages, "returns": returns}
+
+
+def distilled(fn: str, arguments: dict[str, Any], inputs: Inputs) -> dict[str, Any]:
+    """The student is who sampled; the cases give the teacher as the reference model."""
+    if fn not in names.DISTILLATION:
+        raise Unsupported(fn)
+    options = names.renamed(fn, arguments, names.DISTILLATION[fn])
+    student, teacher, mask = (tensor(inputs[name]) for name in ("old_logprob", "ref_logprob", "action_mask"))
+    function = towards_teacher if fn == "on_policy_distill" else jensen_shannon
+    advantages = function(student, teacher, mask, **options)
+    costs = -function(student, teacher, mask, **options | {"coefficient": 1.0}).sum(1)
+    what = "kl" if fn == "on_policy_distill" else "jsd"
+    metrics = {
+        f"{what}/mean": costs.mean().item(),
+        f"{what}/std": costs.std().item() if len(costs) > 1 else 0.0,
+        "advantages/mean": advantages.sum(1).mean().item(),
+    }
+    return {"advantages": advantages.tolist(), "metrics": metrics}
+
+
+def priority(fn: str, arguments: dict[str, Any], inputs: Inputs) -> list[Any]:
+    if fn not in names.PRIORITIES or arguments.get("sigma"):
+        raise Unsupported(fn)  # with noise there is no one answer
+    options = names.renamed(fn, arguments, {"decay": "decay", "use_count_limit": "use_limit", "sigma": "sigma"})
+    return list(priorities.PRIORITIES[names.PRIORITIES[fn]](inputs["model_version"], inputs["use_count"], **options))
+
+
+GROUPS: dict[str, Callable[[str, dict[str, Any], Inputs], Any]] = {
+    "advantage": grouped,
+    "advantage_multistep": multistep,
+    "advantage_token": by_token,
+    "advantage_distill": distilled,
+    "priority": priority,
+}

@@ -1,0 +1,170 @@
+"""The reference's losses, KL, entropy, aggregation and μ, from our functions. What is only its way of reporting is here."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from workers.algorithms.aggregation import aggregate
+from workers.algorithms.cases import figures, names
+from workers.algorithms.entropy import entropy_bonus
+from workers.algorithms.kl import ESTIMATORS, kl_loss
+from workers.algorithms.losses import dpo
+from workers.algorithms.mixing import Kind, blend, chord_mu, mix
+from workers.algorithms.tokens import Tokens, Window
+
+Inputs = Mapping[str, Any]
+
+
+def tensor(values: Any) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.float32)
+
+
+def tokens_of(inputs: Inputs) -> Tokens:
+    """The micro-batch that the inputs describe; the policy's logprobs take a gradient."""
+    policy = tensor(inputs["logprob"]).requires_grad_()
+    zeros = torch.zeros_like(policy)
+    optional = {name: tensor(inputs[theirs]) for name, theirs in (("reference", "ref_logprob"),) if theirs in inputs}
+    experts = {"is_expert": torch.tensor(inputs["expert_mask"], dtype=torch.bool)} if "expert_mask" in inputs else {}
+    return Tokens(
+        policy=policy,
+        behaviour=tensor(inputs["old_logprob"]) if "old_logprob" in inputs else zeros,
+        mask=tensor(inputs["action_mask"]),
+        advantages=tensor(inputs["advantages"]) if "advantages" in inputs else zeros,
+        **optional,
+        **experts,
+    )
+
+
+def window_of(mask: torch.Tensor, mode: str) -> Window:
+    """The micro-batch as the whole update. The reference's `-norm` divides by the width alone, as if there were one row."""
+    whole = Window.of(mask)
+    return Window(1, whole.tokens, whole.width) if mode == "seq-mean-token-sum-norm" else whole
+
+
+def policy_loss(fn: str, arguments: dict[str, Any], inputs: Inputs) -> dict[str, Any]:
+    tokens = tokens_of(inputs)
+    if fn in ("mix", "mix_chord"):
+        loss, metrics = mixed(fn, arguments, tokens, inputs)
+    elif fn == "dpo":
+        loss, metrics = one_pair(arguments, tokens)
+    else:
+        chosen = names.loss(fn, arguments)
+        found = chosen(tokens)
+        loss = aggregate(found.values, tokens.mask, chosen.aggregation, window_of(tokens.mask, chosen.aggregation))
+        metrics = figures.of_loss(fn, found, tokens, loss.item(), chosen.options)
+    (gradient,) = torch.autograd.grad(loss, tokens.policy)
+    return {
+        "loss": loss.item(),
+        "metrics": metrics,
+        "grad_wrt_logprob": gradient.tolist(),
+        "grad_abs_sum": gradient.abs().sum().item(),
+    }
+
+
+def one_pair(arguments: dict[str, Any], tokens: Tokens) -> tuple[torch.Tensor, dict[str, float]]:
+    """The reference sums all chosen rows and all rejected rows before its one sigmoid: they are one long pair."""
+
+    def joined(values: torch.Tensor) -> torch.Tensor:
+        return torch.stack([values[0::2].flatten(), values[1::2].flatten()])
+
+    options = names.loss("dpo", arguments).options
+    policy, reference = joined(tokens.policy), joined(tokens.reference)
+    pair = Tokens(policy, reference, joined(tokens.mask), torch.zeros_like(policy), reference=reference)
+    found = dpo(pair, **options)
+    return found.share(1), figures.of_pair(found)
+
+
+def mixed(fn: str, arguments: dict[str, Any], tokens: Tokens, inputs: Inputs) -> tuple[torch.Tensor, dict[str, float]]:
+    rows = len(tokens.policy)
+    how = names.mixture(fn, arguments, rows)
+    mu = how.mu if fn == "mix" else chord_mu(_one_step(inputs), **how.schedule)
+    kinds = {}
+    for kind, chosen, wanted in (("usual", how.usual, ~tokens.is_expert), ("expert", how.expert, tokens.is_expert)):
+        window = Window.of(tokens.mask, wanted)
+        if chosen.aggregation == "seq-mean-token-sum-norm":
+            window = Window(1, window.tokens, window.width)
+        kinds[kind] = Kind(chosen, chosen.aggregation, window)
+    found = mix(tokens, kinds["usual"], kinds["expert"], mu)
+    experts = int(tokens.is_expert.sum())
+    usual_scale, expert_scale = how.per_usual_row * (rows - experts), how.per_expert_row * experts
+    loss = blend(found.usual * usual_scale, found.expert * expert_scale, mu)
+    metrics = {"loss": loss.item()} | ({"mu": mu} if fn == "mix_chord" else {})
+    parts = (
+        ("usual", how.usual, found.usual_tokens, found.usual, usual_scale, ~tokens.is_expert),
+        ("expert", how.expert, found.expert_tokens, found.expert, expert_scale, tokens.is_expert),
+    )
+    for kind, chosen, token_loss, share, scale, wanted in parts:
+        if fn == "mix" and not wanted.any():
+            continue  # MIX says nothing of a kind that is absent, CHORD says 0
+        own = figures.of_loss(chosen.name, token_loss, tokens.only(wanted), share.item(), chosen.options)
+        metrics |= {f"{kind}/{name}": value * scale for name, value in own.items()}
+    return loss, metrics
+
+
+def _one_step(inputs: Inputs) -> int:
+    """The step that every row of the micro-batch carries; 0 where none is told."""
+    steps = set(inputs.get("step", (0,)))
+    if len(steps) != 1:
+        raise names.Unsupported("the rows of a micro-batch are of one step")
+    return int(steps.pop())
+
+
+def kl(fn: str, arguments: dict[str, Any], inputs: Inputs) -> dict[str, Any]:
+    if fn not in names.ESTIMATORS:
+        raise names.Unsupported(fn)
+    coefficient, estimator = arguments.pop("kl_coef", 0.001), names.ESTIMATORS[fn]
+    policy, reference = tensor(inputs["logprob"]), tensor(inputs["ref_logprob"])
+    # Without behaviour logprobs the sample is the policy's own, and the correction is 1.
+    behaviour = tensor(inputs["old_logprob"]) if "old_logprob" in inputs else policy
+    found = {"kl": ESTIMATORS[estimator](policy, reference, behaviour).tolist()}
+    if "action_mask" in inputs:
+        mask = tensor(inputs["action_mask"])
+        tokens = Tokens(policy, behaviour, mask, torch.zeros_like(policy), reference=reference)
+        for mode in ("token-mean", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm"):
+            share = kl_loss(tokens, estimator, coefficient, mode, window_of(mask, mode))
+            found[f"kl_loss_times_coef[{mode}]"] = share.item()
+    return found
+
+
+def entropy(fn: str, arguments: dict[str, Any], inputs: Inputs) -> dict[str, Any]:
+    if fn not in ("mix", "default", "basic", "none"):
+        raise names.Unsupported(fn)
+    if fn == "none":
+        return {"loss": 0.0}
+    values, mask = tensor(inputs["entropy"]), tensor(inputs["action_mask"])
+    experts = torch.tensor(inputs["expert_mask"], dtype=torch.bool) if fn == "mix" else None
+    tokens = Tokens(values, values, mask, values, entropy=values, is_expert=experts)
+    window = Window.of(mask, None if experts is None else ~experts)
+    return {
+        "loss": entropy_bonus(tokens, arguments.get("entropy_coef", 0.0), window).item(),
+        "entropy_loss": entropy_bonus(tokens, 1.0, window).item(),
+    }
+
+
+def aggregated(fn: str, arguments: dict[str, Any], inputs: Inputs) -> dict[str, Any]:
+    mode, width = arguments.pop("loss_agg_mode", "token-mean"), arguments.pop("normalizer", None)
+    if fn != "aggregate_loss" or arguments:
+        raise names.Unsupported(fn)
+    values, mask = tensor(inputs["values"]), tensor(inputs["mask"])
+    window = window_of(mask, mode)
+    loss = aggregate(values, mask, mode, Window(window.rows, window.tokens, width or window.width))
+    return {"loss": loss.item()}
+
+
+def mu_schedule(fn: str, arguments: dict[str, Any], inputs: Inputs) -> dict[str, Any]:
+    if fn != "chord_mu":
+        raise names.Unsupported(fn)
+    given = dict(inputs) | arguments
+    schedule = {ours: given.get(f"mu_{theirs}", start) for theirs, ours, start in names.SCHEDULE}
+    return {"mu": chord_mu(given["global_step"], **schedule)}
+
+
+GROUPS: dict[str, Callable[[str, dict[str, Any], Inputs], Any]] = {
+    "policy_loss": policy_loss,
+    "kl": kl,
+    "entropy": entropy,
+    "aggregate_loss": aggregated,
+    "aggregation": aggregated,
+    "mu_schedule": mu_schedule,
+}

@@ -1,0 +1,180 @@
+"""The one place that knows what the reference (Trinity-RFT) calls things that have another name here."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from workers.algorithms.losses import LOSSES
+
+
+class Unsupported(Exception):
+    """There is no such function or option here."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A loss of ours with the options and the aggregation that do what the reference's function does."""
+
+    name: str
+    options: dict[str, Any]
+    aggregation: str
+
+    def __call__(self, tokens: Any) -> Any:
+        return LOSSES[self.name](tokens, **self.options)
+
+
+# The reference's option → ours, where the meaning is the same.
+OPTIONS: dict[str, dict[str, str]] = {
+    "gspo": {"clip_range_low": "clip_low", "clip_range_high": "clip_high"},
+    "cispo": {"clip_range_low": "clip_low", "clip_range_high": "clip_high"},
+    "sapo": {"tau_pos": "tau_positive", "tau_neg": "tau_negative"},
+    "topr": {"advantage_threshold": "threshold"},
+    "sppo": {"epsilon": "epsilon"},
+    "opmd": {"tau": "tau"},
+    "rec": {
+        "epsilon_low": "clip_low",
+        "epsilon_high": "clip_high",
+        "epsilon_low_prime": "outer_low",
+        "epsilon_high_prime": "outer_high",
+        "clip_mode": "clip_mode",
+        "weight": "weight",
+        "regularizer": "regularizer",
+        "regularizer_coef": "regularizer_coefficient",
+        "temp": "temperature",
+    },
+    "importance_sampling": {},
+    "sft": {},
+    "sft_is": {},
+    "sft_phi": {"cutoff_prob": "cutoff"},
+    "dpo": {"beta": "beta", "label_smoothing": "label_smoothing"},
+    "ppo": {"clip_range_low": "clip_low", "clip_range_high": "clip_high", "clip_ratio_c": "dual_clip"},
+}
+VALUES = {
+    "importance_sampling": "importance",
+    "truncated_importance_sampling": "truncated",
+    "gspo_importance_sampling": "sequence",
+    "gspo-one-side": "sequence-one-side",
+}
+ESTIMATORS = {"low_var_kl": "low_var"} | {name: name for name in ("none", "k1", "k2", "k3", "abs", "corrected_k3")}
+PRIORITIES = {"linear_decay": "linear_decay", "decay_limit_randomization": "decay_with_limit"}
+# The reference's own defaults where ours differ.
+DEFAULTS: dict[str, dict[str, Any]] = {"sapo": {"constant_gate": True}}
+AGGREGATIONS = {"gspo": "seq-mean-token-mean"}
+
+
+def loss(fn: str, arguments: Mapping[str, Any]) -> Choice:
+    """Raises Unsupported for a function or an option that has no counterpart."""
+    if fn not in OPTIONS:
+        raise Unsupported(fn)
+    rest = {name: value for name, value in arguments.items() if name != "backend"}
+    aggregation = rest.pop("loss_agg_mode", None) or AGGREGATIONS.get(fn, "token-mean")
+    options = DEFAULTS.get(fn, {}) | _both_ends(rest) | _switches(fn, rest)
+    for name, value in rest.items():
+        if name not in OPTIONS[fn]:
+            raise Unsupported(f"{fn}: {name}")
+        if value is not None:
+            options[OPTIONS[fn][name]] = VALUES.get(value, value) if isinstance(value, str) else value
+    if options.get("clip_mode") == "sequence-one-side":
+        aggregation = "seq-mean-token-mean"  # forced there, whatever is asked for
+    return Choice(fn, options, aggregation)
+
+
+def _both_ends(rest: dict[str, Any]) -> dict[str, Any]:
+    """`clip_range` is both ends of the clip, where an end of its own is not given."""
+    both = rest.pop("clip_range", None)
+    return {} if both is None else {"clip_low": both, "clip_high": both}
+
+
+def _switches(fn: str, rest: dict[str, Any]) -> dict[str, Any]:
+    """Where the reference has a switch beside a number, ours is the number or nothing."""
+    if fn == "ppo":
+        masking, above = rest.pop("enable_sequence_masking", False), rest.pop("delta_sequence_masking", 0.1)
+        fresh = rest.pop("fallback_to_policy_gradient", False)
+        return {"sequence_mask": above if masking else None, "policy_gradient_fallback": fresh}
+    if fn == "cispo":
+        masking = rest.pop("enable_mask_clip", False)
+        low, high = rest.pop("mask_clip_range_low", 1.0), rest.pop("mask_clip_range_high", 0.28)
+        return {"mask_low": low, "mask_high": high} if masking else {}
+    return {}
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """MIX or CHORD as the reference weighs it: each part's mean, times its rows in the micro-batch, times a factor."""
+
+    usual: Choice
+    expert: Choice
+    per_usual_row: float
+    per_expert_row: float
+    mu: float | None
+    schedule: dict[str, float]
+
+
+def mixture(fn: str, arguments: Mapping[str, Any], rows: int) -> Mixture:
+    """For a micro-batch of `rows`. Raises Unsupported for an option that has no counterpart."""
+    rest = {name: value for name, value in arguments.items() if name != "backend"}
+    ranks = rest.pop("ngpus_trainer", 1)
+    of_update, of_micro_batch = rest.pop("ppo_mini_batch_size", 1), rest.pop("ppo_micro_batch_size_per_gpu", 1)
+    dynamic = rest.pop("use_dynamic_bsz", None)
+    factor = of_update // ranks / rows if dynamic else of_update // of_micro_batch
+    usual_rows, expert_rows = (rest.pop(f"train_batch_size_{kind}", 1) // ranks for kind in ("usual", "expert"))
+    schedule, mu, phi = {}, None, False
+    if fn == "mix_chord":
+        schedule = {ours: rest.pop(f"mu_{theirs}", start) for theirs, ours, start in SCHEDULE}
+        phi = rest.pop("enable_phi_function", True)
+    else:
+        mu = rest.pop("mu", 0.1)
+    aggregation = rest.get("loss_agg_mode") or "token-mean"
+    shown = rest.pop("sft_loss_agg_mode", None) or aggregation
+    usual = loss("ppo", {"clip_range": 0.2} | rest)
+    expert = loss("sft_phi" if phi else "sft", {"loss_agg_mode": shown})
+    return Mixture(usual, expert, factor / usual_rows, factor / expert_rows, mu, schedule)
+
+
+SCHEDULE = (
+    ("warmup_steps", "warmup", 0),
+    ("decay_steps", "decay", 0),
+    ("peak", "peak", 0.1),
+    ("valley", "valley", 0.1),
+)
+
+
+# The reference's advantage function → ours, and its options.
+ADVANTAGES: dict[str, tuple[str, dict[str, str]]] = {
+    "grpo": ("grpo", {"epsilon": "epsilon", "std_threshold": "std_threshold", "std_cal_level": "scale"}),
+    "rloo": ("rloo", {}),
+    "opmd": ("opmd", {"opmd_baseline": "baseline", "tau": "tau"}),
+    "asymre": ("asymre", {"baseline_shift": "baseline_shift"}),
+    "rec": ("rec", {"epsilon": "epsilon", "std_normalize": "std_normalize"}),
+    "reinforce": ("reinforce", {}),
+}
+MULTISTEP: dict[str, dict[str, str]] = {
+    "step_wise_grpo": {
+        "epsilon": "epsilon",
+        "enable_step_norm": "step_norm",
+        "std_cal_level": "scale",
+        "std_threshold": "std_threshold",
+    },
+    "gigpo": {"omega": "omega", "gamma": "gamma", "fnorm": "scale", "epsilon": "epsilon"},
+}
+DISTILLATION: dict[str, dict[str, str]] = {
+    "on_policy_distill": {"kl_coef": "coefficient"},
+    "jsd": {"lambda_coef": "weight", "kl_coef": "coefficient", "temperature": "temperature"},
+}
+OFF = (None, False, 0, 0.0, "none")
+
+
+def advantage(fn: str, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Raises Unsupported for a function or an option that has no counterpart."""
+    if fn not in ADVANTAGES:
+        raise Unsupported(fn)
+    name, table = ADVANTAGES[fn]
+    return name, renamed(fn, arguments, table)
+
+
+def renamed(fn: str, arguments: Mapping[str, Any], table: Mapping[str, str]) -> dict[str, Any]:
+    """Our options; one that has no counterpart is passed over where it is switched off, and refused where not."""
+    for name, value in arguments.items():
+        if name not in table and value not in OFF:
+            raise Unsupported(f"{fn}: {name}")
+    return {ours: arguments[theirs] for theirs, ours in table.items() if arguments.get(theirs) is not None}
