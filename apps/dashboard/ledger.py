@@ -42,7 +42,7 @@ class Ledger:
     @property
     def starving(self) -> str:
         """The station that keeps the trainer waiting: people, judging, sampling; "" when none does."""
-        if not self.run.is_live or self.experiences["ready"] >= self.run.settings.rows_per_step:
+        if not self.run.is_live or self.experiences["ready"] >= self.run.settings.usual_rows_per_step:
             return ""
         if self.groups["waiting"]:
             return "people"

@@ -20,9 +20,9 @@ def changed(before: RunConfig, fields: dict[str, object], has_begun: bool) -> Ru
     known = before.model_dump(mode="json")
     after = parse({**known, **{name: _merged(known.get(name), value) for name, value in fields.items()}})
     was, becomes = flat(known), flat(after.model_dump(mode="json"))
-    problems = {
-        name: reason for name in becomes if becomes[name] != was[name] and (reason := _why_not(name, before, after, has_begun))
-    }
+    # A section of another kind has other fields; one that is new or gone has changed.
+    turned = [name for name in {**was, **becomes} if name not in was or name not in becomes or becomes[name] != was[name]]
+    problems = {name: reason for name in turned if (reason := _why_not(name, before, after, has_begun))}
     if problems:
         raise ConfigError(problems)
     return after
@@ -37,7 +37,10 @@ def flat(sections: dict[str, object], prefix: str = "") -> dict[str, object]:
 
 
 def _merged(known: object, value: object) -> object:
-    return {**known, **value} if isinstance(known, dict) and isinstance(value, dict) else value
+    """A section's fields with the given ones over them; one of another name (an algorithm, a loss) starts from its defaults."""
+    if not isinstance(known, dict) or not isinstance(value, dict) or value.get("name", known.get("name")) != known.get("name"):
+        return value
+    return {**known, **{field: _merged(known.get(field), given) for field, given in value.items()}}
 
 
 def _why_not(field: str, before: RunConfig, after: RunConfig, has_begun: bool) -> str:
@@ -47,8 +50,8 @@ def _why_not(field: str, before: RunConfig, after: RunConfig, has_begun: bool) -
         return f"cannot change once a run has begun; {AGAIN}"
     if field == "rewards" and _scorers(before) != _scorers(after):
         return f"may change its weights, not its scorers: what was judged already has no reward of another one; {AGAIN}"
-    if field == "sampling.max_tokens" and before.algorithm.loss == "dr_grpo":
-        return f"cannot change once a run has begun whose loss, dr_grpo, divides by it; {AGAIN}"
+    if field == "sampling.max_tokens" and before.algorithm.aggregation == "seq-mean-token-sum-norm":
+        return f"cannot change once a run has begun whose aggregation, seq-mean-token-sum-norm, divides by it; {AGAIN}"
     return ""
 
 

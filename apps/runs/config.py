@@ -6,13 +6,16 @@ Unknown keys are errors with a suggestion; every number has bounds; sizes are de
 import difflib
 import math
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, ValidationError, model_validator
 
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Share = Annotated[float, Field(ge=0, le=1)]
+from apps.runs.algorithms.algorithm import Algorithm
+from apps.runs.algorithms.refusals import refusals
+from apps.runs.algorithms.section import Positive, Section, Share
+from apps.runs.algorithms.snapshot import Snapshot
+
 LARGEST_FILE_BYTES = 256 * 1024
 
 
@@ -22,10 +25,6 @@ class ConfigError(ValueError):
     def __init__(self, problems: dict[str, str]) -> None:
         self.problems = problems
         super().__init__("; ".join(f"{field}: {problem}" for field, problem in problems.items()))
-
-
-class Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=False)
 
 
 class Sampling(Section):
@@ -50,20 +49,6 @@ class People(Section):
     simulated: bool = Field(False, description="Let the labelled simulated rater fill in for people.")
 
 
-class Advantage(Section):
-    name: Literal["grpo"] = Field("grpo", description="Group-relative advantage.")
-    scale: Literal["group", "none"] = Field("group", description="Divide by the group's standard deviation, or not (Dr. GRPO).")
-
-
-class Algorithm(Section):
-    name: Literal["grpo"] = Field("grpo", description="The algorithm's row in the table.")
-    advantage: Advantage = Advantage()
-    loss: Literal["dapo", "grpo", "bnpo", "dr_grpo"] = Field("dapo", description="How token losses are aggregated.")
-    epsilon_low: Share = Field(0.2, description="Lower clip of the probability ratio.")
-    epsilon_high: Positive = Field(0.28, description="Upper clip of the probability ratio.")
-    beta: float = Field(0.0, ge=0, le=10, description="Weight of the KL to the base policy; 0 keeps no reference model.")
-
-
 class Optimizer(Section):
     learning_rate: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = Field(
         1e-4, description="AdamW step size after warm-up."
@@ -74,6 +59,16 @@ class Optimizer(Section):
     weight_decay: float = Field(0.0, ge=0, le=1)
     max_grad_norm: Positive = Field(0.5, description="Gradients are clipped to this norm.")
     micro_batch_rows: int | None = Field(None, ge=1, description="Rows per forward pass; empty takes the whole batch at once.")
+
+
+class Lora(Section):
+    rank: int = Field(16, ge=1, le=1024, description="Inner width of the low-rank adapters.")
+    alpha: Positive = Field(32.0, le=65_536, description="An adapter's output is multiplied by alpha / rank.")
+    target_modules: tuple[str, ...] = Field(
+        ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"),
+        min_length=1,
+        description="Ends of the names of the layers that get one.",
+    )
 
 
 class Checkpoints(Section):
@@ -90,7 +85,7 @@ class RunConfig(Section):
     policy: str = Field(description="Slug of the policy to train.")
     taskset: str = Field(description="Slug of the taskset to draw from.")
     steps: int = Field(ge=1, le=10_000_000, description="Planned optimiser updates; the run completes there.")
-    group_size: int = Field(8, ge=2, le=1024, description="Rollouts drawn together for one task.")
+    group_size: int = Field(8, ge=1, le=1024, description="Rollouts drawn together for one task.")
     groups_per_step: int = Field(16, ge=1, le=65_536, description="Groups in one optimiser update.")
     max_staleness: int = Field(
         1, ge=0, le=1000, description="0 is synchronous, 1 one step off, n asynchronous: versions an experience may be old."
@@ -104,12 +99,16 @@ class RunConfig(Section):
     sampling: Sampling = Sampling()
     rewards: tuple[ScorerChoice, ...] = Field((), description="Machine scorers and their weights.")
     people: People = People()
-    algorithm: Algorithm = Algorithm()
+    algorithm: Algorithm = Field(Algorithm(), description="What is learned from a batch: a row of the table, with changes.")
+    snapshot: Snapshot | None = Field(None, description="Which lessons a run learns from that samples nothing (sft, dpo, kto, …).")
+    lora: Lora | None = Field(None, description="Train low-rank adapters only; empty trains all weights.")
     optimizer: Optimizer = Optimizer()
     checkpoints: Checkpoints = Checkpoints()
 
     @model_validator(mode="after")
     def _somebody_judges(self) -> "RunConfig":
+        if self.algorithm.learns_from_lessons:
+            return self
         if not self.rewards and not self.people.per_group:
             raise ValueError("name at least one scorer under `rewards`, or ask people with `people.per_group`")
         if not self.rewards and self.people.at_deadline == "machine_only":
@@ -121,8 +120,19 @@ class RunConfig(Section):
         return self
 
     @property
+    def usual_rows_per_step(self) -> int:
+        """Rows of an update that the run sampled itself, or lessons of its snapshot."""
+        return self.snapshot.rows if self.snapshot else self.group_size * self.groups_per_step
+
+    @property
+    def expert_rows_per_step(self) -> int:
+        """Rows that experts wrote: as many as make `expert.ratio` of the whole, rounded up."""
+        ratio = self.algorithm.expert.ratio
+        return math.ceil(round(self.usual_rows_per_step * ratio / (1 - ratio), 9))
+
+    @property
     def rows_per_step(self) -> int:
-        return self.group_size * self.groups_per_step
+        return self.usual_rows_per_step + self.expert_rows_per_step
 
 
 def parse(data: object) -> RunConfig:
@@ -130,9 +140,12 @@ def parse(data: object) -> RunConfig:
     if not isinstance(data, dict):
         raise ConfigError({"configuration": "must be a mapping of fields, such as `policy: tone`"})
     try:
-        return RunConfig.model_validate(data)
+        plan = RunConfig.model_validate(data)
     except ValidationError as error:
         raise ConfigError(dict(_explained(problem) for problem in error.errors())) from error
+    if problems := refusals(plan):
+        raise ConfigError(problems)
+    return plan
 
 
 def from_yaml(text: str) -> RunConfig:
@@ -173,26 +186,39 @@ _StrictLoader.add_implicit_resolver(
 
 
 def _explained(problem: dict) -> tuple[str, str]:
-    field = ".".join(str(part) for part in problem["loc"]) or "configuration"
+    path, section = _walked(problem["loc"])
     if problem["type"] == "extra_forbidden":
-        return field, _suggestion(problem["loc"])
-    return field, problem["msg"].removeprefix("Value error, ")
+        return path, _suggestion(str(problem["loc"][-1]), section)
+    if problem["type"] == "union_tag_invalid":
+        return f"{path}.name", f"is {problem['ctx']['tag']!r}; take one of {problem['ctx']['expected_tags'].replace(chr(39), '')}"
+    return path or "configuration", problem["msg"].removeprefix("Value error, ")
 
 
-def _suggestion(location: tuple) -> str:
-    """What an unknown key was probably meant to be, among the fields of its section."""
+def _walked(location: tuple) -> tuple[str, type[BaseModel]]:
+    """The dotted field that a location means, and its section. The name of a loss or an advantage is a step, but no field."""
     section: type[BaseModel] = RunConfig
-    for part in location[:-1]:
-        annotation = section.model_fields[part].annotation if isinstance(part, str) else section
-        section = next(
-            (
-                kind
-                for kind in (annotation, *getattr(annotation, "__args__", ()))
-                if isinstance(kind, type) and issubclass(kind, BaseModel)
-            ),
-            section,
-        )
-    close = difflib.get_close_matches(str(location[-1]), section.model_fields, n=1)
+    path, choice = [], {}
+    for part in location:
+        if part in choice:
+            section, choice = choice[part], {}
+            continue
+        path.append(str(part))
+        kinds = _sections_of(section.model_fields[part].annotation) if part in section.model_fields else []
+        choice = {kind.model_fields["name"].default: kind for kind in kinds} if len(kinds) > 1 else {}
+        section = kinds[0] if len(kinds) == 1 else section
+    return ".".join(path), section
+
+
+def _sections_of(annotation: object) -> list[type[BaseModel]]:
+    """The sections that a field's value may be, however deep they stand in unions and tuples."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [section for inner in get_args(annotation) for section in _sections_of(inner)]
+
+
+def _suggestion(name: str, section: type[BaseModel]) -> str:
+    """What an unknown key was probably meant to be, among the fields of its section."""
+    close = difflib.get_close_matches(name, section.model_fields, n=1)
     return (
         f"is no known field; did you mean `{close[0]}`?"
         if close

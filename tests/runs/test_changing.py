@@ -33,7 +33,8 @@ def test_what_every_station_reads_afresh_may_change(run, fields):
     ("fields", "name"),
     [
         ({"optimizer": {"learning_rate": 1e-3}}, "optimizer.learning_rate"),
-        ({"algorithm": {"beta": 0.1}}, "algorithm.beta"),
+        ({"algorithm": {"kl": {"coefficient": 0.1}}}, "algorithm.kl.coefficient"),
+        ({"algorithm": {"loss": {"clip_high": 0.5}}}, "algorithm.loss.clip_high"),
         ({"algorithm": {"advantage": {"scale": "none"}}}, "algorithm.advantage.scale"),
         ({"checkpoints": {"keep": 3}}, "checkpoints.keep"),
         ({"sampling": {"temperature": 0.5}}, "sampling.temperature"),
@@ -73,7 +74,25 @@ def test_another_scorer_is_refused(run):
 
 
 def test_a_length_that_the_loss_divides_by_is_fixed(new_run):
-    assert "dr_grpo" in refused(new_run(algorithm={"loss": "dr_grpo"}), sampling={"max_tokens": 9})["sampling.max_tokens"]
+    run = new_run(algorithm={"name": "dr_grpo"})
+    assert "seq-mean-token-sum-norm" in refused(run, sampling={"max_tokens": 9})["sampling.max_tokens"]
+
+
+def test_another_algorithm_starts_from_its_own_row(project, policy, taskset, plan):
+    run = Run.create(project=project, slug="new", title="New", plan=plan(algorithm={"name": "grpo", "loss": {"clip_low": 0.1}}))
+    run.change_config(None, algorithm={"name": "gspo"})
+    assert (run.settings.algorithm.loss.name, run.settings.algorithm.loss.clip_low) == ("gspo", 3e-4)
+
+
+def test_another_loss_of_the_same_algorithm_starts_from_its_own_defaults(project, policy, taskset, plan):
+    run = Run.create(project=project, slug="new", title="New", plan=plan(algorithm={"loss": {"clip_low": 0.1}}))
+    run.change_config(None, algorithm={"loss": {"name": "sapo"}})
+    assert run.settings.algorithm.loss.name == "sapo" and run.settings.algorithm.kl.estimator == "k3"
+
+
+def test_an_algorithm_cannot_change_once_a_run_has_begun(run):
+    problems = refused(run, algorithm={"name": "gspo"})
+    assert "algorithm.name" in problems and all("stop this run" in words for words in problems.values())
 
 
 def test_a_run_that_has_not_begun_takes_all_but_another_policy(project, policy, taskset, plan):

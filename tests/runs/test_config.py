@@ -26,8 +26,15 @@ def test_a_learning_rate_out_of_range_is_refused(rate):
     assert "optimizer.learning_rate" in problem(optimizer={"learning_rate": rate})
 
 
-def test_a_group_of_one_is_refused():
-    assert "group_size" in problem(group_size=1)
+@pytest.mark.parametrize("size", [0, -1, 1.5, 2000])
+def test_a_group_of_no_rollout_is_refused(size):
+    assert "group_size" in problem(group_size=size)
+
+
+def test_the_options_of_a_loss_are_suggested_by_the_field_as_it_is_written():
+    assert problem(algorithm={"loss": {"name": "ppo", "clip_hi": 1}}) == {
+        "algorithm.loss.clip_hi": "is no known field; did you mean `clip_high`?"
+    }
 
 
 def test_a_run_that_nobody_judges_is_refused():

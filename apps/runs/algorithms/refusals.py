@@ -1,0 +1,173 @@
+"""Combinations of knobs that have no meaning, each by field with what to change."""
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from apps.runs.algorithms.snapshot import SOURCES, problem_of
+
+if TYPE_CHECKING:
+    from apps.runs.config import RunConfig
+
+Refusals = Iterator[tuple[str, str]]
+# What a run that samples nothing has no use for.
+SAMPLING_FIELDS = ("group_size", "groups_per_step", "max_staleness", "rewards", "people")
+
+
+def refusals(plan: "RunConfig") -> dict[str, str]:
+    """What is wrong with the plan as a whole, by dotted field; empty when it can run."""
+    found: dict[str, str] = {}
+    for rule in RULES:
+        for field, words in rule(plan):
+            found.setdefault(field, words)
+    return found
+
+
+def _group(plan: "RunConfig") -> Refusals:
+    """An advantage that compares the rollouts of a group needs at least two of them."""
+    advantage = plan.algorithm.advantage
+    if not plan.algorithm.learns_from_lessons and plan.group_size < advantage.fewest:
+        yield (
+            "group_size",
+            f"is {plan.group_size}, but the advantage `{advantage.name}` compares the rollouts of a group: "
+            f"set it to {advantage.fewest} or more, or choose `algorithm.name: reinforce_plus_plus`",
+        )
+    keep = getattr(advantage, "keep", 0)
+    if keep > plan.group_size:
+        yield "algorithm.advantage.keep", f"is {keep}, more than group_size {plan.group_size}: keep at most that many"
+    if getattr(advantage, "baseline", "none") == "group" and plan.group_size < 2:
+        yield "algorithm.advantage.baseline", "`group` needs a group_size of 2 or more; use `baseline: none`"
+
+
+def _batch(plan: "RunConfig") -> Refusals:
+    """Statistics of the update need more than one group, or they are those of the group."""
+    advantage = plan.algorithm.advantage
+    if getattr(advantage, "scale", "") == "batch" and plan.groups_per_step == 1:
+        yield (
+            "algorithm.advantage.scale",
+            "`batch` is the same as `group` with one group in an update: set `scale: group`, or groups_per_step to 2 or more",
+        )
+    if advantage.name in ("reinforce_plus_plus", "gae") and plan.group_size * plan.groups_per_step < 2:
+        yield (
+            "groups_per_step",
+            f"is 1 with group_size 1, but `{advantage.name}` compares the rollouts of an update: set groups_per_step to 2 or more",
+        )
+
+
+def _scorers(plan: "RunConfig") -> Refusals:
+    if plan.algorithm.advantage.name == "gdpo":
+        if len(plan.rewards) < 2:
+            yield (
+                "rewards",
+                "`gdpo` normalises each scorer's reward by itself and needs two or more; "
+                "add a scorer, or choose `algorithm.name: grpo`",
+            )
+        if plan.people.per_group:
+            yield (
+                "people.per_group",
+                "a person's one number has no parts for `gdpo`; set it to 0, or choose `algorithm.name: ranking`",
+            )
+
+
+def _reference(plan: "RunConfig") -> Refusals:
+    """A divergence needs something to diverge from; a teacher has to be somebody."""
+    algorithm, reference = plan.algorithm, plan.algorithm.reference
+    if algorithm.needs_reference and reference.kind == "none":
+        why = {"dpo": "the loss compares with it", "kto": "the loss compares with it"}.get(
+            algorithm.loss.name, "the KL measures against it"
+        )
+        yield (
+            "algorithm.reference.kind",
+            f"is `none`, but {why}: set it to base, version or average"
+            + (", or `algorithm.kl.estimator: none`" if algorithm.kl.needs_reference else ""),
+        )
+    if reference.kind == "policy" and not reference.policy:
+        yield (
+            "algorithm.reference.policy",
+            "name the policy that is the reference (or the teacher) by its slug, such as `policy: large`",
+        )
+    if reference.policy and reference.kind != "policy":
+        yield (
+            "algorithm.reference.policy",
+            f"is read with `kind: policy` only, and kind is `{reference.kind}`: set the kind, or remove it",
+        )
+    if algorithm.has_teacher and reference.kind not in ("policy", "version"):
+        yield "algorithm.reference.kind", "a teacher is another policy: set `kind: policy` and name it under `policy`"
+    if algorithm.has_teacher and algorithm.kl.needs_reference:
+        yield "algorithm.kl.estimator", f"`{algorithm.name}` measures against its teacher already: set it to none"
+
+
+def _kl(plan: "RunConfig") -> Refusals:
+    kl = plan.algorithm.kl
+    if plan.algorithm.learns_from_lessons and kl.needs_reference:
+        yield (
+            "algorithm.kl.estimator",
+            f"`{plan.algorithm.name}` samples nothing whose divergence could be measured: set it to none",
+        )
+    elif kl.where == "reward" and kl.needs_reference and plan.algorithm.loss.name in ("sft", "sft_is", "sft_phi"):
+        yield (
+            "algorithm.kl.where",
+            f"the loss `{plan.algorithm.loss.name}` reads no advantage that could be charged: set it to loss",
+        )
+
+
+def _experts(plan: "RunConfig") -> Refusals:
+    expert = plan.algorithm.expert
+    weight = max(expert.schedule.peak, expert.schedule.valley) if expert.schedule else expert.mu
+    if plan.algorithm.learns_from_lessons:
+        if expert.is_used or weight:
+            yield "algorithm.expert.ratio", f"`{plan.algorithm.name}` has no rows of its own to mix experts with: remove `expert`"
+    elif weight and not expert.is_used:
+        yield (
+            "algorithm.expert.ratio",
+            "is 0 while mu weighs an expert loss: set the share of expert rows, such as 0.2, or `mu: 0` without a schedule",
+        )
+    elif expert.is_used and not weight:
+        yield "algorithm.expert.mu", "is 0, so expert rows would teach nothing: set it above 0, such as 0.1, or `ratio: 0`"
+    elif expert.is_used and expert.source is None:
+        yield "algorithm.expert.source", "names no source of expert rows: set it to `buffer` or `same_prompt`"
+
+
+def _losses(plan: "RunConfig") -> Refusals:
+    """A loss that reads advantages with none to read, or the other way round."""
+    algorithm = plan.algorithm
+    own = {"dpo": "dpo", "kto": "kto", "reward_model": "bradley_terry"}.get(algorithm.name)
+    supervised = ("sft", "sft_is", "sft_phi")
+    if own and algorithm.loss.name != own:
+        yield (
+            "algorithm.loss.name",
+            f"is `{algorithm.loss.name}`, but {algorithm.name} learns from {SOURCES[algorithm.name]}: set it to {own}",
+        )
+    elif algorithm.name == "sft" and algorithm.loss.name not in supervised:
+        yield "algorithm.loss.name", f"is `{algorithm.loss.name}`, which needs rewards; sft takes one of {', '.join(supervised)}"
+    elif not algorithm.learns_from_lessons and algorithm.loss.name in ("dpo", "kto", "bradley_terry"):
+        yield (
+            "algorithm.loss.name",
+            f"`{algorithm.loss.name}` learns from people's lessons: set `algorithm.name` to dpo, kto or reward_model",
+        )
+    elif not algorithm.learns_from_lessons and algorithm.loss.name in supervised and algorithm.advantage.name != "best":
+        yield (
+            "algorithm.advantage.name",
+            f"is `{algorithm.advantage.name}`, which the loss `{algorithm.loss.name}` never reads: "
+            "set it to best (RAFT), or choose another loss",
+        )
+    if algorithm.learns_from_lessons != (algorithm.advantage.name == "none"):
+        yield (
+            "algorithm.advantage.name",
+            f"`{algorithm.name}` compares no rollouts: remove `advantage`"
+            if algorithm.learns_from_lessons
+            else f"`none` is for runs that sample nothing; `{algorithm.name}` needs one, such as grpo",
+        )
+
+
+def _lessons(plan: "RunConfig") -> Refusals:
+    """A run that learns from lessons draws no groups, so nothing about groups can be asked of it."""
+    if words := problem_of(plan.algorithm.name, plan.snapshot):
+        yield "snapshot", words
+    if not plan.algorithm.learns_from_lessons:
+        return
+    for name in SAMPLING_FIELDS:
+        if getattr(plan, name) != type(plan).model_fields[name].get_default():
+            yield name, f"means nothing to `algorithm.name: {plan.algorithm.name}`, which samples no groups: remove it"
+
+
+RULES: tuple[Callable[["RunConfig"], Refusals], ...] = (_group, _batch, _scorers, _reference, _kl, _experts, _losses, _lessons)
