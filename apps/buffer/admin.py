@@ -1,9 +1,9 @@
-"""Experiences and batches in the administration, only looked at."""
+"""Experiences, snapshots and batches in the administration, only looked at."""
 
 from django.contrib import admin
 
 from apps.accounts.ledger_admin import LedgerAdmin
-from apps.buffer.models import Experience, StepItem
+from apps.buffer.models import Experience, Snapshot, StepItem, StepLesson
 
 
 @admin.register(Experience)
@@ -18,4 +18,18 @@ class ExperienceAdmin(LedgerAdmin):
 class StepItemAdmin(LedgerAdmin):
     list_display = ["step", "position", "experience"]
     list_select_related = ["step", "experience"]
+    ordering = ["-pk"]
+
+
+@admin.register(Snapshot)
+class SnapshotAdmin(LedgerAdmin):
+    list_display = ["run", "source", "size", "digest", "at"]
+    list_select_related = ["run"]
+    ordering = ["-pk"]
+
+
+@admin.register(StepLesson)
+class StepLessonAdmin(LedgerAdmin):
+    list_display = ["step", "position", "item"]
+    list_select_related = ["step", "item"]
     ordering = ["-pk"]

@@ -1,4 +1,4 @@
-"""Nothing lost, nothing doubled: ten checks over the rows, each a question whose right answer is "none".
+"""Nothing lost, nothing doubled: twelve checks over the rows, each a question whose right answer is "none".
 
 They hold at every moment of a healthy installation, also in the middle of a run and right after a crash.
 """
@@ -13,8 +13,8 @@ from django.db import connection
 from django.db.models import Count, F, Max, Q
 from django.db.models.functions import Now
 
-from apps.buffer.models import Experience, StepItem
-from apps.feedback.models import Rating
+from apps.buffer.models import Experience, Snapshot, StepItem
+from apps.feedback.models import LESSONS, Rating
 from apps.policies.manifest import DamagedWeights, verify
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group, Rollout
@@ -28,6 +28,9 @@ NATURAL_KEYS = (
     "one_group_per_draw", "one_rollout_per_sample", "one_reward_per_machine", "one_current_reward_per_person",
     "one_rating_per_client_uuid", "one_experience_per_rollout_and_kind", "once_per_step", "one_experience_per_position",
     "one_step_per_number", "one_weight_version_per_number", "one_event_per_sequence", "one_word_per_engine",
+    "one_expert_group_per_task", "one_expert_answer_per_run", "one_demonstration_per_author_and_key",
+    "one_preference_per_author_and_key", "one_thumb_per_author_and_key", "one_lesson_per_place", "one_place_per_lesson",
+    "one_lesson_per_position", "what_was_sampled_has_a_reward",
     "rewards_are_finite", "experiences_are_finite", "metrics_are_finite",
 )  # fmt: skip
 
@@ -66,7 +69,7 @@ def leases_do_not_outlive_their_workers() -> Iterator[str]:
 
 def every_group_stands_somewhere() -> Iterator[str]:
     """issued = open + admitted + dropped, and the run's counters say the same."""
-    for run in Run.objects.annotate(issued=Count("groups"), last=Max("groups__draw_index")):
+    for run in Run.objects.annotate(issued=Count("groups__draw_index"), last=Max("groups__draw_index")):
         if run.issued != run.groups_opened or run.issued != (0 if run.last is None else run.last + 1):
             yield f"{run}: {run.groups_opened} groups opened by the counter, {run.issued} rows, last draw {run.last}"
         stale = Experience.objects.filter(run=run, state=Experience.State.DROPPED).values("group").distinct().count()
@@ -80,11 +83,11 @@ def every_group_stands_somewhere() -> Iterator[str]:
 
 
 def trained_means_committed_once() -> Iterator[str]:
-    """An experience is trained by committed steps alone, at most `USES_ALLOWED` times; steps leave no gap."""
+    """An experience is trained by committed steps alone, a usual one at most `USES_ALLOWED` times; steps leave no gap."""
     counted = Experience.objects.annotate(commits=Count("step_items", filter=Q(step_items__step__state=TrainStep.State.COMMITTED)))
     for experience in counted.exclude(commits=F("uses"))[:SHOWN]:
         yield f"{experience}: {experience.uses} uses, in {experience.commits} committed steps"
-    for experience in counted.filter(Q(uses__gt=USES_ALLOWED) | Q(state=Experience.State.TRAINED, uses=0))[:SHOWN]:
+    for experience in counted.usual().filter(Q(uses__gt=USES_ALLOWED) | Q(state=Experience.State.TRAINED, uses=0))[:SHOWN]:
         yield f"{experience}: {experience.state} with {experience.uses} uses"
     claimed = Experience.objects.filter(state=Experience.State.CLAIMED).exclude(step_items__step__state=TrainStep.State.PLANNED)
     yield from (f"{experience}: claimed, in no planned step" for experience in claimed[:SHOWN])
@@ -97,7 +100,8 @@ def trained_means_committed_once() -> Iterator[str]:
 
 
 def nothing_stale_or_unjudged_was_trained() -> Iterator[str]:
-    items = StepItem.objects.filter(step__state=TrainStep.State.COMMITTED).select_related("step__run", "experience")
+    items = StepItem.objects.filter(step__state=TrainStep.State.COMMITTED, experience__kind=Experience.Kind.USUAL)
+    items = items.select_related("step__run", "experience")
     for run in Run.objects.filter(step__gt=0):
         late = items.filter(step__run=run, experience__weight_version__lt=F("step__version") - _loosest_bound(run))
         yield from (
@@ -112,6 +116,28 @@ def _loosest_bound(run: Run) -> int:
     """The largest `max_staleness` the run ever had: it may be changed while the run is live."""
     changes = run.topic.events.filter(kind="config_changed", payload__before__has_key="max_staleness")
     return max([run.settings.max_staleness, *changes.values_list("payload__before__max_staleness", flat=True)])
+
+
+def experts_are_demonstrations() -> Iterator[str]:
+    """Every expert's rollout is the demonstration it was made from, in one experience that no engine sampled."""
+    spoken = Rollout.objects.filter(origin=Rollout.Origin.EXPERT)
+    yield from (f"{rollout}: an expert's, of no demonstration" for rollout in spoken.filter(expert_answer=None)[:SHOWN])
+    for rollout in spoken.exclude(text=F("expert_answer__demonstration__answer"))[:SHOWN]:
+        yield f"{rollout}: says something else than its demonstration"
+    learned = Count("experiences", filter=Q(experiences__kind=Experience.Kind.EXPERT))
+    yield from (f"{r}: {r.n} expert experiences instead of one" for r in spoken.annotate(n=learned).exclude(n=1)[:SHOWN])
+
+
+def snapshots_are_whole() -> Iterator[str]:
+    """As many lessons as were frozen, all of them there, and as many in each step as its run asks for."""
+    for snapshot in Snapshot.objects.select_related("run").annotate(n=Count("items"), last=Max("items__position")):
+        if (snapshot.n, snapshot.last) != (snapshot.size, snapshot.size - 1):
+            yield f"{snapshot}: {snapshot.n} items, the last at {snapshot.last}"
+        there = LESSONS[snapshot.source].objects.filter(pk__in=snapshot.items.values("lesson")).count()
+        if there != snapshot.n:
+            yield f"{snapshot}: {snapshot.n - there} of its lessons are not there any more"
+        steps = snapshot.run.steps.annotate(n=Count("lessons")).exclude(n=snapshot.run.settings.snapshot.rows)
+        yield from (f"{step}: {step.n} lessons in its batch" for step in steps[:SHOWN])
 
 
 def published_weights_are_what_their_manifests_say() -> Iterator[str]:
@@ -167,6 +193,8 @@ CHECKS = (
     Check("every group stands somewhere", every_group_stands_somewhere),
     Check("trained means committed once", trained_means_committed_once),
     Check("nothing stale or unjudged was trained", nothing_stale_or_unjudged_was_trained),
+    Check("experts are demonstrations", experts_are_demonstrations),
+    Check("snapshots are whole", snapshots_are_whole),
     Check("published weights are what their manifests say", published_weights_are_what_their_manifests_say),
     Check("engines served what was published", engines_served_what_was_published),
     Check("people's rewards are their ratings", rewards_of_people_are_their_ratings),
@@ -186,9 +214,9 @@ def reconcile(acknowledged: set[str] | None = None) -> dict[str, list[str]]:
 
 def group_ledger(run: Run) -> dict[str, int]:
     """Where the run's groups are: issued = sampling + waiting + ready + claimed + trained + dropped."""
-    by_state = dict(run.groups.values_list("state").annotate(n=Count("pk")))
+    by_state = dict(run.groups.filter(draw_index__isnull=False).values_list("state").annotate(n=Count("pk")))
     # A group's experiences move together, so each group counts in one state.
-    by_experience = dict(Experience.objects.filter(run=run).values_list("state").annotate(n=Count("group", distinct=True)))
+    by_experience = dict(Experience.objects.usual().filter(run=run).values_list("state").annotate(n=Count("group", distinct=True)))
     return {
         "issued": sum(by_state.values()),
         "sampling": by_state.get(Group.State.SAMPLING, 0),

@@ -36,3 +36,8 @@ def _machine(judgements: Sequence[Judgement], plan: RunConfig) -> float | None:
     if not values or any(value is None for value in values):
         return None
     return math.fsum(choice.weight * value for choice, value in zip(plan.rewards, values, strict=True))
+
+
+def full_reward(plan: RunConfig) -> float:
+    """What a rollout gets when every scorer (or, without scorers, every person) gives all it can."""
+    return math.fsum(max(choice.weight, 0.0) for choice in plan.rewards) or 1.0

@@ -98,7 +98,7 @@ class GroupQuerySet(models.QuerySet):
 
 
 class Group(models.Model):
-    """The rollouts drawn together for one task."""
+    """The rollouts drawn together for one task; or, drawn by nobody and of size 0, the answers that experts gave to it."""
 
     class State(models.TextChoices):
         SAMPLING = "sampling"
@@ -111,7 +111,9 @@ class Group(models.Model):
     OPEN = (State.SAMPLING, State.SCORING, State.WAITING, State.JUDGED)
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="groups")
-    draw_index = models.PositiveIntegerField(help_text="The nth draw of the run; decides the task.")
+    draw_index = models.PositiveIntegerField(
+        null=True, help_text="The nth draw of the run; decides the task. NULL: experts' answers."
+    )
     task = models.ForeignKey(Task, on_delete=models.PROTECT)
     size = models.PositiveIntegerField()
     state = models.CharField(max_length=8, choices=State.choices, default=State.SAMPLING)
@@ -132,6 +134,8 @@ class Group(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["run", "draw_index"], name="one_group_per_draw"),
+            models.UniqueConstraint(fields=["run", "task"], condition=Q(draw_index=None), name="one_expert_group_per_task"),
+            models.CheckConstraint(condition=Q(draw_index__isnull=False) | Q(size=0), name="nobody_drew_what_experts_said"),
             models.CheckConstraint(condition=~Q(state="dropped") | ~Q(reason=""), name="a_dropped_group_says_why"),
         ]
         indexes = [
@@ -143,7 +147,9 @@ class Group(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.run_id} group {self.draw_index}"
+        return (
+            f"{self.run_id} group {self.draw_index}" if self.draw_index is not None else f"{self.run_id} experts on {self.task_id}"
+        )
 
     @property
     def claimed(self) -> Claim:
@@ -162,10 +168,10 @@ class Group(models.Model):
         """
         locked = Run.objects.select_for_update().get(pk=run.pk)
         pace = replace(locked.pace, published_version=min(version, locked.published_version))
-        count = min(at_most, groups_allowed(pace)) if locked.is_live else 0
+        plan = locked.settings
+        count = min(at_most, groups_allowed(pace)) if locked.is_live and not plan.algorithm.learns_from_lessons else 0
         if not count:
             return []
-        plan = locked.settings
         draws = list(range(locked.groups_opened, locked.groups_opened + count))
         Run.objects.filter(pk=run.pk).update(groups_opened=F("groups_opened") + count)
         groups = cls.objects.bulk_create(

@@ -39,7 +39,7 @@ class BadLine:
 
 def read_jsonl(stream: BinaryIO, columns: Columns) -> Iterator[TaskRow | BadLine]:
     """Tasks and bad lines in the order of the file; blank lines are skipped."""
-    for number, raw in enumerate(_lines(stream), start=1):
+    for number, raw in enumerate(lines_of(stream), start=1):
         if number == 1:
             raw = raw.removeprefix(BYTE_ORDER_MARK)
         if not raw.strip():
@@ -47,10 +47,10 @@ def read_jsonl(stream: BinaryIO, columns: Columns) -> Iterator[TaskRow | BadLine
         try:
             yield _task(raw, columns)
         except (NotATask, strict_json.NotStrictJson) as error:
-            yield BadLine(number, str(error), _excerpt(raw))
+            yield BadLine(number, str(error), excerpt_of(raw))
 
 
-def _lines(stream: BinaryIO) -> Iterator[bytes]:
+def lines_of(stream: BinaryIO) -> Iterator[bytes]:
     """Lines of the stream; one that is too long comes cut just behind the limit, its rest is skipped."""
     while raw := stream.readline(LONGEST_LINE + 2):
         rest = raw
@@ -65,10 +65,10 @@ def _task(raw: bytes, columns: Columns) -> TaskRow:
     row = strict_json.decode(raw)
     if not isinstance(row, dict):
         raise NotATask("not a JSON object")
-    return TaskRow(_prompt(row, columns.prompt), _answer(row, columns.answer))
+    return TaskRow(prompt_of(row, columns.prompt), _answer(row, columns.answer))
 
 
-def _prompt(row: dict[str, Any], column: str) -> list[dict[str, str]]:
+def prompt_of(row: dict[str, Any], column: str) -> list[dict[str, str]]:
     """A text becomes one user message; a list must be chat messages that end with the user's."""
     if column not in row:
         raise NotATask(f"no column {column!r}; there are {', '.join(sorted(row)[:10]) or 'none'}")
@@ -100,6 +100,6 @@ def _answer(row: dict[str, Any], column: str | None) -> dict[str, Any]:
     return answer if isinstance(answer, dict) else {"value": answer}
 
 
-def _excerpt(raw: bytes) -> str:
+def excerpt_of(raw: bytes) -> str:
     """The line's beginning as storable text, for the list of bad lines."""
     return raw[: EXCERPT * 4].decode(errors="replace").replace("\0", "\u2400").strip()[:EXCERPT]

@@ -51,7 +51,7 @@ class Explorer:
 
     def _look_for_work(self) -> None:
         running = list(
-            Run.objects.running().select_related("policy", "taskset").order_by(F("explored_at").asc(nulls_first=True), "pk")
+            Run.objects.exploring().select_related("policy", "taskset").order_by(F("explored_at").asc(nulls_first=True), "pk")
         )
         self._leave_ended({run.pk for run in running})
         for run in running:

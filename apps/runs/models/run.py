@@ -12,6 +12,7 @@ from django.db.models.functions import Now
 from apps.accounts.models import Project, User
 from apps.policies.models import Policy
 from apps.runs.admission import Pace
+from apps.runs.algorithms.snapshot import SOURCES
 from apps.runs.changing import changed
 from apps.runs.config import ConfigError, RunConfig, parse
 from apps.streaming import bells
@@ -36,6 +37,10 @@ class RunQuerySet(models.QuerySet):
 
     def running(self) -> "RunQuerySet":
         return self.filter(state=Run.State.RUNNING)
+
+    def exploring(self) -> "RunQuerySet":
+        """Running, and learning from what their own policy samples."""
+        return self.running().exclude(config__algorithm__name__in=list(SOURCES))
 
 
 class Run(models.Model):

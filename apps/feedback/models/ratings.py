@@ -1,4 +1,4 @@
-"""What people say about rollouts: append-only ratings that become rewards in the same transaction."""
+"""Ratings: append-only stars for rollouts that become rewards in the same transaction."""
 
 import uuid
 from collections import defaultdict

@@ -1,0 +1,132 @@
+"""Snapshots: the frozen, ordered lessons that a supervised or preference run learns from, and which of them each step took.
+
+Lessons themselves are what people said and stand one floor above; here they are numbers with a digest over their words.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+from django.db import models, transaction
+
+from apps.runs.models import Run, TrainStep
+from apps.tasksets.drawing import position
+
+BATCH = 2_000  # items written together
+
+
+class Snapshot(models.Model):
+    """What one run learns from: fixed when the run begins, whatever is said afterwards."""
+
+    run = models.OneToOneField(Run, on_delete=models.CASCADE, related_name="snapshot")
+    source = models.CharField(max_length=14, help_text="demonstrations, preferences or thumbs.")
+    size = models.PositiveIntegerField(default=0)
+    digest = models.CharField(max_length=64, help_text="sha256 over the lessons' ids and digests, in order.")
+    at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return f"{self.size} {self.source} of {self.run_id}"
+
+    @classmethod
+    @transaction.atomic
+    def freeze(cls, run: Run, source: str, lessons: Iterable[tuple[int, str]]) -> "Snapshot":
+        """The run's snapshot of these (id, digest), in their order; one that is there already stays as it is.
+
+        Raises ValueError when there is nothing to learn from.
+        """
+        snapshot, is_new = cls.objects.get_or_create(run=run, defaults={"source": source})
+        if not is_new:
+            return snapshot
+        digest, size = hashlib.sha256(), 0
+        for batch in _batches(lessons):
+            for pk, words in batch:
+                digest.update(_spelt(pk, words))
+            SnapshotItem.objects.bulk_create(
+                SnapshotItem(snapshot=snapshot, position=n, lesson=pk) for n, (pk, _) in enumerate(batch, start=size)
+            )
+            size += len(batch)
+        if not size:
+            raise ValueError(f"there are no {source} to learn from: import some, or widen the filter under `snapshot`")
+        snapshot.size, snapshot.digest = size, digest.hexdigest()
+        snapshot.save(update_fields=["size", "digest"])
+        return snapshot
+
+    @staticmethod
+    def digest_of(lessons: Iterable[tuple[int, str]]) -> str:
+        """As `digest`, of these (id, digest)."""
+        digest = hashlib.sha256()
+        for pk, words in lessons:
+            digest.update(_spelt(pk, words))
+        return digest.hexdigest()
+
+
+class SnapshotItem(models.Model):
+    """One lesson's place in a snapshot."""
+
+    snapshot = models.ForeignKey(Snapshot, on_delete=models.CASCADE, related_name="items")
+    position = models.PositiveIntegerField()
+    lesson = models.BigIntegerField(help_text="Its id among the lessons of the snapshot's source.")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["snapshot", "position"], name="one_lesson_per_place"),
+            models.UniqueConstraint(fields=["snapshot", "lesson"], name="one_place_per_lesson"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.snapshot_id}[{self.position}]"
+
+
+class StepLesson(models.Model):
+    """That a step's batch holds a lesson, and where. Recorded before training, never changed.
+
+    A batch that is larger than its snapshot, or reaches into the next epoch, may hold a lesson twice.
+    """
+
+    step = models.ForeignKey(TrainStep, on_delete=models.CASCADE, related_name="lessons")
+    item = models.ForeignKey(SnapshotItem, on_delete=models.CASCADE, related_name="step_lessons")
+    position = models.PositiveIntegerField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["step", "position"], name="one_lesson_per_position")]
+
+    def __str__(self) -> str:
+        return f"{self.step_id}[{self.position}]"
+
+
+def plan_lessons(run: Run, fence: int) -> TrainStep | None:
+    """Fix the batch of the run's next update: the next `snapshot.rows` lessons of a seeded shuffle per epoch.
+
+    A step that was planned before (by a trainer that died) is returned as it stands; None when the plan is done.
+    Raises StaleFence.
+    """
+    with run.fenced(fence) as locked:
+        planned = locked.steps.filter(state=TrainStep.State.PLANNED).first()
+        if planned or locked.step >= locked.planned_steps:
+            return planned
+        plan, snapshot = locked.settings, locked.snapshot
+        version, number = locked.step // plan.sync_interval, locked.step + 1
+        step = TrainStep.objects.create(run=locked, number=number, version=version, fence=fence)
+        places = [position(draw, snapshot.size, plan.seed) for draw in _draws(number, plan.snapshot.rows)]
+        items = dict(snapshot.items.filter(position__in=places).values_list("position", "pk"))
+        StepLesson.objects.bulk_create(StepLesson(step=step, item_id=items[place], position=n) for n, place in enumerate(places))
+        return step
+
+
+def lessons_of(step: TrainStep) -> list[int]:
+    """The ids of the step's lessons in their recorded order."""
+    return list(step.lessons.order_by("position").values_list("item__lesson", flat=True))
+
+
+def _spelt(pk: int, words: str) -> bytes:
+    return f"{pk}:{words}\n".encode()
+
+
+def _draws(number: int, rows: int) -> range:
+    return range((number - 1) * rows, number * rows)
+
+
+def _batches(lessons: Iterable[tuple[int, str]]) -> Iterator[list[tuple[int, str]]]:
+    stream = iter(lessons)
+    while batch := list(islice(stream, BATCH)):
+        yield batch

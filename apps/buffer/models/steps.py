@@ -1,0 +1,126 @@
+"""Steps: which experiences each update takes, fixed when it is planned. A batch, once planned, is what it is."""
+
+from collections.abc import Callable, Sequence
+
+from django.db import models, transaction
+from django.db.models import F
+from django.db.models.functions import Now
+
+from apps.buffer.credit import Credit
+from apps.buffer.models.experiences import Experience
+from apps.runs.config import RunConfig
+from apps.runs.models import Run, TrainStep
+from apps.tasksets.drawing import position
+
+# What each experience of a batch counts, by id; asked where that depends on the whole batch.
+Crediting = Callable[[RunConfig, Sequence[Experience]], dict[int, Credit]]
+
+
+class StepItem(models.Model):
+    """That a step's batch holds an experience, and where. Recorded before training, never changed."""
+
+    step = models.ForeignKey(TrainStep, on_delete=models.CASCADE, related_name="items")
+    experience = models.ForeignKey(Experience, on_delete=models.CASCADE, related_name="step_items")
+    position = models.PositiveIntegerField()
+    advantage = models.FloatField(null=True, help_text="What it counted in this update; NULL: the experience's own advantage.")
+    token_advantages = models.BinaryField(null=True, help_text="float32 per completion token, where they differ.")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["step", "experience"], name="once_per_step"),
+            models.UniqueConstraint(fields=["step", "position"], name="one_experience_per_position"),
+        ]
+
+
+def plan_step(run: Run, fence: int, crediting: Crediting | None = None) -> TrainStep | None:
+    """Fix the batch of the run's next update: its oldest ready groups and its experts, or None while too few are ready.
+
+    A step that was planned before (by a trainer that died) is returned as it stands. Experiences over the
+    staleness bound are retired first, so no plan ever holds one. Where advantages depend on the whole batch,
+    `crediting` is asked for them, and what it says is recorded with the batch. Raises StaleFence; ValueError when
+    `crediting` is needed and missing.
+    """
+    with run.fenced(fence) as locked:
+        planned = locked.steps.filter(state=TrainStep.State.PLANNED).first()
+        if planned or locked.step >= locked.planned_steps:
+            return planned
+        version = locked.step // locked.settings.sync_interval
+        Experience.objects.retire_stale(locked, version)
+        groups = Experience.objects.oldest_groups(locked, locked.settings.groups_per_step)
+        if len(groups) < locked.settings.groups_per_step or experts_missing(locked):
+            return None
+        return _plan(locked, version, fence, groups, crediting)
+
+
+def _plan(run: Run, version: int, fence: int, groups: list[int], crediting: Crediting | None) -> TrainStep:
+    step = TrainStep.objects.create(run=run, number=run.step + 1, version=version, fence=fence)
+    ready = Experience.objects.usual().filter(group__in=groups, state=Experience.State.READY)
+    ready = ready.order_by("group__draw_index", "rollout__sample_index")
+    batch, credits = list(ready.values_list("pk", flat=True)), {}
+    if run.settings.algorithm.advantage.over_batch:
+        if crediting is None:
+            raise ValueError(f"{run.settings.algorithm.advantage.name} depends on the whole batch; give `crediting`")
+        credits = crediting(run.settings, list(ready.select_related("rollout__payload")))
+    Experience.objects.filter(pk__in=batch).update(state=Experience.State.CLAIMED)
+    batch += _experts(run, step.number, groups)
+    StepItem.objects.bulk_create(_item(step, pk, n, credits.get(pk)) for n, pk in enumerate(batch))
+    return step
+
+
+def _item(step: TrainStep, experience: int, position: int, credit: Credit | None) -> StepItem:
+    known = {"advantage": credit.advantage, "token_advantages": credit.packed} if credit else {}
+    return StepItem(step=step, experience_id=experience, position=position, **known)
+
+
+def experts_missing(run: Run) -> int:
+    """How many more expert experiences the run needs before its batches have the share that is asked for."""
+    expert = run.settings.algorithm.expert
+    if expert.source == "same_prompt":  # a group of which nobody has shown the answer learns without
+        return 0
+    return max(0, run.settings.expert_rows_per_step - Experience.objects.expert().filter(run=run).count())
+
+
+def _experts(run: Run, number: int, groups: list[int]) -> list[int]:
+    """The expert experiences of a step, all different: a seeded shuffle of the run's experts per epoch, read on and on."""
+    plan = run.settings
+    if not plan.expert_rows_per_step:
+        return []
+    experts = Experience.objects.expert().filter(run=run)
+    if plan.algorithm.expert.source == "same_prompt":
+        experts = experts.filter(group__task__in=run.groups.filter(pk__in=groups).values("task"))
+    known = list(experts.order_by("pk").values_list("pk", flat=True))
+    wanted, draw = min(plan.expert_rows_per_step, len(known)), (number - 1) * plan.expert_rows_per_step
+    taken: dict[int, None] = {}
+    while len(taken) < wanted:  # within two epochs every expert has come at least once
+        taken[known[position(draw, len(known), plan.seed)]] = None
+        draw += 1
+    return list(taken)
+
+
+def batch_of(step: TrainStep) -> list[Experience]:
+    """The step's experiences in their recorded order, with rollouts, payloads and what each counts (`credit`) at hand."""
+    items = step.items.select_related("experience__rollout__payload").order_by("position")
+    return [_credited(item) for item in items]
+
+
+def _credited(item: StepItem) -> Experience:
+    if item.advantage is not None:
+        item.experience.credit = Credit.unpack(item.advantage, item.token_advantages)
+    return item.experience
+
+
+def commit_step(run: Run, step: TrainStep, fence: int, *, skipped: str = "") -> None:
+    """Inside `run.fenced(fence)`: the update is done; its experiences are trained, the run is one step on."""
+    with transaction.atomic():
+        TrainStep.objects.filter(pk=step.pk, state=TrainStep.State.PLANNED).update(
+            state=TrainStep.State.COMMITTED, committed_at=Now(), seconds=_age(F("planned_at")), fence=fence, skipped=skipped
+        )
+        taken = Experience.objects.filter(step_items__step=step)
+        taken.usual().update(state=Experience.State.TRAINED, uses=F("uses") + 1)
+        taken.expert().update(uses=F("uses") + 1)
+        Run.objects.filter(pk=run.pk).update(step=step.number)
+
+
+def _age(moment: F) -> models.Func:
+    span = models.ExpressionWrapper(Now() - moment, output_field=models.DurationField())
+    return models.Func(models.Value("epoch"), span, function="date_part", output_field=models.FloatField())

@@ -1,0 +1,68 @@
+"""Demonstrations as experts' rollouts of a run: the form in which an update can mix them with what the policy sampled."""
+
+from collections.abc import Sequence
+
+from django.db.models import Count, QuerySet
+from django.db.models.functions import Now
+
+from apps.buffer.models import Experience
+from apps.feedback.models import Demonstration, ExpertAnswer
+from apps.rollouts.models import Group, Rollout, RolloutPayload
+from apps.rollouts.payload import Tokens, pack
+from apps.runs.models import Run
+
+Spelt = tuple[Demonstration, Tokens]
+
+
+def not_yet_admitted(run: Run) -> QuerySet[Demonstration]:
+    """Demonstrations of tasks of the run's taskset that the run cannot learn from yet, the oldest first."""
+    of_tasks = Demonstration.objects.filter(project=run.project_id, task__taskset=run.taskset_id)
+    return of_tasks.exclude(expert_answers__run=run).order_by("pk")
+
+
+def admit(run: Run, fence: int, spelt: Sequence[Spelt]) -> int:
+    """Put these demonstrations into the run's buffer; admitting one again changes nothing. Returns how many are new.
+
+    An expert's tokens have no behaviour logprob: 0.0 stands in the payload and no loss reads it. Raises StaleFence.
+    """
+    with run.fenced(fence) as locked:
+        fresh = {demonstration.pk for demonstration in not_yet_admitted(locked)}
+        spelt = [(demonstration, tokens) for demonstration, tokens in spelt if demonstration.pk in fresh]
+        groups = _groups(locked, {demonstration.task_id for demonstration, _ in spelt})
+        places = dict(Rollout.objects.filter(group__in=groups.values()).values_list("group").annotate(n=Count("pk")))
+        rollouts = []
+        for demonstration, tokens in spelt:
+            group = groups[demonstration.task_id]
+            place = places.get(group.pk, 0)
+            places[group.pk] = place + 1
+            rollouts.append(_rollout(group, place, demonstration.answer, tokens))
+        Rollout.objects.bulk_create(rollouts)
+        pairs = list(zip(rollouts, spelt, strict=True))
+        RolloutPayload.objects.bulk_create(RolloutPayload(rollout=rollout, data=pack(tokens)) for rollout, (_, tokens) in pairs)
+        ExpertAnswer.objects.bulk_create(ExpertAnswer(demonstration=d, run=locked, rollout=rollout) for rollout, (d, _) in pairs)
+        Experience.objects.bulk_create(_experience(rollout) for rollout in rollouts)
+    return len(rollouts)
+
+
+def _groups(run: Run, tasks: set[int]) -> dict[int, Group]:
+    """The experts' group of each of these tasks; new ones are made. The caller holds the run's row."""
+    known = {group.task_id: group for group in run.groups.filter(draw_index=None, task__in=tasks)}
+    missing = [
+        Group(run=run, task_id=task, size=0, state=Group.State.ADMITTED, opened_version=0, sampled_at=Now(), closed_at=Now())
+        for task in sorted(tasks - known.keys())
+    ]
+    return known | {group.task_id: group for group in Group.objects.bulk_create(missing)}
+
+
+def _rollout(group: Group, place: int, text: str, tokens: Tokens) -> Rollout:
+    return Rollout(
+        run_id=group.run_id, group=group, sample_index=place, origin=Rollout.Origin.EXPERT, state=Rollout.State.FINISHED, text=text,
+        stop_reason="stop", prompt_tokens=len(tokens.prompt_ids), completion_tokens=len(tokens.completion_ids), finished_at=Now(),
+    )  # fmt: skip
+
+
+def _experience(rollout: Rollout) -> Experience:
+    return Experience(
+        run_id=rollout.run_id, group_id=rollout.group_id, rollout=rollout, kind=Experience.Kind.EXPERT, reward=None, advantage=0.0,
+        weight_version=0,
+    )  # fmt: skip

@@ -1,0 +1,57 @@
+"""From what people said to what a run learns from: freezing a snapshot, and finding its lessons again."""
+
+from collections.abc import Iterator, Sequence
+
+from django.db.models import QuerySet
+
+from apps.buffer.models import Snapshot
+from apps.feedback.models import LESSONS, Lesson
+from apps.runs.models import Run
+
+AT_ONCE = 2_000  # rows read together
+
+
+class LessonGone(Exception):
+    """A lesson of the snapshot is not there any more, or says something else; the message names it."""
+
+
+def freeze(run: Run) -> Snapshot:
+    """The run's snapshot, taken once: what had been said when the run was started. Raises ValueError when that is nothing."""
+    source = run.settings.snapshot.source
+    return Snapshot.freeze(run, source, _spelt(chosen(run)))
+
+
+def chosen(run: Run) -> QuerySet:
+    """The lessons that the run's `snapshot` section asks for, the oldest first."""
+    wanted = run.settings.snapshot
+    lessons = LESSONS[wanted.source].objects.filter(project=run.project_id)
+    if run.started_at is not None:
+        lessons = lessons.filter(at__lte=run.started_at)
+    filters = {"task__taskset__slug": wanted.taskset, "run__slug": wanted.run, "source": wanted.imported_as}
+    return lessons.filter(**{field: value for field, value in filters.items() if value is not None}).order_by("pk")
+
+
+def lessons(source: str, ids: Sequence[int]) -> list[Lesson]:
+    """The lessons of these ids, in their order. Raises LessonGone."""
+    found = LESSONS[source].objects.in_bulk(set(ids))
+    if missing := set(ids) - found.keys():
+        raise LessonGone(f"{source}: {min(missing)} was frozen and is not there any more")
+    return [found[pk] for pk in ids]
+
+
+def require_unchanged(snapshot: Snapshot) -> None:
+    """Every lesson says what it said when it was frozen, to the letter. Raises LessonGone."""
+    again = snapshot.digest_of(_spelt(_frozen(snapshot)))
+    if again != snapshot.digest:
+        raise LessonGone(f"{snapshot}: they differ from what was frozen, {again[:12]} is not {snapshot.digest[:12]}")
+
+
+def _frozen(snapshot: Snapshot) -> Iterator[Lesson]:
+    for start in range(0, snapshot.size, AT_ONCE):
+        places = snapshot.items.filter(position__gte=start, position__lt=start + AT_ONCE).order_by("position")
+        yield from lessons(snapshot.source, list(places.values_list("lesson", flat=True)))
+
+
+def _spelt(found: QuerySet | Iterator[Lesson]) -> Iterator[tuple[int, str]]:
+    rows = found.iterator(AT_ONCE) if isinstance(found, QuerySet) else found
+    return ((lesson.pk, lesson.digest) for lesson in rows)

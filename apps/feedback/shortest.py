@@ -1,0 +1,93 @@
+"""Long to short (Kimi k1.5, arXiv 2501.12599, section 2.4): lessons in brevity, drawn from what a run's policy has answered.
+
+Of all answers to a task, the shortest right one is a demonstration (shortest rejection sampling); against it stand, as the
+rejected halves of preferences, wrong answers that are longer, and right ones more than `over` times as long.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby, islice
+
+from django.db import transaction
+
+from apps.buffer.models import Experience
+from apps.feedback.models import Demonstration, Lesson, Preference
+from apps.rewards.combining import full_reward
+from apps.runs.models import Run
+from apps.tasksets.models import Task
+
+OVER = 1.5  # times the shortest
+ROUNDING = 1e-6
+BATCH = 500  # lessons written together
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One rollout: its text, its length in tokens, whether it has the full reward, and whether the policy ended it itself."""
+
+    text: str
+    tokens: int
+    is_right: bool
+    is_ended: bool = True
+
+
+def shortest_right(answers: Sequence[Answer]) -> Answer | None:
+    """The right answer with the fewest tokens, the first of equals; one that was cut off is nobody's example."""
+    return min(
+        (answer for answer in answers if answer.is_right and answer.is_ended), key=lambda answer: answer.tokens, default=None
+    )
+
+
+def rejected(answers: Sequence[Answer], chosen: Answer, over: float = OVER) -> list[Answer]:
+    """Wrong answers longer than the chosen one and right ones longer than `over` times it, each text once."""
+    longer = (a for a in answers if a.tokens > (over * chosen.tokens if a.is_right else chosen.tokens))
+    return list({answer.text: answer for answer in longer if answer.text and answer.text != chosen.text}.values())
+
+
+def draw_demonstrations(run: Run, from_version: int = 0) -> tuple[int, int]:
+    """Keep the shortest right answer to each task of the run; returns how many are new and how many were there."""
+    return _keep(Demonstration, _drawn(run, from_version, _demonstrations))
+
+
+def draw_preferences(run: Run, from_version: int = 0, over: float = OVER) -> tuple[int, int]:
+    """Keep every pair of a shortest right answer and a rejected one; returns how many are new and how many were there."""
+    return _keep(Preference, _drawn(run, from_version, lambda answers: _preferences(answers, over)))
+
+
+def _demonstrations(answers: Sequence[Answer]) -> Iterator[Lesson]:
+    if chosen := shortest_right(answers):
+        yield Demonstration(answer=chosen.text)
+
+
+def _preferences(answers: Sequence[Answer], over: float) -> Iterator[Lesson]:
+    if chosen := shortest_right(answers):
+        yield from (Preference(chosen=chosen.text, rejected=answer.text) for answer in rejected(answers, chosen, over))
+
+
+def _drawn(run: Run, from_version: int, lessons_of: Callable[[Sequence[Answer]], Iterator[Lesson]]) -> Iterator[Lesson]:
+    """Task by task, so that no more than one task's answers are held in memory."""
+    full = full_reward(run.settings) - ROUNDING
+    judged = Experience.objects.usual().filter(run=run, rollout__first_version__gte=from_version)
+    rows = judged.order_by("group__task", "rollout").values_list(
+        "group__task", "rollout__text", "rollout__completion_tokens", "reward", "rollout__stop_reason"
+    )
+    for task_id, some in groupby(rows.iterator(BATCH), key=lambda row: row[0]):
+        answers = [Answer(text, tokens, reward >= full, stop == "stop") for _, text, tokens, reward, stop in some]
+        for lesson in lessons_of(answers):
+            lesson.project_id, lesson.run, lesson.task_id, lesson.source = run.project_id, run, task_id, f"shortest of {run.slug}"
+            yield lesson
+
+
+@transaction.atomic
+def _keep(kind: type[Lesson], drawn: Iterable[Lesson]) -> tuple[int, int]:
+    stream, new, known = iter(drawn), 0, 0
+    while batch := list(islice(stream, BATCH)):
+        prompts = dict(Task.objects.filter(pk__in={lesson.task_id for lesson in batch}).values_list("pk", "prompt"))
+        for lesson in batch:
+            lesson.prompt = prompts[lesson.task_id]
+            lesson.keyed()
+        there = kind.objects.known(batch)
+        fresh = {lesson.key: lesson for lesson in batch if (None, lesson.key) not in there}
+        kind.objects.bulk_create(fresh.values())
+        new, known = new + len(fresh), known + len(batch) - len(fresh)
+    return new, known

@@ -1,0 +1,40 @@
+"""Demonstrations: import answers as they should be, draw the shortest right ones from a run, list."""
+
+from argparse import ArgumentParser
+
+from django.core.management.base import BaseCommand
+
+from apps.feedback.models import Demonstration
+from apps.feedback.shortest import draw_demonstrations
+from rftweb.management import lesson_import
+from rftweb.management.console import run_named
+
+
+class Command(BaseCommand):
+    help = __doc__
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        verbs = parser.add_subparsers(dest="verb", required=True)
+        lesson_import.add_arguments(verbs.add_parser("import", help="store a JSON lines file of prompt (or task) and answer"))
+        shortest = verbs.add_parser("shortest", help="keep the shortest right answer to each task of a run (rejection sampling)")
+        shortest.add_argument("run")
+        shortest.add_argument(
+            "--from-version", type=int, default=0, help="only answers sampled by this weight version or a later one"
+        )
+        shortest.add_argument("--project")
+        verbs.add_parser("list", help="show what there is, by project and source")
+
+    def handle(self, **options: object) -> None:
+        {"import": self._import, "shortest": self._shortest, "list": self._list}[options["verb"]](options)
+
+    def _import(self, options: dict) -> None:
+        self.stdout.write(lesson_import.told("demonstrations", lesson_import.run("demonstrations", options)))
+
+    def _shortest(self, options: dict) -> None:
+        new, known = draw_demonstrations(run_named(options["run"], options["project"]), options["from_version"])
+        self.stdout.write(f"{new} demonstrations stored, {known} were there already")
+
+    def _list(self, options: dict) -> None:
+        for project, source, count in lesson_import.listing(Demonstration):
+            self.stdout.write(f"{project:15} {source:40} {count:>8} demonstrations")

@@ -1,0 +1,30 @@
+"""Thumbs: import answers with the word whether they are good, list."""
+
+from argparse import ArgumentParser
+
+from django.core.management.base import BaseCommand
+
+from apps.feedback.models import Thumb
+from rftweb.management import lesson_import
+
+
+class Command(BaseCommand):
+    help = __doc__
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        verbs = parser.add_subparsers(dest="verb", required=True)
+        lesson_import.add_arguments(
+            verbs.add_parser("import", help="store a JSON lines file of prompt (or task), completion and label")
+        )
+        verbs.add_parser("list", help="show what there is, by project and source")
+
+    def handle(self, **options: object) -> None:
+        {"import": self._import, "list": self._list}[options["verb"]](options)
+
+    def _import(self, options: dict) -> None:
+        self.stdout.write(lesson_import.told("thumbs", lesson_import.run("thumbs", options)))
+
+    def _list(self, options: dict) -> None:
+        for project, source, count in lesson_import.listing(Thumb):
+            self.stdout.write(f"{project:15} {source:40} {count:>8} thumbs")

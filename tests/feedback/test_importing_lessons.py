@@ -1,0 +1,159 @@
+"""Lessons from files: every good line becomes one row, every bad line is named, and nothing is ever stored twice."""
+
+import io
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from apps.feedback import importing
+from apps.feedback.importing import BadLessons, Destination, import_lessons
+from apps.feedback.models import Demonstration, Preference, Thumb
+from apps.feedback.reading import LessonLine, read
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def file(tmp_path):
+    """Write lines (dicts as JSON) and return the path."""
+
+    def write(*lines: object):
+        path = tmp_path / "lessons.jsonl"
+        path.write_text("".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines))
+        return path
+
+    return write
+
+
+def refused(path, kind: str, to: Destination) -> list[str]:
+    with pytest.raises(BadLessons) as refusal:
+        import_lessons(path, kind, to)
+    return [f"{line.number}: {line.reason}" for line in refusal.value.lines]
+
+
+def test_a_prompt_of_the_taskset_finds_its_task(project, taskset, file):
+    import_lessons(file({"prompt": "54321", "answer": "12345"}), "demonstrations", Destination(project, "f", taskset))
+    assert (Demonstration.objects.get().task.index, Demonstration.objects.get().answer) == (1, "12345")
+
+
+def test_a_task_can_be_named_by_its_index(project, taskset, file):
+    import_lessons(file({"task": 2, "answer": "12345"}), "demonstrations", Destination(project, "f", taskset))
+    assert Demonstration.objects.get().prompt == [{"role": "user", "content": "13254"}]
+
+
+def test_without_a_taskset_any_prompt_is_taken(project, file):
+    import_lessons(file({"prompt": "hello", "answer": "hi"}), "demonstrations", Destination(project, "f"))
+    assert Demonstration.objects.get().task is None
+
+
+def test_messages_of_another_spelling_are_the_same_prompt(project, taskset, file):
+    line = '{"prompt": [{"content": "543\\u00321", "role": "user"}], "answer": "12345"}'
+    import_lessons(file(line), "demonstrations", Destination(project, "f", taskset))
+    assert Demonstration.objects.get().task.index == 1
+
+
+def test_importing_again_changes_nothing(project, file):
+    path = file({"prompt": "a", "chosen": "b", "rejected": "c", "margin": 0.5}, {"prompt": "a", "chosen": "c", "rejected": "d"})
+    first = import_lessons(path, "preferences", Destination(project, "f"))
+    rows = list(Preference.objects.values())
+    again = import_lessons(path, "preferences", Destination(project, "f"))
+    assert (first.new, first.known, again.new, again.known) == (2, 0, 0, 2)
+    assert list(Preference.objects.values()) == rows
+
+
+def test_the_same_line_twice_in_a_file_is_one_row(project, file):
+    line = {"prompt": "a", "completion": "b", "label": True}
+    assert import_lessons(file(line, line), "thumbs", Destination(project, "f")).known == 1
+    assert Thumb.objects.count() == 1
+
+
+def test_two_people_may_say_the_same(project, alice, bob, file):
+    lines = [{"prompt": "a", "completion": "b", "label": True, "author": name} for name in ("alice", "bob")]
+    assert import_lessons(file(*lines), "thumbs", Destination(project, "f")).new == 2
+
+
+def test_a_word_against_ones_own_is_refused(project, file):
+    lines = [{"prompt": "a", "completion": "b", "label": label} for label in (True, False)]
+    assert refused(file(*lines), "thumbs", Destination(project, "f")) == [
+        "2: the same author has said so with is_up True: one word each"
+    ]
+
+
+def test_a_stranger_is_no_author(project, carol, file):
+    line = {"prompt": "a", "answer": "b", "author": "carol"}
+    assert refused(file(line), "demonstrations", Destination(project, "f")) == ["1: author: 'carol' is no member of 'lab'"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "line", "reason"),
+    [
+        ("demonstrations", "oops", "Expecting value"),
+        ("demonstrations", {"prompt": "a"}, "no column 'answer'"),
+        ("demonstrations", {"answer": "a"}, "no column 'prompt'"),
+        ("demonstrations", {"prompt": "a", "answer": ""}, "must be a text that says something"),
+        ("demonstrations", {"task": -1, "answer": "a"}, "a whole number from 0"),
+        ("demonstrations", {"task": True, "answer": "a"}, "a whole number from 0"),
+        ("demonstrations", {"task": 0, "answer": "a"}, "say which taskset"),
+        ("demonstrations", {"prompt": "a", "answer": "b", "author": 7}, "must be a username"),
+        ("preferences", {"prompt": "a", "chosen": "b", "rejected": "b"}, "the same text"),
+        ("preferences", {"prompt": "a", "chosen": "b", "rejected": "c", "margin": -1}, "a number from 0"),
+        ("preferences", {"prompt": "a", "chosen": "b", "rejected": "c", "margin": True}, "a number from 0"),
+        ("preferences", '{"prompt": "a", "chosen": "b", "rejected": "c", "margin": NaN}', "NaN"),
+        ("thumbs", {"prompt": "a", "completion": "b", "label": 1}, "must be true (good) or false (bad)"),
+        ("thumbs", {"prompt": "a", "completion": "b"}, "must be true (good) or false (bad)"),
+    ],
+)
+def test_a_bad_line_says_why_and_nothing_is_stored(project, file, kind, line, reason):
+    good = {"prompt": "x", "answer": "y", "chosen": "y", "rejected": "z", "completion": "y", "label": True}
+    [found] = refused(file(good, line), kind, Destination(project, "f"))
+    assert found.startswith("2: ") and reason in found
+    assert not any(model.objects.exists() for model in (Demonstration, Preference, Thumb))
+
+
+def test_a_prompt_that_is_no_task_of_the_taskset_is_a_bad_line(project, taskset, file):
+    to = Destination(project, "f", taskset)
+    lines = [{"prompt": "99999", "answer": "99999"}, {"task": 4, "answer": "1"}]
+    assert refused(file(*lines), "demonstrations", to) == [
+        "1: prompt: no task of taskset 'sort' asks this",
+        "2: task: taskset 'sort' has tasks 0 to 3",
+    ]
+
+
+def test_bad_lines_are_set_aside_word_for_word(project, file):
+    aside = io.BytesIO()
+    outcome = import_lessons(
+        file({"prompt": "a", "answer": "b"}, " oops ", {"prompt": 3}), "demonstrations", Destination(project, "f"), aside
+    )
+    assert (outcome.new, outcome.bad) == (1, 2)
+    assert aside.getvalue() == b' oops \n{"prompt": 3}\n'
+
+
+def test_columns_may_have_other_names(project, file):
+    to = Destination(project, "f", columns={"chosen": "better", "rejected": "worse"})
+    import_lessons(file({"prompt": "a", "better": "b", "worse": "c"}), "preferences", to)
+    assert (Preference.objects.get().chosen, Preference.objects.get().rejected) == ("b", "c")
+
+
+def test_an_answer_may_be_one_assistant_message(project, file):
+    said = [{"role": "assistant", "content": "hi"}]
+    import_lessons(file({"prompt": "a", "answer": said}), "demonstrations", Destination(project, "f"))
+    assert Demonstration.objects.get().answer == "hi"
+
+
+def test_batches_do_not_change_what_is_stored(project, taskset, file, monkeypatch):
+    monkeypatch.setattr(importing, "BATCH", 2)
+    digits = ["31425", "54321", "13254", "21435"]
+    lines = [{"prompt": d, "answer": "".join(sorted(d)) + "0" * n} for n in range(3) for d in digits]
+    outcome = import_lessons(file(*lines, lines[0]), "demonstrations", Destination(project, "f", taskset))
+    assert (outcome.new, outcome.known) == (12, 1)
+    assert sorted(Demonstration.objects.values_list("task__index", flat=True)) == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]
+
+
+@given(st.binary(max_size=300))
+@settings(max_examples=200, deadline=None)
+def test_whatever_a_file_holds_every_line_is_a_lesson_or_a_reason(data):
+    for kind in ("demonstrations", "preferences", "thumbs"):
+        for line in read(io.BytesIO(data), kind, {}):
+            assert isinstance(line, LessonLine) or line.reason
