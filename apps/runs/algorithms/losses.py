@@ -9,7 +9,7 @@ from apps.runs.algorithms.section import NotNegative, Positive, Section, Share
 ClipLow = Annotated[float, Field(ge=0, le=1, description="The probability ratio counts down to 1 − this.")]
 ClipHigh = Annotated[float, Field(ge=0, le=1000, description="The probability ratio counts up to 1 + this.")]
 Temperature = Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False)]
-Cap = Annotated[float, Field(gt=0, le=1e6, description="Importance weights are truncated here; empty leaves them whole.")]
+Cap = Annotated[float | None, Field(gt=0, le=1e6, description="Importance weights are truncated here; empty leaves them whole.")]
 
 
 class PPO(Section):
@@ -92,7 +92,7 @@ class REC(Section):
 
 class ImportanceSampling(Section):
     name: Literal["importance_sampling"] = Field("importance_sampling", description="The ratio itself, without a clip.")
-    cap: Cap | None = None
+    cap: Cap = None
 
 
 class Decoupled(Section):
@@ -101,7 +101,7 @@ class Decoupled(Section):
     )
     clip_low: ClipLow = 0.2
     clip_high: ClipHigh = 0.2
-    cap: Cap | None = 5.0
+    cap: Cap = 5.0
 
 
 class SFT(Section):

@@ -1,7 +1,8 @@
 """`python -m workers.algorithms.cases FILE.json`: print {case id: our numbers, in the structure of "expected"} as JSON.
 
 FILE holds {"data": {name: inputs}, "cases": [{"id", "group", "fn", "args", "dataset" | "inputs", ...}]}. What we have no
-function or option for is "unsupported". Needs neither a database nor Django's settings.
+function or option for is "unsupported"; input that our functions refuse is {"refused": why}. Needs neither a database
+nor Django's settings.
 """
 
 import argparse
@@ -18,7 +19,10 @@ UNSUPPORTED = "unsupported"
 
 
 def answer(case: dict[str, Any], data: dict[str, Any]) -> Any:
-    """Our numbers for one case, or "unsupported". `expected` is looked at for the names it holds only."""
+    """Our numbers for one case, "unsupported", or {"refused": why} where our functions refuse the input.
+
+    `expected` is looked at for the names it holds only.
+    """
     if case.get("group") not in GROUPS:
         return UNSUPPORTED
     inputs = data.get(case.get("dataset"), {}) | case.get("inputs", {}) | case.get("override", {}) | case.get("extra_inputs", {})
@@ -26,6 +30,10 @@ def answer(case: dict[str, Any], data: dict[str, Any]) -> Any:
         found = GROUPS[case["group"]](case["fn"], dict(case.get("args") or {}), inputs)
     except Unsupported:
         return UNSUPPORTED
+    except KeyError as error:
+        return {"refused": f"the case lacks the input {error}"}
+    except ValueError as error:
+        return {"refused": str(error)}
     return shaped(found, case["expected"]) if "expected" in case else found
 
 

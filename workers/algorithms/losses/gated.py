@@ -41,7 +41,7 @@ def sapo(tokens: Tokens, *, tau_positive: float = 1.0, tau_negative: float = 1.0
     variant in use whose step is twice as long at r = 1 and grows with r. Source: SAPO, arXiv 2511.20347.
     """
     advantages, moved = advantages_of(tokens), log_ratio(tokens)
-    tau = torch.where(advantages > 0, tau_positive, tau_negative).to(moved.dtype)
+    tau = torch.full_like(moved, tau_negative).masked_fill(advantages > 0, tau_positive)
     gate = torch.sigmoid(tau * (moved.exp() - 1)) * 4 / tau
     values = -advantages * (gate.detach() * policy_of(tokens) if constant_gate else gate)
     return TokenLoss(values, {"log_ratio": moved.detach(), "gate": gate.detach(), "positive": (advantages > 0).to(moved.dtype)})

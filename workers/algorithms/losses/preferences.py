@@ -46,8 +46,8 @@ def kto(
     answer counts as gained only beyond how far the policy has moved in general. Source: KTO, arXiv 2402.01306, equation 8.
     """
     moved = distance(tokens, "kto")
-    sign = torch.where(liked.bool(), 1.0, -1.0).to(moved.dtype)
-    weight = torch.where(liked.bool(), desirable_weight, undesirable_weight).to(moved.dtype)
+    sign = torch.full_like(moved, -1.0).masked_fill(liked.bool(), 1.0)
+    weight = torch.full_like(moved, undesirable_weight).masked_fill(liked.bool(), desirable_weight)
     against = baseline.detach().clamp(min=0)
     values = weight * (1 - torch.sigmoid(sign * beta * (moved - against)))
     reward = beta * moved.detach()

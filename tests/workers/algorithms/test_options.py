@@ -1,0 +1,69 @@
+"""The options in a configuration are the keyword arguments of the functions, and refuse what has no meaning."""
+
+import inspect
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from apps.runs.algorithms import kl as kl_options
+from apps.runs.algorithms.losses import Loss, options
+from workers.algorithms.kl import ESTIMATORS
+from workers.algorithms.losses import LOSSES, PREFERENCE_LOSSES
+
+FUNCTIONS = LOSSES | PREFERENCE_LOSSES
+SECTIONS = {section.model_fields["name"].default: section for section in Loss.__args__[0].__args__}
+READ = TypeAdapter(Loss)
+
+
+def test_every_loss_has_a_section_and_every_section_a_loss():
+    assert set(SECTIONS) == set(FUNCTIONS)
+
+
+@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+def test_a_sections_fields_and_defaults_are_the_keyword_arguments_of_its_function(name):
+    parameters = inspect.signature(FUNCTIONS[name]).parameters.values()
+    keywords = {one.name: one.default for one in parameters if one.kind is one.KEYWORD_ONLY}
+
+    assert options(READ.validate_python({"name": name})) == keywords
+
+
+@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+def test_every_field_is_described(name):
+    assert all(field.description for field in SECTIONS[name].model_fields.values())
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ({"name": "ppo", "clip_low": 1.5}, "clip_low"),
+        ({"name": "ppo", "clip_high": float("inf")}, "clip_high"),
+        ({"name": "ppo", "dual_clip": 1.0}, "dual_clip"),
+        ({"name": "ppo", "clip": 0.2}, "clip"),
+        ({"name": "sapo", "tau_positive": 0}, "tau_positive"),
+        ({"name": "rec", "clip_mode": "three-side"}, "clip_mode"),
+        ({"name": "sft_phi", "cutoff": 0}, "cutoff"),
+        ({"name": "dpo", "label_smoothing": 0.5}, "label_smoothing"),
+        ({"name": "kto", "beta": float("nan")}, "beta"),
+    ],
+)
+def test_an_option_out_of_bounds_or_unknown_is_refused_by_its_name(given, field):
+    with pytest.raises(ValidationError) as refused:
+        READ.validate_python(given)
+
+    assert [error["loc"][-1] for error in refused.value.errors()] == [field]
+
+
+def test_the_estimators_are_those_that_exist():
+    assert set(kl_options.KL.model_fields["estimator"].annotation.__args__) == set(ESTIMATORS)
+
+
+@pytest.mark.parametrize(
+    ("given", "advice"),
+    [
+        ({"coefficient": 0.1}, "choose one with `estimator: k3`"),
+        ({"estimator": "k3", "target": 0.1}, "kl.coefficient by multiplying it, so it must start above 0"),
+    ],
+)
+def test_a_kl_without_meaning_is_refused_with_what_to_change(given, advice):
+    with pytest.raises(ValidationError, match=advice):
+        kl_options.KL(**given)
