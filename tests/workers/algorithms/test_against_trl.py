@@ -182,17 +182,15 @@ def preference_trainer(**changes) -> SimpleNamespace:
 
 def model_of(policy: torch.Tensor):
     """A model whose completion logprobs are `policy`; TRL reads the last columns, one fewer than the ids."""
-    rows, width = policy.shape
-    output = SimpleNamespace(
-        log_probs=policy, entropy=torch.zeros_like(policy), mean_logits=torch.zeros_like(policy), is_top1=torch.zeros_like(policy)
-    )
+    nothing = torch.zeros_like(policy)
+    output = SimpleNamespace(log_probs=policy, entropy=nothing, mean_logits=nothing, is_top1=nothing.bool())
     return lambda **kwargs: output
 
 
 def preference_inputs(tokens: Tokens) -> dict[str, torch.Tensor]:
     ahead = torch.zeros(len(tokens.mask), 1, dtype=tokens.mask.dtype)
-    mask = torch.cat([ahead, tokens.mask], 1)
-    return {"input_ids": torch.zeros_like(mask, dtype=torch.long), "attention_mask": torch.ones_like(mask), "completion_mask": mask}
+    mask = torch.cat([ahead, tokens.mask], 1).long()
+    return {"input_ids": torch.zeros_like(mask), "attention_mask": torch.ones_like(mask), "completion_mask": mask}
 
 
 def test_dpo():
