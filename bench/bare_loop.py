@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -35,6 +35,7 @@ from workers.engines.interface import Engine, Request, Sampling  # noqa: E402
 from workers.policies import build, recipes  # noqa: E402
 from workers.trainer.collate import Row  # noqa: E402
 from workers.trainer.host import TrainerHost  # noqa: E402
+from workers.trainer.plan import spec_from  # noqa: E402
 from workers.trainer.spec import TrainerSpec  # noqa: E402
 
 POLICIES = ROOT / "var" / "weights" / "policies"  # where built policies are kept
@@ -162,14 +163,7 @@ def one_run(plan: config.RunConfig, folder: Path, steps: int, seed: int) -> dict
 
 
 def trainer_spec(plan: config.RunConfig, folder: Path, output: Path, steps: int, seed: int) -> TrainerSpec:
-    optimizer, algorithm = plan.optimizer, plan.algorithm
-    return TrainerSpec(
-        policy=folder, output=output, planned_steps=steps, rows_per_step=plan.rows_per_step, seed=seed,
-        learning_rate=optimizer.learning_rate, warmup_steps=optimizer.warmup_steps, betas=(optimizer.beta1, optimizer.beta2),
-        weight_decay=optimizer.weight_decay, max_grad_norm=optimizer.max_grad_norm, micro_batch_rows=optimizer.micro_batch_rows,
-        epsilon_low=algorithm.epsilon_low, epsilon_high=algorithm.epsilon_high, beta=algorithm.beta, loss_type=algorithm.loss,
-        temperature=plan.sampling.temperature, max_completion_length=plan.sampling.max_tokens,
-    )  # fmt: skip
+    return replace(spec_from(plan, folder, output, steps), seed=seed)
 
 
 def task_batches(plan: config.RunConfig, seed: int) -> Iterator[list[TaskRow]]:

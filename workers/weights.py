@@ -3,6 +3,7 @@
 import math
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -13,6 +14,7 @@ from apps.policies.tensor_file import read_layout
 
 WEIGHT_FILES = (".safetensors", ".safetensors.index.json")
 DTYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
+NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 
 class NotFinite(Exception):
@@ -26,20 +28,42 @@ def publish(model: PreTrainedModel, base: Path, final: Path, version: int, paren
     files are the base's own bytes, and the probe repeats the base's token ids with this model's logprobs. Raises
     NotFinite, or what `seal` raises; nothing takes the name `final` then.
     """
+    return published(model, base, final, version, parent, write=write_whole)
+
+
+def published(
+    model: PreTrainedModel,
+    base: Path,
+    final: Path,
+    version: int,
+    parent: int | None,
+    write: Callable[[PreTrainedModel, Path, Path, Manifest], None],
+    is_adapter: bool = False,
+    probe: Callable[[PreTrainedModel, tuple[int, ...]], list[float]] | None = None,
+) -> Manifest:
+    """The steps of any publication around `write(model, folder, base, the base's manifest)`.
+
+    `probe(model, token ids)` gives what is written beside the token ids: logprobs, unless the model has no such head.
+    """
     require_finite(model)
     like = read_manifest(base)
     unfinished = final.with_name(f"{final.name}.{os.getpid()}.tmp")
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)
     try:
-        write_tensors(model, unfinished, like)
-        for name in like.files:
-            if not name.endswith(WEIGHT_FILES):
-                shutil.copyfile(base / name, unfinished / name)
-        probe = Probe(like.probe.token_ids, tuple(probe_logprobs(model, like.probe.token_ids)))
-        return seal(unfinished, final, version, parent, probe)
+        write(model, unfinished, base, like)
+        said = (probe or probe_logprobs)(model, like.probe.token_ids)
+        sealed = Probe(like.probe.token_ids, tuple(said))
+        return seal(unfinished, final, version, parent, sealed, base=like.fingerprint if is_adapter else None)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def write_whole(model: PreTrainedModel, folder: Path, base: Path, like: Manifest) -> None:
+    write_tensors(model, folder, like)
+    for name in like.files:
+        if not name.endswith(WEIGHT_FILES):
+            shutil.copyfile(base / name, folder / name)
 
 
 def require_finite(model: torch.nn.Module) -> None:

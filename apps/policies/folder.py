@@ -19,9 +19,12 @@ from apps.policies.tensor_file import TensorSpec
 MANIFEST = "manifest.json"
 SINGLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
+# A folder of an adapter holds these two and the manifest, nothing else: what it changes lies in its base's folder.
+ADAPTER, ADAPTER_CONFIG = "adapter_model.safetensors", "adapter_config.json"
 KNOWN_FILES = frozenset(
     {
-        MANIFEST, INDEX, "config.json", "generation_config.json", "preprocessor_config.json", "processor_config.json",
+        MANIFEST, INDEX, ADAPTER_CONFIG, "config.json", "generation_config.json",
+        "preprocessor_config.json", "processor_config.json",
         "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
         "vocab.txt", "merges.txt", "tokenizer.model", "chat_template.jinja", "chat_template.json",
         "README.md", "LICENSE", "LICENSE.txt", ".gitattributes",
@@ -122,6 +125,8 @@ def _refuse_remote_code(document: Any, name: str) -> None:
 
 
 def _read_config(folder: Path, names: set[str]) -> dict[str, Any]:
+    if ADAPTER_CONFIG in names:
+        return _read_adapter_config(folder, names)
     if "config.json" not in names:
         raise DamagedWeights(Damage.MISSING_FILE, "config.json", "the folder has no model configuration")
     config = _read_json(folder / "config.json")
@@ -130,10 +135,19 @@ def _read_config(folder: Path, names: set[str]) -> dict[str, Any]:
     return config
 
 
+def _read_adapter_config(folder: Path, names: set[str]) -> dict[str, Any]:
+    for name in sorted(names - {ADAPTER, ADAPTER_CONFIG, MANIFEST}):
+        raise DamagedWeights(Damage.UNSAFE_FILE, name, "a folder of an adapter holds its weights and configuration alone")
+    config = _read_json(folder / ADAPTER_CONFIG)
+    if not isinstance(config, dict) or config.get("peft_type") != "LORA":
+        raise DamagedWeights(Damage.BAD_CONFIG, ADAPTER_CONFIG, "needs an object with `peft_type` LORA")
+    return config
+
+
 def _weight_files(folder: Path, names: set[str]) -> list[str]:
-    """The safetensors files that make up the model: the single one, or exactly the index's shards."""
+    """The safetensors files that make up the model: the single one, exactly the index's shards, or the adapter."""
     present = {name for name in names if name.endswith(".safetensors")}
-    expected = _shards(folder) if INDEX in names else {SINGLE}
+    expected = _shards(folder) if INDEX in names else {ADAPTER if ADAPTER_CONFIG in names else SINGLE}
     for name in sorted(expected - present):
         raise DamagedWeights(Damage.MISSING_FILE, name, "the weights are not there")
     for name in sorted(present - expected):

@@ -15,7 +15,7 @@ from typing import Any
 
 from apps.accounts import strict_json
 from apps.policies.damage import Damage, DamagedWeights
-from apps.policies.folder import MANIFEST, FileEntry, FolderScan, list_safe_files, scan_policy_folder
+from apps.policies.folder import ADAPTER_CONFIG, MANIFEST, FileEntry, FolderScan, list_safe_files, scan_policy_folder
 from apps.policies.tensor_file import TensorSpec
 
 __all__ = ["Damage", "DamagedWeights", "Manifest", "Probe", "read_manifest", "scan_policy_folder", "seal", "verify"]
@@ -39,7 +39,10 @@ class Probe:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a sealed folder holds; `parent` is the version it was trained from, None for the base."""
+    """What a sealed folder holds; `parent` is the version it was trained from, None for the base.
+
+    `base` is the fingerprint of the weights that an adapter changes, None for whole weights.
+    """
 
     version: int
     parent: int | None
@@ -47,6 +50,7 @@ class Manifest:
     tensors: dict[str, TensorSpec]
     fingerprint: str
     probe: Probe
+    base: str | None = None
 
     def to_json(self) -> str:
         """The document as written to `manifest.json`."""
@@ -58,20 +62,28 @@ class Manifest:
         try:
             if document["format"] != FORMAT:
                 raise ValueError(f"format {document['format']!r}, this program reads {FORMAT}")
-            return cls(
+            manifest = cls(
                 version=_whole(document["version"]),
                 parent=None if document["parent"] is None else _whole(document["parent"]),
                 files={name: _file_entry(entry) for name, entry in document["files"].items()},
                 tensors={name: _tensor_spec(entry) for name, entry in document["tensors"].items()},
                 fingerprint=_text(document["fingerprint"]),
                 probe=_probe(document["probe"]),
+                base=None if document.get("base") is None else _text(document["base"]),
             )
+            if (manifest.base is None) == (ADAPTER_CONFIG in manifest.files):
+                raise ValueError("an adapter, and nothing else, names its base")
+            return manifest
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise DamagedWeights(Damage.BAD_MANIFEST, MANIFEST, f"{type(error).__name__}: {error}") from None
 
 
-def seal(folder_tmp: Path | str, final: Path | str, version: int, parent: int | None, probe: Probe) -> Manifest:
+def seal(
+    folder_tmp: Path | str, final: Path | str, version: int, parent: int | None, probe: Probe, base: str | None = None
+) -> Manifest:
     """Check the files, write the manifest, make all durable, rename `folder_tmp` to `final`.
+
+    `base`: for an adapter, the fingerprint of the weights it changes.
 
     Sealing the same bytes again (a step replayed after a crash) keeps the folder that is there.
     Raises DamagedWeights before anything is renamed, FileExistsError when `final` holds other weights.
@@ -80,7 +92,9 @@ def seal(folder_tmp: Path | str, final: Path | str, version: int, parent: int | 
     if final.name.endswith(UNFINISHED):
         raise ValueError(f"{final.name}: a sealed folder cannot end in {UNFINISHED}")
     scan = scan_policy_folder(folder_tmp)
-    manifest = Manifest(version, parent, scan.files, scan.tensors, scan.fingerprint, _checked(probe))
+    manifest = Manifest(version, parent, scan.files, scan.tensors, scan.fingerprint, _checked(probe), base)
+    if (base is None) == (ADAPTER_CONFIG in manifest.files):
+        raise ValueError("an adapter, and nothing else, is sealed with the fingerprint of its base")
     if final.exists():
         return _keep_equal(folder_tmp, final, manifest)
     (folder_tmp / MANIFEST).write_text(manifest.to_json(), encoding="utf-8")
@@ -164,7 +178,7 @@ def _require_same_bytes(manifest: Manifest, scan: FolderScan) -> None:
 def _keep_equal(folder_tmp: Path, final: Path, manifest: Manifest) -> Manifest:
     """`final` was sealed before a crash: keep it when it is the same version of the same weights."""
     existing = verify(final)
-    if (existing.version, existing.fingerprint) != (manifest.version, manifest.fingerprint):
+    if (existing.version, existing.fingerprint, existing.base) != (manifest.version, manifest.fingerprint, manifest.base):
         raise FileExistsError(f"{final} already holds version {existing.version} ({existing.fingerprint})")
     shutil.rmtree(folder_tmp)
     return existing

@@ -8,11 +8,11 @@ from apps.runs.models import Acknowledgement, Run, WeightVersion
 def retire(run: Run) -> list[WeightVersion]:
     """Say that all older published versions are retired; returns them. Their folders may go once this is committed.
 
-    Version 0 is the policy's own folder and never retires. Call it with the run's row locked (`Run.fenced`).
+    Version 0 is the policy's own folder and never retires, nor does the reference model. Call it with the run's row locked (`Run.fenced`).
     """
     published = run.weight_versions.filter(state=WeightVersion.State.PUBLISHED, version__gt=0)
     newest = published.order_by("-version").values_list("version", flat=True)[: run.settings.checkpoints.weights]
-    due = list(published.exclude(version__in={*newest, *served(run)}).order_by("version"))
+    due = list(published.exclude(version__in={*newest, *served(run), run.settings.algorithm.reference.version}).order_by("version"))
     if due:
         run.weight_versions.filter(pk__in=[version.pk for version in due]).update(state=WeightVersion.State.RETIRED)
         run.topic.record("weights_retired", versions=[version.version for version in due])

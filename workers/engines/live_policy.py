@@ -18,6 +18,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.utils import logging
 
 from apps.policies.manifest import Manifest, read_manifest
+from workers import adapters
 
 SMALL = 100_000_000  # parameters; on a CPU, fp32 is the faster below, bf16 above
 SERVED_LAYERS = {"full_attention", "sliding_attention"}
@@ -36,20 +37,14 @@ class LivePolicy:
     def read(cls, folder: Path, version: int, device: torch.device) -> "LivePolicy":
         """Load a sealed folder. Raises DamagedWeights, OSError, or ValueError for a model this engine cannot serve."""
         manifest = read_manifest(folder)
-        logging.disable_progress_bar()
-        module, info = AutoModelForCausalLM.from_pretrained(
-            folder,
-            local_files_only=True,
-            trust_remote_code=False,
-            use_safetensors=True,
-            dtype=_dtype(manifest, device),
-            attn_implementation="sdpa",
-            output_loading_info=True,
-        )
-        if wrong := {kind: names for kind, names in info.items() if names}:  # transformers itself only warns
-            raise ValueError(f"{folder.name} does not fill its own model: {wrong}")
+        base = adapters.base_of(folder)
+        served = _dtype(read_manifest(base or folder), device)
+        # An adapter is added in float32, so that rounding comes once, as it does where whole weights are published.
+        module = _load(base or folder, torch.float32 if base else served)
+        if base:
+            adapters.merge(module, folder)
         _require_served(module)
-        return cls(module.to(device).eval(), version, manifest.fingerprint, _context(module))
+        return cls(module.to(device, served).eval(), version, manifest.fingerprint, _context(module))
 
     def require_same_model(self, other: "LivePolicy") -> None:
         """Raises ValueError unless the other's parameters have the same names and shapes."""
@@ -73,6 +68,22 @@ class LivePolicy:
         ids = torch.tensor([token_ids], device=self.device)
         logits = self.module(input_ids=ids, use_cache=False).logits[0, :-1].float()
         return torch.log_softmax(logits, -1).gather(1, ids[0, 1:, None])[:, 0].tolist()
+
+
+def _load(folder: Path, dtype: torch.dtype) -> PreTrainedModel:
+    logging.disable_progress_bar()
+    module, info = AutoModelForCausalLM.from_pretrained(
+        folder,
+        local_files_only=True,
+        trust_remote_code=False,
+        use_safetensors=True,
+        dtype=dtype,
+        attn_implementation="sdpa",
+        output_loading_info=True,
+    )
+    if wrong := {kind: names for kind, names in info.items() if names}:  # transformers itself only warns
+        raise ValueError(f"{folder.name} does not fill its own model: {wrong}")
+    return module
 
 
 def shapes(module: PreTrainedModel) -> dict[str, torch.Size]:

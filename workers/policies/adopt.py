@@ -51,7 +51,8 @@ def adopt(source: str, revision: str, final: Path) -> Manifest:
     unfinished.parent.mkdir(parents=True, exist_ok=True)
     try:
         _bring(source, revision, unfinished)
-        scan_policy_folder(unfinished)
+        if "peft_type" in scan_policy_folder(unfinished).config:
+            raise NotAPolicy("is an adapter without its model; merge it into its base first")
         return seal(unfinished, final, version=0, parent=None, probe=_probe(unfinished))
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)

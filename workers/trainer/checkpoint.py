@@ -11,10 +11,13 @@ import shutil
 from pathlib import Path
 
 MANIFEST = "checkpoint.json"
-FORMAT = 1
+STATE = "objective.json"  # what the objective has become: an adaptive coefficient
+FORMAT = 2
 # What an update depends on. Anything else the trainer library leaves (a pickle of its arguments, cards) is taken out.
-REQUIRED = ("optimizer.pt", "scheduler.pt", "rng_state.pth", "trainer_state.json")
-CONTENT = (*REQUIRED, "config.json", "model.safetensors", "model.safetensors.index.json")
+REQUIRED = ("optimizer.pt", "scheduler.pt", "rng_state.pth", "trainer_state.json", STATE)
+FULL = ("config.json", "model.safetensors", "model.safetensors.index.json")
+ADAPTER = ("adapter_config.json", "adapter_model.safetensors")
+CONTENT = (*REQUIRED, *FULL, *ADAPTER, "reference.safetensors")
 SHARD = "model-*.safetensors"
 
 

@@ -1,4 +1,4 @@
-"""Rows of a recorded batch → the tensors TRL's GRPO loss reads. Pure: no model, no randomness, no device.
+"""Rows of a recorded batch → the tensors of an update. Pure: no model, no randomness, no device.
 
 Shapes: B rows, P longest prompt, C longest completion. Prompts are padded on the left, completions on the right.
 """
@@ -8,12 +8,18 @@ from dataclasses import dataclass, replace
 
 import torch
 
-USUAL = "usual"
+from workers.algorithms.tokens import Window
+
+USUAL, EXPERT = "usual", "expert"
 
 
 @dataclass(frozen=True)
 class Row:
-    """One experience. Completion fields are aligned token by token; logprobs (nats) are those of sampling time."""
+    """One experience. Completion fields are aligned token by token; logprobs (nats) are those of sampling time.
+
+    An expert's row has no behaviour logprobs: nobody sampled it. Its advantage is not read. `token_advantages`, aligned
+    too, stand where the tokens of the row do not all have its `advantage`.
+    """
 
     prompt_ids: tuple[int, ...]
     completion_ids: tuple[int, ...]
@@ -21,50 +27,84 @@ class Row:
     behaviour_logprobs: tuple[float, ...]
     advantage: float
     kind: str = USUAL
+    token_advantages: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
+        if self.is_expert and not self.behaviour_logprobs:
+            object.__setattr__(self, "behaviour_logprobs", (0.0,) * len(self.completion_ids))
         lengths = {len(self.completion_ids), len(self.action_mask), len(self.behaviour_logprobs)}
+        lengths |= set() if self.token_advantages is None else {len(self.token_advantages)}
         if len(lengths) != 1 or not self.prompt_ids or not self.completion_ids:
             raise ValueError(f"a row needs a prompt and aligned completion fields; lengths are {sorted(lengths)}")
-        if self.kind != USUAL:
-            raise ValueError(f"a {self.kind} row has no behaviour logprobs: this loss learns from usual rows alone")
+
+    @property
+    def is_expert(self) -> bool:
+        return self.kind == EXPERT
 
 
-def collate(rows: Sequence[Row], pad_id: int, divisible_by: int = 1, mean_over_rows: bool = False) -> dict[str, torch.Tensor]:
-    """The batch as TRL's `_compute_loss` reads it; B is a multiple of `divisible_by`.
+@dataclass(frozen=True)
+class Windows:
+    """The totals that each kind's loss divides by; rows that merely fill the last micro-batch are in neither."""
+
+    usual: Window
+    expert: Window
+
+    @classmethod
+    def of(cls, rows: Sequence[Row], width: int) -> "Windows":
+        return cls(
+            usual=_window([row for row in rows if not row.is_expert], width),
+            expert=_window([row for row in rows if row.is_expert], width),
+        )
+
+
+def collate(rows: Sequence[Row], pad_id: int, divisible_by: int = 1) -> dict[str, torch.Tensor]:
+    """The batch, under the names TRL's `_compute_loss` reads; B is a multiple of `divisible_by`.
 
     prompt_ids, prompt_mask (B, P) and completion_ids, completion_mask, tool_mask (B, C) int64; advantages (B,) and
-    old_per_token_logps (B, C) float32; num_items_in_batch, 0-dim, the tokens in the loss. `tool_mask` is there only
-    when it says something: that the policy did not choose a token, or that a row merely fills the last micro-batch.
-    `mean_over_rows`: the loss divides by B, so advantages grow by what was filled in. Raises ValueError when empty.
+    old_per_token_logps (B, C) float32; num_items_in_batch, 0-dim, the usual rows' tokens in the loss. `tool_mask` is
+    there only when it says something: that the policy did not choose a token, or that a row merely fills the last
+    micro-batch; `is_expert` (B,) bool only when there is an expert's row; `token_advantages` (B, C) float32 only
+    when a row's tokens differ in theirs. Raises ValueError when empty.
     """
     if not rows:
         raise ValueError("an update needs at least one row")
     filled = fill(rows, divisible_by)
-    scale = len(filled) / len(rows) if mean_over_rows else 1.0
     prompts, completions = [row.prompt_ids for row in filled], [row.completion_ids for row in filled]
     completion_mask = _right([[1] * len(ids) for ids in completions], 0, torch.long)
     actions = _right([row.action_mask for row in filled], 0, torch.long)
     logprobs = _right([row.behaviour_logprobs for row in filled], 0.0, torch.float32)
+    is_expert = torch.tensor([row.is_expert for row in filled])
     batch = {
         "prompt_ids": _left(prompts, pad_id),
         "prompt_mask": _left([[1] * len(ids) for ids in prompts], 0),
         "completion_ids": _right(completions, pad_id, torch.long),
         "completion_mask": completion_mask,
-        "advantages": torch.tensor([scale * row.advantage for row in filled], dtype=torch.float32),
+        "advantages": torch.tensor([0.0 if row.is_expert else row.advantage for row in filled], dtype=torch.float32),
         # What stands at tokens the policy did not choose is nobody's logprob, and must not reach 0 × NaN.
-        "old_per_token_logps": logprobs.masked_fill(actions == 0, 0.0),
-        "num_items_in_batch": actions.sum(),
+        "old_per_token_logps": logprobs.masked_fill((actions == 0) | is_expert[:, None], 0.0),
+        "num_items_in_batch": actions[~is_expert].sum(),
     }
     if not torch.equal(actions, completion_mask):
         batch["tool_mask"] = actions
+    if is_expert.any():
+        batch["is_expert"] = is_expert
+    if any(row.token_advantages for row in filled):
+        batch["token_advantages"] = _right([_per_token(row) for row in filled], 0.0, torch.float32)
     return batch
+
+
+def _per_token(row: Row) -> Sequence[float]:
+    return row.token_advantages or [row.advantage] * len(row.completion_ids)
 
 
 def fill(rows: Sequence[Row], divisible_by: int) -> list[Row]:
     """Copies of the first row, outside the loss, are added until all micro-batches have the same number of rows."""
-    silent = replace(rows[0], action_mask=(0,) * len(rows[0].completion_ids), advantage=0.0)
+    silent = replace(rows[0], action_mask=(0,) * len(rows[0].completion_ids), advantage=0.0, token_advantages=None)
     return [*rows, *[silent] * (-len(rows) % divisible_by)]
+
+
+def _window(rows: Sequence[Row], width: int) -> Window:
+    return Window(rows=len(rows), tokens=sum(sum(map(bool, row.action_mask)) for row in rows), width=width)
 
 
 def _left(lists: Sequence[Sequence[int]], value: int) -> torch.Tensor:

@@ -6,8 +6,10 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from apps.policies.manifest import Manifest
+from apps.policies.manifest import Manifest, read_manifest
+from apps.policies.tensor_file import TensorSpec
 from workers import weights
+from workers.trainer import lora
 from workers.trainer.collate import Row
 from workers.trainer.gate import Gate, Stopped
 from workers.trainer.report import Recorder, StepReport
@@ -27,7 +29,7 @@ class TrainerHost:
     def __init__(self, spec: TrainerSpec) -> None:
         self.spec = spec
         self.gate: Gate[Batch] = Gate()
-        self.recorder = Recorder(spec.epsilon_low, spec.epsilon_high)
+        self.recorder = Recorder()
         self.trainer: SeamTrainer | None = None
         self.thread: threading.Thread | None = None
 
@@ -56,7 +58,12 @@ class TrainerHost:
     def publish(self, final: Path, version: int, parent: int | None) -> Manifest:
         """Seal the current weights at `final`. Raises weights.NotFinite and what sealing raises."""
         self.gate.wait()
-        return weights.publish(self.trainer.model, self.spec.policy, final, version, parent)
+        write = lora.publish if self.spec.lora else weights.publish
+        return write(self.trainer.model, self.spec.policy, final, version, parent)
+
+    def layout(self) -> dict[str, TensorSpec]:
+        """The tensors that a publication of these weights holds."""
+        return lora.layout(self.trainer.model) if self.spec.lora else read_manifest(self.spec.policy).tensors
 
     def probe_logprobs(self, token_ids: Sequence[int]) -> list[float]:
         self.gate.wait()
@@ -69,11 +76,16 @@ class TrainerHost:
             self.thread.join()
         self.trainer = None
 
+    def _build(self, staging: Path) -> SeamTrainer:
+        return SeamTrainer(self.spec, self.gate, self.recorder, staging)
+
     def _live(self, resume_from: Path | None) -> None:
         staging = Path(tempfile.mkdtemp(prefix=STAGING, dir=self.spec.output))
         error: BaseException | None = None
         try:
-            self.trainer = SeamTrainer(self.spec, self.gate, self.recorder, staging)
+            self.trainer = self._build(staging)
+            if resume_from:
+                self.trainer.restore_state(resume_from)
             self.trainer.train(resume_from_checkpoint=str(resume_from) if resume_from else None)
         except Stopped:
             pass

@@ -1,18 +1,17 @@
 """What an update did, in numbers; gathered in the training thread while it happens."""
 
 import math
-from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import torch
 
 SKIPS_IN_A_ROW = 3
-# TRL's and the trainer's names of figures → ours.
+# The trainer library's names of figures → ours.
 LOGGED = {
     "loss": "loss",
     "grad_norm": "grad_norm",
     "learning_rate": "learning_rate",
-    "kl": "kl",
     "step_time": "update_seconds",
 }
 
@@ -30,62 +29,51 @@ class StepReport:
     blocked: str = ""
 
 
-@dataclass(frozen=True)
-class Seen:
-    """What one forward pass saw: logprobs and entropy (nats) and mask (1: in the loss), (B, C); advantages (B,)."""
-
-    policy: torch.Tensor
-    behaviour: torch.Tensor
-    entropy: torch.Tensor
-    mask: torch.Tensor
-    advantages: torch.Tensor
-
-
 @dataclass
 class Recorder:
-    """Sums over the tokens of the update in progress, whatever its micro-batches, and the count of skipped updates."""
+    """Means over the tokens of the update in progress, whatever its micro-batches, and the count of skipped updates.
 
-    epsilon_low: float
-    epsilon_high: float
-    sums: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    logged: dict[str, float] = field(default_factory=dict)
+    Sums stay where they were computed until the update is over: reading a number makes a GPU stand still.
+    """
+
+    sums: dict[str, torch.Tensor] = field(default_factory=dict)
+    counts: dict[str, torch.Tensor] = field(default_factory=dict)
+    told: dict[str, float] = field(default_factory=dict)
     skipped: str = ""
     skips_in_a_row: int = 0
 
-    def observe(self, seen: Seen) -> None:
-        """Add a micro-batch, as it was before the update changed anything.
+    def observe(self, figures: Mapping[str, torch.Tensor], mask: torch.Tensor) -> None:
+        """Add a micro-batch's values, each (B, C) or (B, 1), over the tokens where `mask` (B, C) is not 0."""
+        kept = mask != 0
+        for name, values in figures.items():
+            seen = torch.where(kept, values.detach(), 0.0).sum(dtype=torch.float64)
+            self.sums[name] = self.sums.get(name, 0.0) + seen
+            self.counts[name] = self.counts.get(name, 0) + kept.sum()
 
-        behaviour_kl is KL(behaviour ‖ policy) by the k3 estimator (Schulman 2020): r − 1 − log r, r = policy/behaviour.
-        """
-        log_ratio = torch.where(seen.mask.bool(), seen.policy - seen.behaviour, 0.0).double()
-        ratio, up = log_ratio.exp(), seen.advantages[:, None] > 0
-        clipped = torch.where(up, ratio > 1 + self.epsilon_high, (ratio < 1 - self.epsilon_low) & (seen.advantages[:, None] < 0))
-        per_token = {
-            "tokens": torch.ones_like(ratio),
-            "behaviour_gap": log_ratio.abs(),
-            "behaviour_kl": ratio - 1 - log_ratio,
-            "entropy": seen.entropy,
-            "clip_share": clipped,
-        }
-        for name, values in per_token.items():
-            self.sums[name] += float((values * seen.mask).sum())
+    def mean(self, name: str) -> float | None:
+        """The mean over the update so far; None where nothing was seen."""
+        if name not in self.sums or not int(self.counts[name]):
+            return None
+        return float(self.sums[name]) / int(self.counts[name])
+
+    def tell(self, **figures: float) -> None:
+        """Keep figures of the update as a whole."""
+        self.told.update(figures)
 
     def skip(self, reason: str) -> None:
         self.skipped = reason
 
-    def log(self, logs: dict[str, float | None]) -> None:
-        """Keep what the trainer logged for this update."""
-        self.logged.update({LOGGED[name]: value for name, value in logs.items() if name in LOGGED and value is not None})
+    def log(self, logs: Mapping[str, float | None]) -> None:
+        """Keep what the trainer library logged for this update."""
+        self.told.update({LOGGED[name]: value for name, value in logs.items() if name in LOGGED and value is not None})
 
     def finish(self, step: int) -> StepReport:
         """The report of the update that just ended; the next one starts from nothing."""
-        tokens = self.sums.pop("tokens", 0.0)
-        figures = {"tokens": tokens, **self.logged, **{name: total / max(tokens, 1.0) for name, total in self.sums.items()}}
+        means = {name: mean for name in self.sums if (mean := self.mean(name)) is not None}
         self.skips_in_a_row = self.skips_in_a_row + 1 if self.skipped else 0
         stuck = self.skips_in_a_row >= SKIPS_IN_A_ROW
         blocked = f"{self.skips_in_a_row} updates in a row were skipped: {self.skipped}" if stuck else ""
-        finite = {name: float(value) for name, value in figures.items() if math.isfinite(value)}
+        finite = {name: float(value) for name, value in {**means, **self.told}.items() if math.isfinite(value)}
         report = StepReport(step, finite, self.skipped, blocked)
-        self.sums.clear()
-        self.logged, self.skipped = {}, ""
+        self.sums, self.counts, self.told, self.skipped = {}, {}, {}, ""
         return report

@@ -1,12 +1,13 @@
-"""TRL's GRPO trainer, fed with recorded batches instead of generating its own.
+"""TRL's GRPO trainer, fed with recorded batches instead of generating its own, minimising the run's own objective.
 
-The one place that knows TRL. Names relied on, pinned to 1.16 and covered by `test_trl_contract`:
-`GRPOConfig`, `GRPOTrainer` (constructor, `_generate_and_score_completions(inputs) -> dict` with the keys of
-`collate`, `compute_loss(model, inputs, ...)`, `ref_model`, `create_model_card`), and that the model's forward is
-called once per loss with `fused_lm_head=True` and returns `log_probs` and `entropy`, (B, P + C).
+The one place that knows TRL's trainer. Names relied on, pinned to 1.16 and covered by `test_trl_contract`:
+`GRPOConfig`, `GRPOTrainer` (constructor with `peft_config`, `_generate_and_score_completions(inputs) -> dict` with the
+keys of `collate`, which it shuffles and cuts, `compute_loss(model, inputs, ...)`, `create_model_card`), and the fused
+head that `forward` calls.
 
-TRL itself would set π_old to the current weights; here π_old is what was stored at sampling time, so that the ratio
-and its clipping are right however old an experience is.
+TRL itself would set π_old to the current weights; here it is what was stored at sampling time, so that the ratio and
+its clipping are right however old an experience is. TRL's own losses divide by sums over a micro-batch; ours divide by
+the update's, so a gradient does not depend on how the rows are cut.
 """
 
 import os
@@ -14,6 +15,7 @@ import os
 # Read when the libraries are imported: no telemetry, no look-up on a hub.
 os.environ["HF_HUB_DISABLE_TELEMETRY"] = os.environ["HF_HUB_OFFLINE"] = os.environ["TRANSFORMERS_OFFLINE"] = "1"
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,17 +29,17 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from transformers.utils import logging as transformers_logging
 from trl import GRPOConfig, GRPOTrainer
 
-from workers.trainer import checkpoint
-from workers.trainer.collate import Row, collate
+from workers.algorithms.kl import adapted
+from workers.algorithms.tokens import Tokens
+from workers.trainer import checkpoint, forward, lora, objective, reference
+from workers.trainer.collate import Row, Windows, collate
 from workers.trainer.gate import Gate
-from workers.trainer.report import Recorder, Seen
+from workers.trainer.report import Recorder
 from workers.trainer.spec import TrainerSpec
 
 # Progress bars and notes on tied weights, several a step, would bury what the station logs.
 transformers_logging.disable_progress_bar()
 transformers_logging.set_verbosity_error()
-
-AVERAGED_OVER_ROWS = ("grpo", "dr_grpo")
 
 
 @dataclass(frozen=True)
@@ -62,62 +64,74 @@ class SeamTrainer(GRPOTrainer):
             train_dataset=Dataset.from_dict({"prompt": [""] * spec.planned_steps}),
             processing_class=AutoTokenizer.from_pretrained(spec.policy, local_files_only=True),
             callbacks=[StepGuard(self)],
+            peft_config=lora.config_of(spec.lora) if spec.lora else None,
         )
         self.remove_callback(PrinterCallback)
-        self.model.register_forward_hook(self._keep_output)
+        self.kl_coefficient = spec.objective.kl.coefficient
+        self.reference = None
+        if spec.objective.needs_reference:
+            self.reference = reference.build(spec.objective.reference, self.model, has_adapters=spec.lora is not None)
+
+    # -- what a checkpoint holds beside model, optimizer, schedule and random state -----------------------------------
+
+    def save_state(self, folder: Path) -> None:
+        """Write what the objective has become by now."""
+        (folder / checkpoint.STATE).write_text(json.dumps({"kl_coefficient": self.kl_coefficient}))
+        if self.reference:
+            self.reference.save(folder)
+
+    def restore_state(self, folder: Path) -> None:
+        """Take it up again. Raises OSError or KeyError when the checkpoint does not hold it."""
+        self.kl_coefficient = json.loads((folder / checkpoint.STATE).read_text())["kl_coefficient"]
+        if self.reference:
+            self.reference.restore(folder)
+
+    # -- one update -------------------------------------------------------------------------------------------------
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
         """Block until a batch is granted. `inputs` are as many tickets as a batch has rows, and say nothing."""
         self.batch = self.gate.take()
-        batch = collate(
-            self.batch.rows,
-            self.processing_class.pad_token_id,
-            divisible_by=self.spec.forward_passes,
-            mean_over_rows=self.spec.loss_type in AVERAGED_OVER_ROWS,
-        )
+        spec, step = self.spec, self.state.global_step
+        if spec.reset_every and step and step % spec.reset_every == 0:
+            self.optimizer.optimizer.state.clear()
+        batch = collate(self.batch.rows, self.processing_class.pad_token_id, divisible_by=spec.forward_passes)
         batch = {name: tensor.to(self.accelerator.device) for name, tensor in batch.items()}
-        if self.beta:
-            batch["ref_per_token_logps"] = self._reference_logprobs(batch)
+        if self.reference:
+            rows, autocast = spec.rows_per_pass, self.accelerator.autocast
+            batch["ref_per_token_logps"] = self.reference.logprobs(self.model, batch, rows, autocast)
+        self.windows = Windows.of(self.batch.rows, spec.max_completion_length)
+        self.mu = objective.mu_at(spec.objective.experts, step)
+        self.is_finite = torch.ones((), dtype=torch.bool, device=self.accelerator.device)
         # Another run in this process may have trained meanwhile. Two things are the process's, not the trainer's:
         # whether this micro-batch ends the accumulation, and the generator that TRL shuffles the rows with.
-        self.accelerator.sync_gradients = self.spec.forward_passes == 1
-        torch.manual_seed(self.spec.seed * 1_000_003 + self.state.global_step)
+        self.accelerator.sync_gradients = spec.forward_passes == 1
+        torch.manual_seed(spec.seed * 1_000_003 + step)
         return batch
 
     def compute_loss(self, model: torch.nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> torch.Tensor:
-        loss = super().compute_loss(model, inputs, *args, **kwargs)
-        mask = inputs["completion_mask"] * inputs.get("tool_mask", 1)
-        width, output = mask.size(1), self._output
-        self.recorder.observe(
-            Seen(
-                policy=output.log_probs[:, -width:].detach(),
-                behaviour=inputs["old_per_token_logps"],
-                entropy=output.entropy[:, -width:].detach(),
-                mask=mask,
-                advantages=inputs["advantages"],
-            )
-        )
-        self._output = None
-        return loss
+        """This micro-batch's share of the update's loss."""
+        with self.accelerator.autocast():
+            policy, entropy = forward.score(model, inputs)
+        tokens = tokens_of(inputs, policy, entropy)
+        share = objective.share(self.spec.objective, tokens, self.windows, self.mu, self.kl_coefficient)
+        self.recorder.observe(share.usual, tokens.only(~tokens.is_expert).mask)
+        self.recorder.observe(share.expert, tokens.only(tokens.is_expert).mask)
+        self.is_finite &= share.loss.detach().isfinite()
+        return share.loss
 
-    def _keep_output(self, model: torch.nn.Module, args: tuple, output: Any) -> None:
-        """Forward hook: the loss's own pass also tells how far the policy is from what sampled."""
-        if getattr(output, "log_probs", None) is not None:
-            self._output = output
-
-    @torch.no_grad()
-    def _reference_logprobs(self, batch: dict[str, torch.Tensor]) -> torch.Tensor:
-        """Logprobs (B, C) of the frozen base policy, one micro-batch at a time."""
-        ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], 1)
-        attention = torch.cat([batch["prompt_mask"], batch["completion_mask"]], 1)
-        width, rows = batch["completion_ids"].size(1), self.spec.rows_per_pass
-        parts = []
-        for some, mask in zip(ids.split(rows), attention.split(rows), strict=True):
-            labels = some.masked_fill(mask == 0, -100)
-            with self.accelerator.autocast():
-                output = self.ref_model(input_ids=some, attention_mask=mask, labels=labels, fused_lm_head=True)
-            parts.append(output.log_probs[:, -width:])
-        return torch.cat(parts)
+    def close_update(self) -> None:
+        """What follows an update whether it was applied or not, and is the same when it is made again from its record."""
+        plan, usual, expert = self.spec.objective, self.windows.usual, self.windows.expert
+        self.recorder.tell(tokens=usual.tokens + expert.tokens)
+        if plan.kl.is_used:
+            self.recorder.tell(kl_coefficient=self.kl_coefficient)
+        if plan.experts.rows:
+            self.recorder.tell(mu=self.mu)
+        if plan.kl.target is not None and (measured := self.recorder.mean("kl")) is not None:
+            bounds = {"target": plan.kl.target, "horizon": plan.kl.horizon}
+            self.kl_coefficient = adapted(self.kl_coefficient, measured, rows=usual.rows, **bounds)
+        if self.reference:
+            self.reference.follow(self.model, self.state.global_step)
 
     def create_model_card(self, *args: Any, **kwargs: Any) -> None:
         """A checkpoint is no publication."""
@@ -131,20 +145,26 @@ class StepGuard(TrainerCallback):
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         parameters = [p for p in self.trainer.model.parameters() if p.grad is not None]
-        norms = torch._foreach_norm([p.grad for p in parameters])
-        reason = self.trainer.batch.skip or ("" if torch.stack(norms).isfinite().all() else "the gradient is not finite")
-        if reason:
+        if reason := self.trainer.batch.skip or self._why_not(parameters):
             self.trainer.recorder.skip(reason)
             # An optimizer passes over parameters without a gradient: moments and step count stay as they were.
             for parameter in parameters:
                 parameter.grad = None
 
+    def _why_not(self, parameters: list[torch.nn.Parameter]) -> str:
+        if not self.trainer.is_finite:
+            return "the loss is not finite"
+        norms = torch._foreach_norm([parameter.grad for parameter in parameters])
+        return "" if not norms or torch.stack(norms).isfinite().all() else "the gradient is not finite"
+
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> Any:
+        self.trainer.close_update()
         control.should_save = self.trainer.batch.save
         return control
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         written = Path(args.output_dir) / f"{PREFIX_CHECKPOINT_DIR}-{state.global_step}"
+        self.trainer.save_state(written)
         checkpoint.seal(written, self.trainer.spec.output, state.global_step, self.trainer.spec.keep_checkpoints)
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, float] | None = None, **kwargs: Any) -> None:
@@ -152,42 +172,64 @@ class StepGuard(TrainerCallback):
         state.log_history.clear()  # figures are rows of the run; a checkpoint need not carry its whole past
 
 
+def tokens_of(inputs: dict[str, torch.Tensor], policy: torch.Tensor, entropy: torch.Tensor) -> Tokens:
+    """A micro-batch under the names the losses know.
+
+    An update uses its batch once, so the weights at its start are those of this very pass: the proximal logprobs are
+    the policy's own, and stay right for every micro-batch, since nothing changes before the last of them.
+    """
+    advantages = inputs["advantages"]
+    return Tokens(
+        policy=policy,
+        behaviour=inputs["old_per_token_logps"],
+        mask=forward.loss_mask(inputs),
+        advantages=inputs.get("token_advantages", advantages[:, None]).expand_as(policy),
+        reference=inputs.get("ref_per_token_logps"),
+        proximal=policy.detach(),
+        entropy=entropy,
+        is_expert=inputs.get("is_expert", torch.zeros_like(advantages, dtype=torch.bool)),
+    )
+
+
 def arguments(spec: TrainerSpec, staging: Path) -> GRPOConfig:
     """One ticket is one update: a generation batch is one batch of the run, cut into the forward passes."""
-    gpu = torch.cuda.is_available()
     return GRPOConfig(
-        output_dir=str(staging),
-        max_steps=spec.planned_steps,
+        **common_arguments(spec, staging),
         per_device_train_batch_size=spec.rows_per_pass,
         gradient_accumulation_steps=spec.forward_passes,
         steps_per_generation=spec.forward_passes,
         num_generations=spec.rows_per_pass * spec.forward_passes,
         shuffle_dataset=False,
-        learning_rate=spec.learning_rate,
-        lr_scheduler_type="constant_with_warmup",
-        warmup_steps=spec.warmup_steps,
-        adam_beta1=spec.betas[0],
-        adam_beta2=spec.betas[1],
-        weight_decay=spec.weight_decay,
-        max_grad_norm=spec.max_grad_norm,
-        epsilon=spec.epsilon_low,
-        epsilon_high=spec.epsilon_high,
-        beta=spec.beta,
-        loss_type=spec.loss_type,
         temperature=spec.temperature,
         max_completion_length=spec.max_completion_length,
-        seed=spec.seed,
-        use_cpu=not gpu,
-        bf16=gpu,
-        gradient_checkpointing=gpu,
         model_init_kwargs={"dtype": "float32", "device_map": None, "local_files_only": True},
-        logging_steps=1,
-        logging_nan_inf_filter=False,
-        save_strategy="no",
-        ignore_data_skip=True,
-        report_to=[],
-        disable_tqdm=True,
     )
+
+
+def common_arguments(spec: TrainerSpec, staging: Path) -> dict[str, Any]:
+    """What every trainer of ours tells the library: the optimizer, and to save, log and report nothing by itself."""
+    gpu = torch.cuda.is_available()
+    return {
+        "output_dir": str(staging),
+        "max_steps": spec.planned_steps,
+        "learning_rate": spec.learning_rate,
+        "lr_scheduler_type": "constant_with_warmup",
+        "warmup_steps": spec.warmup_steps,
+        "adam_beta1": spec.betas[0],
+        "adam_beta2": spec.betas[1],
+        "weight_decay": spec.weight_decay,
+        "max_grad_norm": spec.max_grad_norm,
+        "seed": spec.seed,
+        "use_cpu": not gpu,
+        "bf16": gpu,
+        "gradient_checkpointing": gpu,
+        "logging_steps": 1,
+        "logging_nan_inf_filter": False,
+        "save_strategy": "no",
+        "ignore_data_skip": True,
+        "report_to": [],
+        "disable_tqdm": True,
+    }
 
 
 def judged_elsewhere(*args: Any, **kwargs: Any) -> list[float]:

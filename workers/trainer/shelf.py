@@ -5,9 +5,11 @@ from pathlib import Path
 
 from django.conf import settings
 
+from apps.policies.models import Policy
 from apps.runs import retiring
-from apps.runs.models import Run, WeightVersion
-from workers.trainer.spec import TrainerSpec
+from apps.runs.models import NotPossible, Run, WeightVersion
+from workers.trainer.plan import spec_from
+from workers.trainer.spec import ReferenceModel, TrainerSpec
 
 
 def folder_of(run: Run) -> Path:
@@ -37,24 +39,26 @@ def retire(run: Run, fence: int) -> None:
 
 
 def spec_of(run: Run) -> TrainerSpec:
-    plan = run.settings
-    return TrainerSpec(
-        policy=Path(run.policy.folder),
-        output=folder_of(run) / "checkpoints",
-        planned_steps=run.planned_steps,
-        rows_per_step=plan.rows_per_step,
-        learning_rate=plan.optimizer.learning_rate,
-        warmup_steps=plan.optimizer.warmup_steps,
-        betas=(plan.optimizer.beta1, plan.optimizer.beta2),
-        weight_decay=plan.optimizer.weight_decay,
-        max_grad_norm=plan.optimizer.max_grad_norm,
-        epsilon_low=plan.algorithm.epsilon_low,
-        epsilon_high=plan.algorithm.epsilon_high,
-        beta=plan.algorithm.beta,
-        loss_type=plan.algorithm.loss,
-        temperature=plan.sampling.temperature,
-        max_completion_length=plan.sampling.max_tokens,
-        seed=plan.seed,
-        micro_batch_rows=plan.optimizer.micro_batch_rows,
-        keep_checkpoints=plan.checkpoints.keep,
-    )
+    """The run's configuration as its trainer takes it. Raises NotPossible when it refers to weights that are not there."""
+    output = folder_of(run) / "checkpoints"
+    return spec_from(run.settings, Path(run.policy.folder), output, run.planned_steps, reference_of(run))
+
+
+def reference_of(run: Run) -> ReferenceModel:
+    """The run's reference model. Raises NotPossible when its weights are not there."""
+    reference = run.settings.algorithm.reference
+    if reference.kind == "policy":
+        policy = Policy.objects.filter(slug=reference.policy, project=run.project).first()
+        if policy is None:
+            raise NotPossible(f"algorithm.reference.policy: the project has no policy {reference.policy!r}")
+        return ReferenceModel("policy", Path(policy.folder))
+    if reference.kind == "version" and reference.version:
+        version = run.weight_versions.filter(version=reference.version, state=WeightVersion.State.PUBLISHED).first()
+        if version is None:
+            raise NotPossible(
+                f"algorithm.reference.version: the run has no published version {reference.version} that still has its folder"
+            )
+        return ReferenceModel("version", Path(version.folder))
+    if reference.kind == "average":
+        return ReferenceModel("average", decay=reference.decay, every=reference.every)
+    return ReferenceModel()  # version 0 is the base

@@ -1,4 +1,4 @@
-"""The clipped policy-gradient losses once more, row by row, token by token, in float64: the oracle of the fast path."""
+"""The objective once more, row by row, token by token, in float64 and without padding: the oracle of the fast path."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from workers.trainer.collate import Row
-from workers.trainer.spec import TrainerSpec
+from workers.trainer.spec import Objective, TrainerSpec
 
 
 def load(policy: Path) -> PreTrainedModel:
@@ -14,36 +14,75 @@ def load(policy: Path) -> PreTrainedModel:
 
 
 def logprobs(model: PreTrainedModel, row: Row, temperature: float) -> torch.Tensor:
-    """(C,) of the row's completion, without any padding."""
-    ids = torch.tensor([row.prompt_ids + row.completion_ids])
-    logits = model(input_ids=ids).logits[0, len(row.prompt_ids) - 1 : -1] / temperature
-    return torch.log_softmax(logits, -1).gather(1, torch.tensor(row.completion_ids)[:, None])[:, 0]
+    """(C,) of the row's completion."""
+    return _distributions(model, row, temperature).gather(1, torch.tensor(row.completion_ids)[:, None])[:, 0]
+
+
+def entropies(model: PreTrainedModel, row: Row, temperature: float) -> torch.Tensor:
+    """(C,) in nats."""
+    whole = _distributions(model, row, temperature)
+    return -(whole.exp() * whole).sum(1)
 
 
 def loss(model: PreTrainedModel, reference: PreTrainedModel, rows: list[Row], spec: TrainerSpec) -> torch.Tensor:
-    """DAPO (arXiv 2503.14476), GRPO (2402.03300), BNPO and Dr. GRPO (2503.20783) over one whole batch."""
-    per_row = [_token_losses(model, reference, row, spec) for row in rows]
-    tokens = sum(sum(row.action_mask) for row in rows)
-    match spec.loss_type:
-        case "dapo" | "bnpo":
-            return sum(values.sum() for values in per_row) / tokens
-        case "grpo":
-            return sum(values.sum() / sum(row.action_mask) for values, row in zip(per_row, rows, strict=True)) / len(rows)
-        case "dr_grpo":
-            return sum(values.sum() for values in per_row) / (len(rows) * spec.max_completion_length)
-    raise ValueError(spec.loss_type)
+    """(1 − mu) · PPO's clip on usual rows + mu · cross-entropy on experts' + KL (k3) − entropy, over one whole batch."""
+    plan, usual, expert = spec.objective, [row for row in rows if not row.is_expert], [row for row in rows if row.is_expert]
+    width = spec.max_completion_length
+    total = torch.zeros((), dtype=torch.float64)
+    if usual:
+        clipped = [_clipped(model, reference, row, spec) for row in usual]
+        total = total + (1 - plan.experts.mu) * averaged(clipped, plan.aggregation, width)
+    if expert:
+        shown = [-_kept(logprobs(model, row, spec.temperature), row) for row in expert]
+        total = total + plan.experts.mu * averaged(shown, plan.experts.aggregation, width)
+    if usual and plan.kl.is_used and plan.kl.where == "loss":
+        gaps = [_kept(_k3(model, reference, row, spec.temperature), row) for row in usual]
+        total = total + plan.kl.coefficient * averaged(gaps, plan.aggregation, width)
+    if usual and plan.entropy:
+        spread = [_kept(entropies(model, row, spec.temperature), row) for row in usual]
+        total = total - plan.entropy * averaged(spread, "token-mean", width)
+    return total
 
 
-def _token_losses(model: PreTrainedModel, reference: PreTrainedModel, row: Row, spec: TrainerSpec) -> torch.Tensor:
-    now = logprobs(model, row, spec.temperature)
+def averaged(rows: list[torch.Tensor], mode: str, width: int) -> torch.Tensor:
+    """DAPO (arXiv 2503.14476), GRPO (2402.03300), a sum per answer, and Dr. GRPO (2503.20783)."""
+    match mode:
+        case "token-mean":
+            return sum(values.sum() for values in rows) / sum(len(values) for values in rows)
+        case "seq-mean-token-mean":
+            return sum(values.mean() for values in rows) / len(rows)
+        case "seq-mean-token-sum":
+            return sum(values.sum() for values in rows) / len(rows)
+        case "seq-mean-token-sum-norm":
+            return sum(values.sum() for values in rows) / (len(rows) * width)
+    raise ValueError(mode)
+
+
+def _distributions(model: PreTrainedModel, row: Row, temperature: float) -> torch.Tensor:
+    ids = torch.tensor([row.prompt_ids + row.completion_ids])
+    logits = model(input_ids=ids).logits[0, len(row.prompt_ids) - 1 : -1] / temperature
+    return torch.log_softmax(logits, -1)
+
+
+def _kept(values: torch.Tensor, row: Row) -> torch.Tensor:
+    return torch.stack([value for value, chosen in zip(values, row.action_mask, strict=True) if chosen])
+
+
+def _k3(model: PreTrainedModel, reference: PreTrainedModel, row: Row, temperature: float) -> torch.Tensor:
     with torch.no_grad():
-        base = logprobs(reference, row, spec.temperature)
-    losses = []
-    for t, chosen in enumerate(row.action_mask):
-        if not chosen:
-            continue
-        ratio = torch.exp(now[t] - row.behaviour_logprobs[t])
-        clipped = ratio.clamp(1 - spec.epsilon_low, 1 + spec.epsilon_high)
-        kl = torch.exp(base[t] - now[t]) - (base[t] - now[t]) - 1
-        losses.append(-torch.min(ratio * row.advantage, clipped * row.advantage) + spec.beta * kl * ratio)
-    return torch.stack(losses)
+        base = logprobs(reference, row, temperature)
+    back = base - logprobs(model, row, temperature)
+    return torch.exp(back) - back - 1
+
+
+def _clipped(model: PreTrainedModel, reference: PreTrainedModel, row: Row, spec: TrainerSpec) -> torch.Tensor:
+    plan: Objective = spec.objective
+    low, high = plan.loss.options["clip_low"], plan.loss.options["clip_high"]
+    behaviour = torch.tensor(row.behaviour_logprobs, dtype=torch.float64)
+    ratio = torch.exp(logprobs(model, row, spec.temperature) - behaviour)
+    advantage = torch.full_like(ratio, row.advantage)
+    if plan.kl.is_used and plan.kl.where == "reward":
+        with torch.no_grad():
+            back = logprobs(reference, row, spec.temperature) - behaviour
+        advantage = advantage - plan.kl.coefficient * (torch.exp(back) - back - 1)
+    return _kept(-torch.min(ratio * advantage, ratio.clamp(1 - low, 1 + high) * advantage), row)

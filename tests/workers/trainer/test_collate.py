@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from tests.workers.trainer.batches import rows
-from workers.trainer.collate import Row, collate, fill
+from tests.workers.trainer.batches import experts, rows
+from workers.trainer.collate import Row, Windows, collate, fill
 
 PAD = 99
 
@@ -58,10 +58,30 @@ def test_nothing_is_filled_into_an_even_batch():
     assert fill(batch, 4) == batch
 
 
-def test_a_mean_over_rows_is_not_thinned_by_fill_rows():
+def test_fill_rows_are_in_no_window():
     batch = rows(1, count=6)
-    tensors = collate(batch, PAD, divisible_by=4, mean_over_rows=True)
-    assert tensors["advantages"].mean().item() == pytest.approx(sum(row.advantage for row in batch) / 6, rel=1e-5)
+    assert len(fill(batch, 4)) == 8
+    windows = Windows.of(batch, width=9)
+    assert (windows.usual.rows, windows.usual.width, windows.expert.rows) == (6, 9, 0)
+
+
+def test_each_kind_has_its_own_totals():
+    batch = [*rows(1, 5, tokens_of_tools=True), *experts(2, 3)]
+    windows = Windows.of(batch, width=9)
+    assert (windows.usual.rows, windows.usual.tokens) == (5, sum(sum(row.action_mask) for row in batch[:5]))
+    assert (windows.expert.rows, windows.expert.tokens) == (3, sum(sum(row.action_mask) for row in batch[5:]))
+
+
+def test_an_experts_row_brings_neither_logprobs_nor_advantage():
+    tensors = collate([*rows(1, 2), *experts(2, 1, advantage=7.0, behaviour_logprobs=())], PAD)
+    assert tensors["is_expert"].tolist() == [False, False, True]
+    assert tensors["advantages"][2] == 0
+    assert not tensors["old_per_token_logps"][2].any()
+    assert tensors["num_items_in_batch"] == sum(len(row.completion_ids) for row in rows(1, 2))
+
+
+def test_the_mark_of_experts_is_left_out_when_there_are_none():
+    assert "is_expert" not in collate(rows(1), PAD)
 
 
 def test_a_nan_at_a_tool_token_never_enters():
@@ -72,11 +92,6 @@ def test_a_nan_at_a_tool_token_never_enters():
 def test_unaligned_fields_are_refused():
     with pytest.raises(ValueError, match="aligned"):
         Row((1,), (2, 3), (1, 1), (-0.5,), 1.0)
-
-
-def test_an_expert_row_is_refused():
-    with pytest.raises(ValueError, match="expert"):
-        Row((1,), (2,), (1,), (0.0,), 1.0, kind="expert")
 
 
 def test_an_empty_batch_is_refused():

@@ -159,9 +159,23 @@ def test_skipped_updates_are_counted_and_three_in_a_row_pause_the_run(tiny_run, 
         station.serve()
     run.refresh_from_db()
     assert (run.state, run.step) == (Run.State.PAUSED, 3)
-    assert "3 updates in a row were skipped: the gradient is not finite" in run.state_reason
-    assert {step.skipped for step in run.steps.all()} == {"the gradient is not finite"}
+    assert "3 updates in a row were skipped: the loss is not finite" in run.state_reason
+    assert {step.skipped for step in run.steps.all()} == {"the loss is not finite"}
     assert set(run.weight_versions.values_list("fingerprint", flat=True)) == {run.policy.fingerprint}
+
+
+def test_skips_in_a_row_are_counted_across_trainers(tiny_run, new_station, monkeypatch):
+    run = tiny_run()
+    for _ in range(2):
+        with monkeypatch.context() as patch:
+            patch.setattr("tests.workers.trainer.feeding.random.Random.gauss", lambda self, mean, deviation: float("nan"))
+            feed(run)
+        station = new_station()
+        station.serve()
+        station.stop()
+    run.refresh_from_db()
+    assert (run.step, run.state) == (2, Run.State.RUNNING)
+    assert new_station()._desk_for(run).host.recorder.skips_in_a_row == 2
 
 
 def test_a_completed_run_frees_its_place_at_once(tiny_run, new_station):

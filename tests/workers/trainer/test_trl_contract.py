@@ -1,4 +1,4 @@
-"""What we rely on in the pinned TRL: the batch's keys and shapes, one update, and whose logprobs π_old are."""
+"""What we rely on in the pinned TRL: the batch's keys and shapes, one update, whose logprobs π_old are, and equal losses."""
 
 import time
 from dataclasses import replace
@@ -6,32 +6,20 @@ from dataclasses import replace
 import pytest
 import torch
 import trl
-from transformers import TrainerCallback
 
 from tests.workers.trainer import slow_loss
-from tests.workers.trainer.batches import digest, rows
-from workers.trainer.host import TrainerHost
+from tests.workers.trainer.batches import digest, experts, rows
+from tests.workers.trainer.spying import spied
+from workers.trainer import forward, objective
+from workers.trainer.collate import Windows, collate
+from workers.trainer.seam import tokens_of
+from workers.trainer.spec import Divergence, Experts, Loss, Objective
 
 CONSUMED = {
     "prompt_ids", "prompt_mask", "completion_ids", "completion_mask",
     "advantages", "old_per_token_logps", "num_items_in_batch", "tool_mask",
 }  # fmt: skip
-
-
-class Spy(TrainerCallback):
-    """Keeps the gradient of the last update."""
-
-    def __init__(self, host: TrainerHost) -> None:
-        self.host, self.gradient = host, {}
-
-    def on_pre_optimizer_step(self, *args: object, **kwargs: object) -> None:
-        self.gradient = {n: p.grad.clone() for n, p in self.host.trainer.model.named_parameters() if p.grad is not None}
-
-
-def spied(host: TrainerHost) -> Spy:
-    spy = Spy(host)
-    host.trainer.add_callback(spy)
-    return spy
+PPO = Loss("ppo", {"clip_low": 0.2, "clip_high": 0.28, "dual_clip": None})
 
 
 def own_logprobs(host, row, temperature=1.0):
@@ -46,8 +34,10 @@ def test_the_pinned_version_is_installed():
 def test_the_loss_sees_the_batch_it_was_given(spec, started, monkeypatch):
     host = started(spec(micro_batch_rows=4))
     seen = []
-    original = host.trainer._compute_loss
-    monkeypatch.setattr(host.trainer, "_compute_loss", lambda model, inputs: (seen.append(inputs), original(model, inputs))[1])
+    original = host.trainer.compute_loss
+    monkeypatch.setattr(
+        host.trainer, "compute_loss", lambda model, inputs, *args, **kwargs: (seen.append(inputs), original(model, inputs))[1]
+    )
     batch = rows(1, tokens_of_tools=True)
     host.grant(batch)
     assert len(seen) == 3
@@ -98,20 +88,27 @@ def test_logprobs_of_the_policy_itself_show_no_gap_and_no_clipping(spec, started
     assert report.metrics["clip_share"] == 0.0
 
 
-# BNPO normalises by its micro-batch: how the batch is cut is part of its definition.
-CUTS = [(loss, *cut) for loss in ("dapo", "grpo", "dr_grpo") for cut in ((None, 12), (5, 12), (4, 11))] + [("bnpo", None, 12)]
-
-
-@pytest.mark.parametrize("loss_type, micro, count", CUTS)
-def test_the_gradient_is_that_of_the_slow_loss(spec, started, loss_type, micro, count):
-    plan = spec(loss_type=loss_type, micro_batch_rows=micro, max_grad_norm=1e9)
+@pytest.mark.parametrize("aggregation", ["token-mean", "seq-mean-token-mean", "seq-mean-token-sum", "seq-mean-token-sum-norm"])
+@pytest.mark.parametrize("micro, count", [(None, 12), (5, 12), (4, 11)])
+def test_the_gradient_is_that_of_the_slow_loss(spec, started, aggregation, micro, count):
+    plan = spec(objective=Objective(PPO, aggregation), micro_batch_rows=micro, max_grad_norm=1e9)
     assert_same_gradient(started(plan), rows(1, count, tokens_of_tools=True))
 
 
-def test_the_divergence_from_the_base_policy_has_the_slow_gradient(spec, started):
-    host = started(spec(beta=0.3, max_grad_norm=1e9, learning_rate=1e-2, temperature=0.8))
+@pytest.mark.parametrize("where", ["loss", "reward"])
+def test_the_divergence_from_the_base_policy_has_the_slow_gradient(spec, started, where):
+    plan = Objective(PPO, kl=Divergence("k3", 0.3, where))
+    host = started(spec(objective=plan, max_grad_norm=1e9, learning_rate=1e-2, temperature=0.8, micro_batch_rows=5))
     host.grant(rows(1))
     assert_same_gradient(host, rows(2))
+
+
+@pytest.mark.parametrize("aggregation", ["seq-mean-token-mean", "token-mean"])
+def test_usual_rows_experts_rows_and_entropy_have_the_slow_gradient(spec, started, aggregation):
+    plan = Objective(PPO, entropy=0.1, kl=Divergence("k3", 0.2), experts=Experts(4, 0.3, aggregation=aggregation))
+    host = started(spec(objective=plan, rows_per_step=16, micro_batch_rows=3, max_grad_norm=1e9, learning_rate=1e-2))
+    host.grant([*rows(1), *experts(1)])
+    assert_same_gradient(host, [*rows(2), *experts(2)])
 
 
 def assert_same_gradient(host, batch):
@@ -124,3 +121,45 @@ def assert_same_gradient(host, batch):
     host.grant(batch)
     for name, parameter in model.named_parameters():
         torch.testing.assert_close(spy.gradient[name].double(), parameter.grad, rtol=1e-3, atol=1e-6)
+
+
+# TRL's name of a loss and its settings → ours. Each computes the very same number on an uncut batch.
+SAME = {
+    "dapo": ({"loss_type": "dapo"}, PPO, "token-mean"),
+    "grpo": ({"loss_type": "grpo"}, PPO, "seq-mean-token-mean"),
+    "dr_grpo": ({"loss_type": "dr_grpo"}, PPO, "seq-mean-token-sum-norm"),
+    "gspo": (
+        {"loss_type": "grpo", "importance_sampling_level": "sequence", "epsilon_low": 0.1, "epsilon_high": 0.1},
+        Loss("gspo", {"clip_low": 0.1, "clip_high": 0.1}),
+        "seq-mean-token-mean",
+    ),
+    "cispo": ({"loss_type": "cispo", "epsilon_high": 1.3}, Loss("cispo", {"clip_low": 1.0, "clip_high": 0.3}), "token-mean"),
+    "sapo": ({"loss_type": "sapo"}, Loss("sapo"), "seq-mean-token-mean"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_our_loss_is_trls_where_trl_has_it(spec, started, name):
+    settings, loss, aggregation = SAME[name]
+    plan = spec(objective=Objective(loss, aggregation))
+    trainer, batch = started(plan).trainer, rows(1, tokens_of_tools=True)
+    for field, value in {"epsilon_low": 0.2, "epsilon_high": 0.28, **settings}.items():
+        setattr(trainer, field, value)
+    trainer.current_gradient_accumulation_steps = 1
+    inputs = collate(batch, trainer.processing_class.pad_token_id)
+    theirs = gradient_of(trainer, trainer._compute_loss(trainer.model, inputs))
+    ours = gradient_of(trainer, our_loss(trainer, inputs, batch))
+    for name, gradient in theirs.items():
+        torch.testing.assert_close(ours[name], gradient, rtol=1e-4, atol=1e-6)
+
+
+def our_loss(trainer, inputs, batch):
+    tokens = tokens_of(inputs, *forward.score(trainer.model, inputs))
+    windows = Windows.of(batch, trainer.spec.max_completion_length)
+    return objective.share(trainer.spec.objective, tokens, windows, 0.0, 0.0).loss
+
+
+def gradient_of(trainer, loss):
+    trainer.model.zero_grad()
+    loss.backward()
+    return {n: p.grad.clone() for n, p in trainer.model.named_parameters()} | {"loss": loss.detach()}

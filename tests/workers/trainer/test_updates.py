@@ -18,17 +18,41 @@ def optimizer_steps(host) -> set[float]:
     return {float(state["step"]) for state in host.trainer.optimizer.state.values()}
 
 
-def test_a_gradient_that_is_not_finite_leaves_weights_and_optimizer_alone(spec, started):
+def test_a_loss_that_is_not_finite_leaves_weights_and_optimizer_alone(spec, started):
+    assert_left_alone(started(spec()), poisoned(2), "the loss is not finite")
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_gradient_that_is_not_finite_leaves_weights_and_optimizer_alone(spec, started, value):
     host = started(spec())
+    norm, once = host.trainer.model.model.norm.weight, [1.0, value]
+    norm.register_hook(lambda gradient: gradient * (once.pop(0) if once else 1.0))
+    assert_left_alone(host, rows(2), "the gradient is not finite")
+
+
+def assert_left_alone(host, batch, reason):
+    """An update, one that must be skipped, and one that is applied again."""
     host.grant(rows(1))
     before, steps = digest(host), optimizer_steps(host)
-    report = host.grant(poisoned(2))
-    assert report.step == 2
-    assert report.skipped == "the gradient is not finite"
-    assert not report.blocked
+    report = host.grant(batch)
+    assert (report.step, report.skipped, report.blocked) == (2, reason, "")
     assert (digest(host), optimizer_steps(host)) == (before, steps)
     assert host.grant(rows(3)).skipped == ""
     assert digest(host) != before
+
+
+def test_one_infinite_row_in_one_of_many_micro_batches_skips_the_whole_update(spec, started):
+    host = started(spec(micro_batch_rows=2))
+    before = digest(host)
+    first, *rest = rows(1)
+    assert host.grant([replace(first, advantage=math.inf), *rest]).skipped == "the loss is not finite"
+    assert digest(host) == before
+
+
+def test_a_batch_without_a_token_in_the_loss_changes_nothing_and_is_no_error(spec, started):
+    host = started(spec())
+    report = host.grant([replace(row, action_mask=(0,) * len(row.action_mask)) for row in rows(1)])
+    assert (report.skipped, report.metrics["tokens"], report.metrics["loss"]) == ("", 0, 0)
 
 
 def test_figures_that_are_not_finite_are_not_reported(spec, started):

@@ -1,0 +1,100 @@
+"""Weight versions that are low-rank adapters over a base, given back as whole weights.
+
+Such a folder holds `adapter_model.safetensors` under peft's names and an `adapter_config.json` that peft reads too; the
+manifest says by its fingerprint which base it changes. Engines serve merged weights, W + (alpha / rank) · B · A: then
+requests in flight go over to a new version, which an adapter chosen per request could not do.
+
+Tensor names relied on (peft 0.21): `base_model.model.<module>.lora_A.weight` (rank, in) and `…lora_B.weight` (out, rank).
+"""
+
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+
+from apps.policies.damage import Damage
+from apps.policies.folder import ADAPTER, ADAPTER_CONFIG, MANIFEST
+from apps.policies.manifest import DamagedWeights, read_manifest
+
+PREFIX, DOWN, UP = "base_model.model.", ".lora_A.weight", ".lora_B.weight"
+
+
+def read(folder: Path) -> dict[str, torch.Tensor]:
+    """The tensors of an adapter's folder, under peft's names."""
+    return load_file(folder / ADAPTER)
+
+
+def base_of(folder: Path) -> Path | None:
+    """The sealed folder that an adapter changes; None for whole weights. Raises DamagedWeights when it is another one now."""
+    manifest = read_manifest(folder)
+    if manifest.base is None:
+        return None
+    base = Path(_config(folder)["base_model_name_or_path"])
+    found = read_manifest(base).fingerprint
+    if found != manifest.base:
+        raise DamagedWeights(Damage.CHECKSUM, ADAPTER_CONFIG, f"its base is {manifest.base}, {base.name} holds {found}")
+    return base
+
+
+def deltas(folder: Path) -> dict[str, torch.Tensor]:
+    """What is added to each weight of the base, by the weight's name: (alpha / rank) · B · A in float32, (out, in)."""
+    config, tensors = _config(folder), read(folder)
+    scale = config["lora_alpha"] / config["r"]
+    modules = [name.removesuffix(DOWN) for name in tensors if name.endswith(DOWN)]
+    pairs = {module: (tensors[module + UP].float(), tensors[module + DOWN].float()) for module in modules}
+    return {f"{module.removeprefix(PREFIX)}.weight": scale * (up @ down) for module, (up, down) in pairs.items()}
+
+
+@torch.no_grad()
+def merge(model: torch.nn.Module, folder: Path) -> None:
+    """Add an adapter to the base's weights in place. Raises DamagedWeights when the model has no such weight."""
+    _add(dict(model.named_parameters()), deltas(folder))
+
+
+@contextmanager
+def whole(folder: Path) -> Iterator[Path]:
+    """A folder with whole weights for engines that load nothing else: the folder itself, or a merged copy for a while."""
+    base = base_of(folder)
+    if base is None:
+        yield folder
+        return
+    with tempfile.TemporaryDirectory(prefix=f"{folder.name}-merged-") as merged:
+        _write_merged(base, deltas(folder), Path(merged))
+        yield Path(merged)
+
+
+def _write_merged(base: Path, added: dict[str, torch.Tensor], merged: Path) -> None:
+    placed: set[str] = set()
+    for path in base.iterdir():
+        if path.name == MANIFEST:  # it is not true of the copy
+            continue
+        if path.suffix != ".safetensors":
+            shutil.copyfile(path, merged / path.name)
+            continue
+        tensors = load_file(path)
+        here = {name: delta for name, delta in added.items() if name in tensors}
+        _add(tensors, here)
+        save_file(tensors, merged / path.name, metadata={"format": "pt"})
+        placed |= here.keys()
+    _require_all(added.keys() - placed)
+
+
+def _add(tensors: dict[str, torch.Tensor], added: dict[str, torch.Tensor]) -> None:
+    """Sums are taken in float32, whatever the weights are stored in."""
+    _require_all(added.keys() - tensors.keys())
+    for name, delta in added.items():
+        tensors[name].copy_(tensors[name].float() + delta.to(tensors[name].device))
+
+
+def _require_all(missing: set[str]) -> None:
+    for name in sorted(missing):
+        raise DamagedWeights(Damage.MISSING_TENSOR, name, "the adapter changes it, its base has no such tensor")
+
+
+def _config(folder: Path) -> dict:
+    return json.loads((folder / ADAPTER_CONFIG).read_bytes())

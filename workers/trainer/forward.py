@@ -1,0 +1,37 @@
+"""One forward pass: logprobs and entropy of every completion token, without a logit ever being kept.
+
+Names relied on in TRL 1.16: a model given `add_fused_lm_head` by its trainer takes `fused_lm_head=True` with `labels`
+and returns `log_probs` and `entropy`, (B, P + C − 1), at the trainer's temperature.
+"""
+
+from typing import Any
+
+import torch
+
+IGNORED = -100  # label of what is not scored
+
+
+def score(model: torch.nn.Module, batch: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Natural logprobs and entropies (nats) of the completion tokens, both (B, C), with gradient.
+
+    `batch`: prompt_ids and prompt_mask (B, P), completion_ids and completion_mask (B, C).
+    """
+    width = batch["completion_ids"].size(1)
+    ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], 1)
+    attention = torch.cat([batch["prompt_mask"], batch["completion_mask"]], 1)
+    labels = ids.masked_fill(attention == 0, IGNORED)
+    labels[:, :-width] = IGNORED
+    output = model(input_ids=ids, attention_mask=attention, labels=labels, fused_lm_head=True)
+    return output.log_probs[:, -width:], output.entropy[:, -width:]
+
+
+def loss_mask(batch: dict[str, torch.Tensor]) -> torch.Tensor:
+    """(B, C), 1 where a token is in the loss: the policy (or the expert) chose it, and it is no padding."""
+    return batch["completion_mask"] * batch.get("tool_mask", 1)
+
+
+def split(batch: dict[str, Any], rows: int) -> list[dict[str, torch.Tensor]]:
+    """The tensors that `score` reads, cut into parts of at most so many rows."""
+    names = ("prompt_ids", "prompt_mask", "completion_ids", "completion_mask")
+    parts = [batch[name].split(rows) for name in names]
+    return [dict(zip(names, some, strict=True)) for some in zip(*parts, strict=True)]

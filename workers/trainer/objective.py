@@ -1,0 +1,87 @@
+"""From the logprobs of a micro-batch to its share of the update's loss, by the names in the run's objective.
+
+Every term is divided by totals of the whole update, so the gradient does not depend on how rows are cut into forward
+passes. Expert rows are learned from by the expert loss alone: KL and entropy are those of the policy's own samples.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+import torch
+
+from workers.algorithms.distillation import jensen_shannon, towards_teacher
+from workers.algorithms.entropy import entropy_bonus
+from workers.algorithms.kl import charged, divergence, kl_loss
+from workers.algorithms.losses import LOSSES
+from workers.algorithms.mixing import Kind, chord_mu, mix
+from workers.algorithms.tokens import Tokens
+from workers.trainer.collate import Windows
+from workers.trainer.spec import Experts, Loss, Objective
+
+TEACHERS = {"towards_teacher": towards_teacher, "jensen_shannon": jensen_shannon}
+# What losses call a figure → what the run's page calls it.
+SHOWN = {"clipped": "clip_share", "dual_clipped": "dual_clip_share", "dropped": "dropped_share", "capped": "capped_share"}
+
+
+@dataclass(frozen=True)
+class Share:
+    """A micro-batch's share of the loss, 0-dim, and what is worth showing, (B, C), over usual and over expert tokens."""
+
+    loss: torch.Tensor
+    usual: dict[str, torch.Tensor]
+    expert: dict[str, torch.Tensor]
+
+
+def share(plan: Objective, tokens: Tokens, windows: Windows, mu: float, kl_coefficient: float) -> Share:
+    """(1 − mu) · usual + mu · expert + kl_coefficient · KL − entropy coefficient · H; KL and H over usual rows.
+
+    `tokens.is_expert` is needed; `tokens.reference` only where a KL or a teacher is used.
+    """
+    if plan.teacher:
+        tokens = replace(tokens, advantages=taught(plan.teacher, tokens))
+    own = tokens.only(~tokens.is_expert.bool())
+    divergences = {"kl": divergence(own, plan.kl.estimator).detach()} if plan.kl.is_used else {}
+    if plan.kl.is_used and plan.kl.where == "reward":
+        tokens = charged(tokens, plan.kl.estimator, kl_coefficient)
+    usual = Kind(function(plan.loss), plan.aggregation, windows.usual)
+    expert = Kind(function(plan.experts.loss), plan.experts.aggregation, windows.expert)
+    mixed = mix(tokens, usual, expert, mu)
+    loss = mixed.loss
+    if plan.kl.is_used and plan.kl.where == "loss":
+        loss = loss + kl_loss(own, plan.kl.estimator, kl_coefficient, plan.aggregation, windows.usual)
+    if plan.entropy:
+        loss = loss - entropy_bonus(own, plan.entropy, windows.usual)
+    shown = {SHOWN[name]: values for name, values in mixed.usual_tokens.figures.items() if name in SHOWN}
+    return Share(loss, {**shown, **divergences, **gaps(own)}, {"expert_nll": -tokens.policy.detach()})
+
+
+def taught(teacher: Loss, tokens: Tokens) -> torch.Tensor:
+    """What the teacher, the reference model, makes of each token: advantages (B, C). Raises ValueError for an unknown name."""
+    if teacher.name not in TEACHERS:
+        raise ValueError(f"unknown teacher {teacher.name!r}; take one of {', '.join(TEACHERS)}")
+    return TEACHERS[teacher.name](tokens.behaviour, tokens.reference, tokens.mask, **teacher.options)
+
+
+def function(loss: Loss):
+    """The loss with its options bound. Raises ValueError for a name that is none."""
+    if loss.name not in LOSSES:
+        raise ValueError(f"unknown loss {loss.name!r}; take one of {', '.join(LOSSES)}")
+    return partial(LOSSES[loss.name], **loss.options)
+
+
+def gaps(tokens: Tokens) -> Mapping[str, torch.Tensor]:
+    """How far the policy is from what sampled, per token, before the update changes anything.
+
+    behaviour_kl is KL(behaviour ‖ policy) by the k3 estimator (Schulman 2020): r − 1 − log r, r = policy/behaviour.
+    """
+    moved = torch.where(tokens.mask != 0, tokens.policy.detach() - tokens.behaviour, 0.0).double()
+    return {"behaviour_gap": moved.abs(), "behaviour_kl": moved.exp() - 1 - moved, "entropy": tokens.entropy.detach()}
+
+
+def mu_at(experts: Experts, step: int) -> float:
+    """The expert term's weight in the update after `step` updates."""
+    plan = experts.schedule
+    if plan is None:
+        return experts.mu
+    return chord_mu(step, warmup=plan.warmup, decay=plan.decay, peak=plan.peak, valley=plan.valley)
