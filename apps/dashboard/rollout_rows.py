@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from django.db.models import Prefetch, QuerySet
+from django.db.models import OuterRef, Prefetch, QuerySet, Subquery
 
-from apps.buffer.models import Experience
+from apps.buffer.models import Experience, StepItem
 from apps.rewards.combining import Judgement, combined
 from apps.rewards.models import Reward
 from apps.rollouts.models import Rollout
@@ -12,6 +12,8 @@ from apps.runs.config import RunConfig
 from apps.runs.models import Run
 
 EXCERPT = 240
+# The advantage in the newest update that took the experience; NULL: the experience's own.
+COUNTED = Subquery(StepItem.objects.filter(experience=OuterRef("pk")).order_by("-step__number").values("advantage")[:1])
 
 
 def with_judgements(rollouts: QuerySet[Rollout]) -> QuerySet[Rollout]:
@@ -19,7 +21,7 @@ def with_judgements(rollouts: QuerySet[Rollout]) -> QuerySet[Rollout]:
     current = Reward.objects.filter(is_current=True).select_related("by").order_by("source", "scorer", "pk")
     return rollouts.select_related("group__task", "run__project").prefetch_related(
         Prefetch("rewards", current, to_attr="judgements"),
-        Prefetch("experiences", Experience.objects.order_by("pk"), to_attr="learned"),
+        Prefetch("experiences", Experience.objects.annotate(counted=COUNTED).order_by("pk"), to_attr="learned"),
     )
 
 
@@ -29,10 +31,15 @@ def row(rollout: Rollout, plan: RunConfig) -> dict:
         "rollout": rollout,
         "reward": reward_of(rollout, plan),
         "judgements": rollout.judgements,
-        "advantage": rollout.learned[0].advantage if rollout.learned else None,
+        "advantage": advantage_of(rollout.learned[0]) if rollout.learned else None,
         "question": rollout.group.task.question,
         "excerpt": rollout.text[:EXCERPT],
     }
+
+
+def advantage_of(experience: Experience) -> float:
+    """What it counted in its update where that depended on the whole batch, else what it counted in its group."""
+    return experience.advantage if experience.counted is None else experience.counted
 
 
 def reward_of(rollout: Rollout, plan: RunConfig) -> float | None:

@@ -1,5 +1,6 @@
 """The refiner's verdict on a judged group: experiences for the buffer, or dropped with a reason."""
 
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 
@@ -8,7 +9,7 @@ from django.db import transaction
 from django.db.models.functions import Now
 
 from apps.buffer.models import Experience
-from apps.pipelines.advantages import grpo
+from apps.pipelines.crediting import Judged, of_group, turns_of
 from apps.rewards.combining import Judgement, combined
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group, Rollout
@@ -17,7 +18,6 @@ from apps.runs.models import StaleFence
 from apps.streaming import bells
 
 log = structlog.get_logger(__name__)
-FEWEST_ROLLOUTS = 2
 
 
 def refine(groups: Sequence[Group]) -> int:
@@ -42,11 +42,14 @@ def _refine_held(group: Group, rollouts: list[Rollout], judgements: dict[int, li
 @transaction.atomic
 def _refine_one(group: Group, rollouts: list[Rollout], judgements: dict[int, list[Judgement]]) -> bool:
     plan = group.run.settings
-    usable = [(rollout, reward) for rollout in rollouts if (reward := combined(judgements[rollout.pk], plan)) is not None]
+    usable = [(rollout, reward) for rollout in rollouts if _is_number(reward := combined(judgements[rollout.pk], plan))]
     if reason := _why_drop(plan, usable, judgements):
         group.drop(reason)
         return False
-    (advantages,) = grpo([[reward for _, reward in usable]], scale=plan.algorithm.advantage.scale)
+    advantages = of_group(plan, [_judged(plan, rollout, reward, judgements[rollout.pk]) for rollout, reward in usable])
+    if advantages is None:
+        group.drop(_nothing_to_learn(plan))
+        return False
     group.move(Group.State.ADMITTED, closed_at=Now())
     Experience.objects.put(
         Experience(
@@ -58,17 +61,36 @@ def _refine_one(group: Group, rollouts: list[Rollout], judgements: dict[int, lis
             weight_version=rollout.first_version,
         )
         for (rollout, reward), advantage in zip(usable, advantages, strict=True)
+        if advantage or plan.algorithm.advantage.name != "best"
     )
     return True
 
 
+def _is_number(reward: float | None) -> bool:
+    return reward is not None and math.isfinite(reward)
+
+
+def _judged(plan: RunConfig, rollout: Rollout, reward: float, judgements: list[Judgement]) -> Judged:
+    by_scorer = {judgement.scorer: judgement.value for judgement in judgements if not judgement.is_human}
+    turns = len(turns_of(rollout.tokens)) if plan.algorithm.advantage.name == "step_wise_grpo" else 1
+    return Judged(reward, by_scorer, turns)
+
+
 def _why_drop(plan: RunConfig, usable: list[tuple[Rollout, float]], judgements: dict[int, list[Judgement]]) -> str:
-    if len(usable) < FEWEST_ROLLOUTS:
-        return f"{len(usable)} of {plan.group_size} rollouts have a reward; a group needs {FEWEST_ROLLOUTS}"
+    fewest = plan.algorithm.advantage.fewest
+    if len(usable) < fewest:
+        return f"{len(usable)} of {plan.group_size} rollouts have a reward; a group needs {fewest}"
     heard = any(judgement.is_human for rollout, _ in usable for judgement in judgements[rollout.pk])
     if plan.people.per_group and plan.people.at_deadline == "drop" and not heard:
         return "nobody judged it before its deadline"
     return ""
+
+
+def _nothing_to_learn(plan: RunConfig) -> str:
+    advantage = plan.algorithm.advantage
+    if advantage.name == "best":
+        return f"none of its rollouts has a reward of {advantage.at_least:g} or more"
+    return f"its rewards spread no wider than {advantage.std_threshold:g}"
 
 
 def _finished(groups: Sequence[Group]) -> dict[int, list[Rollout]]:

@@ -2,7 +2,7 @@
 
 | family | functions | takes | gives |
 |---|---|---|---|
-| `group.py` | grpo, rloo, opmd, asymre, rec, reinforce | groups of rewards | per group: one number a rollout, or None (dropped) |
+| `group.py` | grpo, rloo, opmd, asymre, rec, reinforce, best | groups of rewards | per group: a number each, or None (dropped) |
 | `batch.py` | reinforce_plus_plus | groups of rewards | the same; a number depends on the whole batch |
 | `people.py` | ranking | groups of rewards; only their order counts | as group.py (`ranked`: a ranking of k as k rewards) |
 | `named.py` | gdpo | groups of {name of the reward: value} | as group.py |
@@ -18,7 +18,7 @@ not divided; rewards that differ by rounding only count as equal, with spread 0.
 """
 
 from apps.pipelines.advantages.batch import reinforce_plus_plus
-from apps.pipelines.advantages.group import asymre, grpo, opmd, rec, reinforce, rloo
+from apps.pipelines.advantages.group import asymre, best, grpo, opmd, rec, reinforce, rloo
 from apps.pipelines.advantages.people import ranking
 
 ADVANTAGES = {
@@ -29,5 +29,6 @@ ADVANTAGES = {
     "asymre": asymre,
     "rec": rec,
     "reinforce": reinforce,
+    "best": best,
     "ranking": ranking,
 }

@@ -111,3 +111,19 @@ def _surplus(group: Sequence[float], draw: random.Random) -> set[int]:
     below = [place for place, difference in enumerate(centred(group)) if difference < 0] if len(group) > 1 else []
     extra = 2 * len(below) - len(group)
     return set(draw.sample(below, extra)) if extra > 0 else set()
+
+
+def best(groups: Groups, *, keep: int = 1, at_least: float | None = None) -> Advantages:
+    """1 for the best `keep` rollouts of each group, 0 for the others: what RAFT imitates (arXiv 2304.06767, §3.1).
+
+    at_least   a rollout with a lower reward is not among the best; a group where none reaches it is dropped
+    Of equal rewards the earlier rollout is taken. A group of one: 1. An all-equal group: its first `keep`.
+    """
+    if keep < 1:
+        raise ValueError(f"keep is {keep}; it is 1 or more")
+    found: Advantages = []
+    for group in map(checked, groups):
+        enough = [place for place, reward in enumerate(group) if at_least is None or reward >= at_least]
+        chosen = set(sorted(enough, key=lambda place: -group[place])[:keep])
+        found.append([float(place in chosen) for place in range(len(group))] if chosen else None)
+    return found

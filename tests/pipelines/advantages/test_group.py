@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.pipelines.advantages import ADVANTAGES
-from apps.pipelines.advantages.group import EPSILON, asymre, grpo, opmd, rec, reinforce, rloo
+from apps.pipelines.advantages.group import EPSILON, asymre, best, grpo, opmd, rec, reinforce, rloo
 
 # Multiples of a 64th: differences are exact, so that nothing depends on what counts as rounding.
 reward = st.integers(-640, 640).map(lambda n: n / 64)
@@ -118,7 +118,7 @@ def test_rec_balanced_draws_alike_from_the_same_seed():
     ("name", "alone"),
     [
         ("grpo", 0.7 / (1 + EPSILON)), ("rloo", 0.7), ("opmd", 0.7), ("asymre", 0.7), ("rec", 0.7), ("reinforce", 0.7),
-        ("reinforce_plus_plus", 0.0), ("ranking", 0.5 / (1 + EPSILON)),
+        ("reinforce_plus_plus", 0.0), ("ranking", 0.5 / (1 + EPSILON)), ("best", 1.0),
     ],
 )  # fmt: skip
 def test_a_group_of_one_has_baseline_nothing(name, alone):
@@ -134,6 +134,23 @@ def test_a_group_of_one_has_baseline_nothing(name, alone):
 )  # fmt: skip
 def test_an_all_equal_group_is_level_even_when_rounding_parts_it(name, level):
     assert ADVANTAGES[name]([[0.1 + 0.2, 0.3, 0.3]])[0] == close([level] * 3)
+
+
+@given(group, st.integers(1, 4))
+def test_the_best_are_as_many_as_are_kept_and_none_outside_is_better(rewards, keep):
+    (chosen,) = best([rewards], keep=keep)
+    inside = [r for r, c in zip(rewards, chosen, strict=True) if c]
+    outside = [r for r, c in zip(rewards, chosen, strict=True) if not c]
+    assert len(inside) == min(keep, len(rewards)) and set(chosen) <= {0.0, 1.0}
+    assert min(inside) >= max(outside, default=-math.inf)
+
+
+def test_a_group_in_which_none_is_good_enough_is_dropped():
+    assert best([[0.2, 0.9], [0.2, 1.0]], at_least=1.0) == [None, [0.0, 1.0]]
+
+
+def test_of_equal_rewards_the_earlier_is_kept():
+    assert best([[1.0, 1.0, 0.0]]) == [[1.0, 0.0, 0.0]]
 
 
 @pytest.mark.parametrize("name", ADVANTAGES)
@@ -154,7 +171,7 @@ def test_an_empty_group_is_refused(name):
     [
         ("grpo", {"scale": "rows"}, "group, batch, none"), ("opmd", {"baseline": "median"}, "mean, logavgexp"),
         ("opmd", {"baseline": "logavgexp", "tau": 0}, "above 0"), ("rec", {"drop": "half"}, "balance"),
-        ("reinforce_plus_plus", {"baseline": "batch"}, "none or group"),
+        ("reinforce_plus_plus", {"baseline": "batch"}, "none or group"), ("best", {"keep": 0}, "1 or more"),
     ],
 )  # fmt: skip
 def test_an_option_out_of_its_range_is_refused_with_what_is_right(name, options, right):

@@ -1,0 +1,197 @@
+"""Which advantage each rollout of a run learns with: the run's configuration put to work on rewards and tokens.
+
+`of_group` is asked when a group is refined, `of_batch` when an update's batch is fixed, and only where the numbers depend
+on the whole update (`advantage.over_batch`); until then such a rollout carries what is known of it within its group.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from apps.buffer.credit import Credit
+from apps.buffer.models import Experience
+from apps.pipelines.advantages import ADVANTAGES
+from apps.pipelines.advantages.batch import whitened
+from apps.pipelines.advantages.multistep import gigpo, step_wise_grpo
+from apps.pipelines.advantages.named import gdpo
+from apps.pipelines.advantages.spread import centred, deviation
+from apps.pipelines.advantages.token import discounted, gae
+from apps.rollouts.payload import Tokens
+from apps.runs.algorithms.advantages import Advantage
+from apps.runs.config import RunConfig
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A rollout with its reward: combined, by scorer, and how many turns the policy had."""
+
+    reward: float
+    by_scorer: Mapping[str, float]
+    turns: int = 1
+
+
+def of_group(plan: RunConfig, judged: Sequence[Judged]) -> list[float] | None:
+    """The advantages of a group's rollouts, or None for a group that nothing can be learned from."""
+    advantage = plan.algorithm.advantage
+    rewards = [rollout.reward for rollout in judged]
+    if advantage.over_batch or plan.algorithm.has_teacher:
+        return _so_far(plan, judged)
+    if advantage.name == "gdpo":
+        return gdpo([[rollout.by_scorer for rollout in judged]], weights=_weights(plan), **_options(advantage))[0]
+    if advantage.name == "step_wise_grpo":
+        turns = [[rollout.reward] * rollout.turns for rollout in judged]
+        (scores,) = step_wise_grpo([turns], **_options(advantage))
+        return None if scores is None else [own[0] for own in scores]
+    return ADVANTAGES[advantage.name]([rewards], **_options(advantage))[0]
+
+
+def _so_far(plan: RunConfig, judged: Sequence[Judged]) -> list[float] | None:
+    """What is known within the group of an advantage that needs the whole update, or the teacher."""
+    advantage = plan.algorithm.advantage
+    rewards = [rollout.reward for rollout in judged]
+    threshold = getattr(advantage, "std_threshold", None)
+    if threshold is not None and (len(rewards) == 1 or deviation(rewards) <= threshold):
+        return None
+    if advantage.name == "gdpo":
+        return gdpo([[rollout.by_scorer for rollout in judged]], weights=_weights(plan))[0]
+    if plan.algorithm.has_teacher:
+        return [0.0] * len(rewards)
+    alone = advantage.name in ("gae", "reinforce_plus_plus") and getattr(advantage, "baseline", "none") == "none"
+    return rewards if alone else centred(rewards)
+
+
+def of_batch(plan: RunConfig, batch: Sequence[Experience]) -> dict[int, Credit]:
+    """By id of the experience: what it counts in this update. Group by group, in the batch's order."""
+    groups: dict[int, list[Experience]] = {}
+    for experience in batch:
+        groups.setdefault(experience.group_id, []).append(experience)
+    rows = list(groups.values())
+    credits = CREDITS[plan.algorithm.advantage.name](plan.algorithm.advantage, rows)
+    return {e.pk: c for members, own in zip(rows, credits, strict=True) for e, c in zip(members, own, strict=True)}
+
+
+Rows = Sequence[Sequence[Experience]]
+Credits = list[list[Credit]]
+
+
+def _standard_scores(advantage: Advantage, rows: Rows) -> Credits:
+    """Scores over the batch's spread. Groups under the threshold were dropped when they were refined."""
+    options = _options(advantage) | {"std_threshold": None}
+    if advantage.name != "step_wise_grpo":
+        scores = ADVANTAGES[advantage.name]([[e.reward for e in members] for members in rows], **options)
+        return [[Credit(score) for score in own] for own in scores]
+    turns = [[[e.reward] * len(turns_of(e.rollout.tokens)) for e in members] for members in rows]
+    return [[Credit(own[0]) for own in group] for group in step_wise_grpo(turns, **options)]
+
+
+def _sums(advantage: Advantage, rows: Rows) -> Credits:
+    """GDPO's last step: the sums, which were made within the groups, over the whole update."""
+    sums = [e.advantage for members in rows for e in members]
+    divisor = deviation(sums) + 1e-6
+    scores = iter(centred(sums))
+    return [[Credit(next(scores) / divisor) for _ in members] for members in rows]
+
+
+def _whitened_returns(advantage: Advantage, rows: Rows) -> Credits:
+    """REINFORCE++. Without a discount a rollout's tokens all have its reward, so that they need not be written out."""
+    flat = [e for members in rows for e in members]
+    rewards = [r for members in rows for r in _less_baseline(advantage, [e.reward for e in members])]
+    masks = [e.rollout.tokens.action_mask for e in flat]
+    if advantage.gamma == 1:
+        credits = [Credit(score) for score in whitened(rewards, [sum(mask) for mask in masks])]
+    else:
+        table = [_at_the_end(r, mask) for r, mask in zip(rewards, masks, strict=True)]
+        scores, _ = discounted(table, [[1] * len(row) for row in table], gamma=advantage.gamma)
+        credits = [_over(mask, own) for mask, own in zip(masks, scores, strict=True)]
+    return _grouped(credits, rows)
+
+
+def _less_baseline(advantage: Advantage, rewards: Sequence[float]) -> Sequence[float]:
+    return centred(rewards) if advantage.baseline == "group" else rewards
+
+
+def _reaching_back(advantage: Advantage, rows: Rows) -> Credits:
+    """GAE without a critic: the reward stands at the policy's last token."""
+    flat = [e for members in rows for e in members]
+    masks = [e.rollout.tokens.action_mask for e in flat]
+    if advantage.gamma * advantage.lam == 1:
+        rewards = [e.reward for e in flat]
+        scores = whitened(rewards, [sum(mask) for mask in masks]) if advantage.whiten else rewards
+        return _grouped([Credit(score) for score in scores], rows)
+    table = [_at_the_end(e.reward, mask) for e, mask in zip(flat, masks, strict=True)]
+    scores, _ = gae(table, [[1] * len(row) for row in table], **_options(advantage))
+    return _grouped([_over(mask, own) for mask, own in zip(masks, scores, strict=True)], rows)
+
+
+def _turns_in_their_states(advantage: Advantage, rows: Rows) -> Credits:
+    """GiGPO; a turn's state is all that the policy had before its eyes when it began."""
+    tokens = [[e.rollout.tokens for e in members] for members in rows]
+    spans = [[turns_of(own) for own in group] for group in tokens]
+    rewards = [
+        [[0.0] * (len(turns) - 1) + [e.reward] for e, turns in zip(members, group, strict=True)]
+        for members, group in zip(rows, spans, strict=True)
+    ]
+    states = [
+        [[_state(own, start) for start, _ in turns] for own, turns in zip(t, s, strict=True)]
+        for t, s in zip(tokens, spans, strict=True)
+    ]
+    scores = gigpo(rewards, states, **_options(advantage))
+    return [
+        [_over_turns(own, turns, score) for own, turns, score in zip(t, s, group, strict=True)]
+        for t, s, group in zip(tokens, spans, scores, strict=True)
+    ]
+
+
+def turns_of(tokens: Tokens) -> list[tuple[int, int]]:
+    """The stretches of completion tokens that the policy wrote, (first, one past the last); one empty one if it wrote none."""
+    mask = tokens.action_mask
+    starts = [place for place, here in enumerate(mask) if here and not (place and mask[place - 1])]
+    ends = [place + 1 for place, here in enumerate(mask) if here and not (place + 1 < len(mask) and mask[place + 1])]
+    return list(zip(starts, ends, strict=True)) or [(0, 0)]
+
+
+def _state(tokens: Tokens, start: int) -> str:
+    seen = (*tokens.prompt_ids, *tokens.completion_ids[:start])
+    return hashlib.sha256(repr(seen).encode()).hexdigest()
+
+
+def _at_the_end(reward: float, mask: Sequence[int]) -> list[float]:
+    """One reward per token of the policy: nothing, and the rollout's reward at the last."""
+    return [*[0.0] * (sum(mask) - 1), reward] if any(mask) else []
+
+
+def _over(mask: Sequence[int], scores: Sequence[float]) -> Credit:
+    """The policy's tokens' scores, put where they stand among the completion's tokens."""
+    rest = iter(scores)
+    return Credit.of([next(rest) if here else 0.0 for here in mask], mask)
+
+
+def _over_turns(tokens: Tokens, turns: Sequence[tuple[int, int]], scores: Sequence[float]) -> Credit:
+    found = [0.0] * len(tokens.completion_ids)
+    for (start, end), score in zip(turns, scores, strict=True):
+        found[start:end] = [score] * (end - start)
+    return Credit.of(found, tokens.action_mask)
+
+
+def _grouped(credits: Sequence[Credit], rows: Rows) -> Credits:
+    rest = iter(credits)
+    return [[next(rest) for _ in members] for members in rows]
+
+
+def _options(advantage: Advantage) -> dict[str, object]:
+    return advantage.model_dump(exclude={"name"})
+
+
+def _weights(plan: RunConfig) -> dict[str, float]:
+    return {choice.scorer: choice.weight for choice in plan.rewards}
+
+
+CREDITS = {
+    "grpo": _standard_scores,
+    "ranking": _standard_scores,
+    "step_wise_grpo": _standard_scores,
+    "gdpo": _sums,
+    "reinforce_plus_plus": _whitened_returns,
+    "gae": _reaching_back,
+    "gigpo": _turns_in_their_states,
+}

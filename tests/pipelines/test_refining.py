@@ -1,0 +1,103 @@
+"""A judged group becomes experiences by the run's algorithm, and an update records what each counted in it."""
+
+import math
+
+import pytest
+
+from apps.buffer.models import Experience, StepItem, batch_of, plan_step
+from apps.pipelines.crediting import of_batch
+from apps.pipelines.refining import refine
+from apps.rewards.scorers import Verdict
+from apps.rewards.scoring import open_questions, record_verdicts
+from apps.rollouts.models import Group, Rollout
+
+
+@pytest.fixture
+def judge(finish):
+    """Finish groups whose rollouts get these rewards, one tuple a group, and refine them."""
+
+    def judge_groups(run, *groups):
+        opened = finish(run, [str(n) * 4 for n in range(run.settings.group_size)], groups=len(groups))
+        claimed = Group.objects.claim(Group.State.SCORING, "s", 60, 100)
+        rewards = {group.pk: values for group, values in zip(opened, groups, strict=True)}
+        questions = open_questions(claimed)
+        record_verdicts(claimed, [(q, Verdict(_reward(rewards, q), "test")) for q in questions])
+        refine(Group.objects.claim(Group.State.JUDGED, "r", 60, 100))
+        return [Group.objects.get(pk=group.pk) for group in opened]
+
+    return judge_groups
+
+
+def _reward(rewards, question):
+    return rewards[Rollout.objects.get(pk=question.rollout_id).group_id][int(question.text[0])]
+
+
+def advantages(run):
+    rows = Experience.objects.filter(run=run).order_by("group__draw_index", "rollout__sample_index")
+    return list(rows.values_list("advantage", flat=True))
+
+
+def test_a_group_without_spread_is_dropped_and_says_why(new_run, judge):
+    run = new_run(algorithm={"name": "dapo"})
+    dead, alive = judge(run, (1.0, 1.0), (0.0, 1.0))
+    assert dead.state == Group.State.DROPPED and "spread no wider than 0" in dead.reason
+    assert alive.state == Group.State.ADMITTED and len(advantages(run)) == 2
+
+
+def test_of_a_group_only_the_best_is_imitated(new_run, judge):
+    run = new_run(algorithm={"name": "raft", "advantage": {"at_least": 0.5}})
+    dropped, kept = judge(run, (0.1, 0.2), (0.6, 0.9))
+    assert "reward of 0.5 or more" in dropped.reason and kept.state == Group.State.ADMITTED
+    (experience,) = Experience.objects.filter(run=run)
+    assert (experience.reward, experience.advantage) == (0.9, 1.0)
+
+
+def test_without_a_baseline_one_rollout_is_a_group(new_run, judge):
+    run = new_run(group_size=1, algorithm={"name": "reinforce"})
+    judge(run, (0.25,), (0.75,))
+    assert advantages(run) == [0.25, 0.75]
+
+
+def test_with_a_baseline_one_reward_of_two_is_no_group(run, finish):
+    (group,) = finish(run)
+    claimed = Group.objects.claim(Group.State.SCORING, "s", 60, 1)
+    first, second = open_questions(claimed)
+    record_verdicts(claimed, [(first, Verdict(1.0, "test")), (second, Verdict(None, "failed"))])
+    refine(Group.objects.claim(Group.State.JUDGED, "r", 60, 1))
+    assert "1 of 2 rollouts have a reward; a group needs 2" in Group.objects.get(pk=group.pk).reason
+
+
+def test_an_update_records_what_each_rollout_counts_in_it(new_run, judge):
+    run = new_run(algorithm={"advantage": {"scale": "batch"}})
+    assert run.claim_trainer("t", 60)
+    judge(run, (0.0, 2.0), (0.0, 4.0))
+    assert advantages(run) == [-1.0, 1.0, -2.0, 2.0]
+    step = plan_step(run, run.fence, of_batch)
+    deviation = math.sqrt((2.25 + 0.25 + 2.25 + 6.25) / 3) + 1e-6
+    assert [e.credit.advantage for e in batch_of(step)] == pytest.approx([a / deviation for a in (-1, 1, -2, 2)])
+
+
+def test_token_advantages_come_back_as_they_were_recorded(new_run, judge):
+    run = new_run(algorithm={"name": "ppo", "advantage": {"gamma": 0.5, "whiten": False}})
+    assert run.claim_trainer("t", 60)
+    judge(run, (0.0, 2.0), (0.0, 4.0))
+    last = batch_of(plan_step(run, run.fence, of_batch))[-1]
+    assert last.rollout.tokens.action_mask[:4] == (1, 1, 1, 1)
+    assert last.credit.tokens[-4:] == pytest.approx((0.5, 1.0, 2.0, 4.0))
+
+
+def test_a_batch_whose_advantages_nobody_works_out_is_not_planned(new_run, judge):
+    run = new_run(algorithm={"name": "reinforce_plus_plus"})
+    assert run.claim_trainer("t", 60)
+    judge(run, (0.0, 2.0), (0.0, 4.0))
+    with pytest.raises(ValueError, match="crediting"):
+        plan_step(run, run.fence)
+    assert not StepItem.objects.exists()
+
+
+def test_an_algorithm_of_the_group_keeps_its_own_advantages_in_the_update(run, judge):
+    assert run.claim_trainer("t", 60)
+    judge(run, (0.0, 2.0), (0.0, 4.0))
+    batch = batch_of(plan_step(run, run.fence, of_batch))
+    assert [e.credit.advantage for e in batch] == advantages(run)
+    assert not StepItem.objects.exclude(advantage=None).exists()
