@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
 from workers.algorithms.aggregation import aggregate
 from workers.algorithms.cases import figures, names
@@ -63,10 +64,13 @@ def policy_loss(fn: str, arguments: dict[str, Any], inputs: Inputs) -> dict[str,
 
 
 def one_pair(arguments: dict[str, Any], tokens: Tokens) -> tuple[torch.Tensor, dict[str, float]]:
-    """The reference sums all chosen rows and all rejected rows before its one sigmoid: they are one long pair."""
+    """The reference sums all chosen rows and all rejected rows before its one sigmoid: they are one long pair.
+
+    Of an odd number of rows it takes one more as chosen; the rejected answer is that much shorter.
+    """
 
     def joined(values: torch.Tensor) -> torch.Tensor:
-        return torch.stack([values[0::2].flatten(), values[1::2].flatten()])
+        return pad_sequence([values[0::2].flatten(), values[1::2].flatten()], batch_first=True)
 
     options = names.loss("dpo", arguments).options
     policy, reference = joined(tokens.policy), joined(tokens.reference)
