@@ -10,6 +10,7 @@ from django.db.models import F
 from apps.runs.models import NotPossible, Run, StaleFence, Worker
 from workers.trainer.desk import Desk
 from workers.trainer.keeper import Keeper
+from workers.trainer.lessons.desk import LessonDesk
 
 log = structlog.get_logger(__name__)
 # A run keeps its place at least this long before it makes room for one that has none.
@@ -66,7 +67,7 @@ class Trainer:
         if len(self.desks) >= settings.TRAINERS_PER_WORKER:
             self._leave(self._most_spare().run)
         self.keeper.hold(run, run.fence)
-        desk = self.desks[run.pk] = Desk(run, run.fence)
+        desk = self.desks[run.pk] = desk_for(run)
         desk.open()
         log.info("run_taken", run=run.slug, fence=run.fence, step=desk.host.step)
         return desk
@@ -107,6 +108,10 @@ class Trainer:
         for desk in list(self.desks.values()):
             self._leave(desk.run)
         self.worker.stop()
+
+
+def desk_for(run: Run) -> Desk:
+    return (LessonDesk if run.settings.algorithm.learns_from_lessons else Desk)(run, run.fence)
 
 
 def _doing(desk: Desk) -> str:

@@ -1,0 +1,136 @@
+"""Runs that learn from lessons, from the frozen snapshot to published weights, and through a crash."""
+
+from pathlib import Path
+
+import pytest
+
+from apps.buffer.models import Snapshot, lessons_of
+from apps.dashboard.reconciliation import reconcile
+from apps.policies.manifest import verify
+from apps.rollouts.models import Group
+from apps.runs.models import Metric, Run, TrainStep
+from tests.feedback.teaching import demonstrate, prefer, thumb
+from workers.trainer.desk import Desk
+
+SOURCES = {"sft": "demonstrations", "dpo": "preferences", "kto": "thumbs", "reward_model": "preferences"}
+FIGURES = {
+    "sft": {"expert_nll"},
+    "dpo": {"chosen_reward", "rejected_reward", "margin", "right"},
+    "kto": {"reward", "right", "kto_baseline"},
+    "reward_model": {"chosen_reward", "rejected_reward", "margin", "right"},
+}
+
+
+class Killed(BaseException):
+    """What kill -9 looks like from inside: nothing is caught, nothing is tidied."""
+
+
+@pytest.fixture
+def lesson_run(tiny_run, taskset):
+    """A started run of 6 updates, 3 lessons each, over lessons about the stage's tasks."""
+    demonstrate(taskset)
+    prefer(taskset, (None, 0.5))
+    thumb(taskset)
+
+    def make(name: str, **changes) -> Run:
+        plan = {"group_size": 8, "groups_per_step": 16, "rewards": []}
+        snapshot = {"source": SOURCES[name], "rows": 3}
+        return tiny_run(**plan, algorithm={"name": name}, snapshot=snapshot, **changes)
+
+    return make
+
+
+def train_to_the_end(station, run: Run) -> Run:
+    for _ in range(12):
+        station.serve()
+        run.refresh_from_db()
+        if run.state == Run.State.COMPLETED:
+            return run
+    raise AssertionError(f"{run} is {run.state} at step {run.step}: {run.state_reason}")
+
+
+def fingerprint(run: Run) -> str:
+    return run.weight_versions.get(version=run.published_version).fingerprint
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_a_run_learns_from_its_snapshot_and_publishes(name, lesson_run, new_station):
+    run = train_to_the_end(new_station(), lesson_run(name))
+    assert (run.step, run.published_version) == (6, 6)
+    prints = set(run.weight_versions.values_list("fingerprint", flat=True))
+    assert len(prints) == 7, "every update changes the weights"
+    assert verify(Path(run.weight_versions.get(version=6).folder)).fingerprint == fingerprint(run)
+    assert not {check: found for check, found in reconcile().items() if found}
+    assert not Group.objects.filter(run=run).exists()
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_its_figures_say_what_it_learned(name, lesson_run, new_station):
+    run = train_to_the_end(new_station(), lesson_run(name))
+    figures = dict(Metric.objects.filter(run=run, step=6).values_list("name", "value"))
+    assert FIGURES[name] | {"loss", "grad_norm", "learning_rate", "rows", "epoch", "step_seconds"} <= figures.keys()
+    losses = list(Metric.objects.filter(run=run, name="loss").order_by("step").values_list("value", flat=True))
+    assert sum(losses[3:]) < sum(losses[:3])
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_after_a_crash_the_same_weights_come_out(name, lesson_run, new_station, monkeypatch):
+    whole = fingerprint(train_to_the_end(new_station(), lesson_run(name)))
+    run, station, commit = lesson_run(name), new_station(), Desk._commit
+
+    def die(desk, *args):
+        if desk.run.step == 3:  # the update after the checkpoint of step 2 is made, and never said
+            raise Killed
+        return commit(desk, *args)
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(Desk, "_commit", die)
+        train_to_the_end(station, run)
+    taken = {step.number: lessons_of(step) for step in run.steps.all()}
+    Run.objects.filter(pk=run.pk).update(lease_until="2000-01-01T00:00Z")
+    assert fingerprint(train_to_the_end(new_station(), run)) == whole
+    assert {step.number: lessons_of(step) for step in run.steps.filter(number__in=taken)} == taken
+    assert set(run.steps.values_list("state", flat=True)) == {TrainStep.State.COMMITTED}
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_micro_batches_do_not_change_what_is_learned(name, lesson_run, new_station):
+    optimizer = {"warmup_steps": 0, "learning_rate": 1e-3}
+    norms = []
+    for rows in (None, 1, 2, 4):
+        run = lesson_run(name, steps=1, optimizer={**optimizer, "micro_batch_rows": rows})
+        train_to_the_end(new_station(), run)
+        norms.append(Metric.objects.get(run=run, name="grad_norm").value)
+        losses = Metric.objects.get(run=run, name="loss").value
+        assert losses == pytest.approx(Metric.objects.filter(name="loss").order_by("pk").first().value, rel=1e-5)
+    assert norms == pytest.approx([norms[0]] * 4, rel=1e-5)
+
+
+def test_without_lessons_the_run_pauses_and_says_what_is_missing(tiny_run, new_station):
+    run = tiny_run(
+        group_size=8, groups_per_step=16, rewards=[], algorithm={"name": "kto"}, snapshot={"source": "thumbs", "rows": 3}
+    )
+    assert not new_station().serve()
+    run.refresh_from_db()
+    assert (run.state, Snapshot.objects.count()) == (Run.State.PAUSED, 0)
+    assert "there are no thumbs to learn from" in run.state_reason
+
+
+def test_a_lesson_longer_than_the_policy_reads_pauses_the_run(lesson_run, policy, new_station):
+    type(policy).objects.filter(pk=policy.pk).update(context_tokens=9)
+    run = lesson_run("sft")
+    new_station().serve()
+    run.refresh_from_db()
+    assert run.state == Run.State.PAUSED
+    assert "tokens; the policy reads 9" in run.state_reason
+
+
+def test_lessons_that_changed_since_they_were_frozen_are_never_trained(lesson_run, new_station, taskset):
+    run, station = lesson_run("dpo"), new_station()
+    station.serve()
+    station.stop()
+    taskset.project.preferences.filter(margin=None).update(margin=7.0)
+    new_station().serve()
+    run.refresh_from_db()
+    assert (run.state, run.step) == (Run.State.PAUSED, 1)
+    assert "differ from what was frozen" in run.state_reason
