@@ -30,6 +30,8 @@ def verdict_on(rollout: Rollout, learned: list[Experience]) -> Verdict:
         return Verdict(f"Dropped: {group.reason}", "bad")
     if rollout.state == Rollout.State.FAILED:
         return Verdict(f"Failed, never a reward: {rollout.stop_reason}", "bad")
+    if group.state == Group.State.ADMITTED and rollout.run.settings.algorithm.advantage.name == "best":
+        return Verdict("Not used: only the best of its group are imitated", "bad")
     if group.state == Group.State.ADMITTED:
         return Verdict("Not used: its group was admitted without it, for it has no reward or no token", "bad")
     return Verdict(f"Open: {ON_ITS_WAY[group.state]}")

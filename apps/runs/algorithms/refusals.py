@@ -150,6 +150,11 @@ def _losses(plan: "RunConfig") -> Refusals:
             f"is `{algorithm.advantage.name}`, which the loss `{algorithm.loss.name}` never reads: "
             "set it to best (RAFT), or choose another loss",
         )
+    if algorithm.loss.name == "kimi" and algorithm.aggregation != "seq-mean-token-sum":
+        yield (
+            "algorithm.aggregation",
+            f"is `{algorithm.aggregation}`, but `kimi` squares the log-ratio of a whole answer: set it to seq-mean-token-sum",
+        )
     if algorithm.learns_from_lessons != (algorithm.advantage.name == "none"):
         yield (
             "algorithm.advantage.name",

@@ -73,6 +73,7 @@ def problems(**changes: object) -> dict[str, str]:
             "algorithm.expert.ratio", "remove `expert`",
         ),
         # losses
+        ({"algorithm": {"name": "kimi_opmd", "aggregation": "token-mean"}}, "algorithm.aggregation", "seq-mean-token-sum"),
         ({"algorithm": {"loss": "dpo"}}, "algorithm.loss.name", "people's lessons"),
         ({"algorithm": {"loss": "sft"}}, "algorithm.advantage.name", "best"),
         ({"algorithm": {"advantage": "none"}}, "algorithm.advantage.name", "such as grpo"),

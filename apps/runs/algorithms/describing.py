@@ -1,0 +1,91 @@
+"""The table in words: what each algorithm is made of, for people and for programs."""
+
+from collections.abc import Iterator
+
+from pydantic import BaseModel
+
+from apps.runs.algorithms.algorithm import Algorithm
+from apps.runs.algorithms.snapshot import SOURCES
+from apps.runs.algorithms.table import TABLE
+
+COLUMNS = ("name", "samples", "advantage", "loss", "aggregation", "kl", "entropy", "experts", "paper")
+
+
+def of(name: str) -> Algorithm:
+    """The algorithm as its row has it. Raises ValidationError for a name that is none."""
+    return Algorithm.model_validate({"name": name})
+
+
+def cells(name: str) -> dict[str, str]:
+    """One line of the table; a part's options stand beside its name where the row sets them."""
+    algorithm = of(name)
+    return {
+        "name": name,
+        "samples": _samples(algorithm),
+        "advantage": _part(algorithm.advantage),
+        "loss": _part(algorithm.loss),
+        "aggregation": algorithm.aggregation,
+        "kl": _kl(algorithm),
+        "entropy": f"{algorithm.entropy.coefficient:g}" if algorithm.entropy.coefficient else "-",
+        "experts": _experts(algorithm),
+        "paper": source(name),
+    }
+
+
+def document(name: str) -> dict[str, object]:
+    """The row for programs: `name`, `title`, `paper`, `use` and, under `algorithm`, the whole section it stands for."""
+    row = TABLE[name]
+    return {
+        "name": name, "title": row.title, "paper": row.paper, "use": row.use, "algorithm": of(name).model_dump(mode="json"),
+    }  # fmt: skip
+
+
+def source(name: str) -> str:
+    """The paper as people look it up: an arXiv number says so."""
+    paper = TABLE[name].paper
+    return f"arXiv {paper}" if paper[:4].isdigit() else paper
+
+
+def fields(section: BaseModel, prefix: str = "") -> Iterator[tuple[str, object, str]]:
+    """(dotted field, value, what it means) of a section and of those inside it."""
+    for name, info in sorted(type(section).model_fields.items(), key=lambda item: item[0] != "name"):
+        value = getattr(section, name)
+        if isinstance(value, BaseModel):
+            yield from fields(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value, info.description or ""
+
+
+def _samples(algorithm: Algorithm) -> str:
+    """The sample strategy: what an update's rows are."""
+    if algorithm.learns_from_lessons:
+        return SOURCES[algorithm.name]
+    if algorithm.advantage.name == "best":
+        return "own, the best"
+    return "own and experts'" if algorithm.expert.is_used else "own"
+
+
+def _part(part: BaseModel) -> str:
+    """The name, and the options that differ from the section's own defaults; what is switched off is not named."""
+    kind = type(part)
+    given = [f"{k}={_short(v)}" for k, v in part if k != "name" and v is not None and v != kind.model_fields[k].default]
+    return f"{part.name}({', '.join(given)})" if given else part.name
+
+
+def _short(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _kl(algorithm: Algorithm) -> str:
+    kl, reference = algorithm.kl, algorithm.reference.kind
+    if kl.estimator == "none":
+        return "teacher" if algorithm.has_teacher else "-"
+    return f"{kl.estimator} {kl.coefficient:g} in the {kl.where}" + ("" if reference == "base" else f" to {reference}")
+
+
+def _experts(algorithm: Algorithm) -> str:
+    expert = algorithm.expert
+    if not expert.is_used:
+        return "-"
+    weight = f"mu {expert.schedule.peak:g} to {expert.schedule.valley:g}" if expert.schedule else f"mu {expert.mu:g}"
+    return f"{expert.loss.name}, {expert.ratio:.0%} of rows, {weight}"
