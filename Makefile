@@ -1,5 +1,7 @@
 # make demo | test | lint | lock | clean
 PYTHON ?= python3
+# Two processes, a file's tests together: stacks and engines are shared within a file, and much of a test is waiting.
+PYTEST ?= -n 2 --dist loadfile
 RUN = .venv/bin/python
 
 .PHONY: screenshots setup setup-test demo up test lint lock clean

@@ -1,7 +1,8 @@
 """A pytest plugin, loaded before settings are: embedded PostgreSQL and Valkey for the whole test session.
 
 With DATABASE_URL and REDIS_URL set nothing is started. Otherwise both servers live under a private temporary
-folder and end with the session.
+folder and end with the session. Each of several test processes (pytest -n) has its own pair: tests write to Redis
+under ids that another process's tests would give too.
 """
 
 import os
@@ -12,18 +13,23 @@ from pathlib import Path
 import pytest
 
 started = ExitStack()
+OURS = "RFTWEB_TESTS_EMBEDDED"  # which addresses are not the caller's: pytest's other processes inherit them
 
 
 def prepare() -> None:
-    if os.environ.get("DATABASE_URL") and os.environ.get("REDIS_URL"):
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        for name in os.environ.get(OURS, "").split():
+            del os.environ[name]
+    missing = [name for name in ("DATABASE_URL", "REDIS_URL") if not os.environ.get(name)]
+    if not missing:
         return
     from rftweb.embedded import running
 
     var = Path(started.enter_context(tempfile.TemporaryDirectory(prefix="rftweb-tests-")))
     os.environ["RFTWEB_VAR"] = str(var)
     database, redis = started.enter_context(running(var))
-    os.environ.setdefault("DATABASE_URL", database)
-    os.environ.setdefault("REDIS_URL", redis)
+    os.environ |= {name: {"DATABASE_URL": database, "REDIS_URL": redis}[name] for name in missing}
+    os.environ[OURS] = " ".join(missing)
 
 
 @pytest.hookimpl(trylast=True)
