@@ -8,7 +8,8 @@ from apps.runs.models import Acknowledgement, Run, WeightVersion
 def retire(run: Run) -> list[WeightVersion]:
     """Say that all older published versions are retired; returns them. Their folders may go once this is committed.
 
-    Version 0 is the policy's own folder and never retires, nor does the reference model. Call it with the run's row locked (`Run.fenced`).
+    Version 0 is the policy's own folder and never retires, nor does the reference model. Call it with the run's row
+    locked (`Run.fenced`).
     """
     published = run.weight_versions.filter(state=WeightVersion.State.PUBLISHED, version__gt=0)
     newest = published.order_by("-version").values_list("version", flat=True)[: run.settings.checkpoints.weights]

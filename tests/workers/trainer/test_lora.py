@@ -1,0 +1,222 @@
+"""Low-rank adapters: only they are trained, they alone are published, and engines serve exactly what was trained."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM
+
+from apps.policies.manifest import DamagedWeights, read_manifest, verify
+from tests.workers.trainer.batches import digest, rows
+from tests.workers.trainer.feeding import feed, train_to_the_end
+from workers import adapters, weights
+from workers.engines.interface import Request, Sampling
+from workers.engines.live_policy import LivePolicy
+from workers.engines.transformers_loop import TransformersEngine
+from workers.policies.adopt import NotAPolicy, adopt
+from workers.policies.tiny import build_tiny
+from workers.trainer import checkpoint
+from workers.trainer.desk import Desk
+from workers.trainer.spec import Lora
+
+LORA = Lora(rank=4, alpha=8, target_modules=("q_proj", "v_proj", "down_proj"))
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def trained(spec, started):
+    host = started(spec(lora=LORA, learning_rate=1e-2))
+    for step in (1, 2, 3):
+        host.grant(rows(step))
+    return host
+
+
+@pytest.fixture
+def published(trained, tmp_path) -> Path:
+    trained.publish(tmp_path / "v1", 1, 0)
+    return tmp_path / "v1"
+
+
+def test_the_adapters_alone_are_trained(trained, base):
+    before = AutoModelForCausalLM.from_pretrained(base).state_dict()
+    moved = set()
+    for name, parameter in trained.trainer.model.named_parameters():
+        if ".lora_" in name:
+            assert parameter.requires_grad
+            moved.add(name.split(".lora_")[0].rsplit(".", 1)[1])
+        else:
+            plain = name.removeprefix("base_model.model.").replace(".base_layer.", ".")
+            assert torch.equal(parameter, before[plain]), name
+    assert moved == set(LORA.target_modules)
+
+
+def test_untrained_adapters_are_the_base(spec, started, base, tmp_path):
+    manifest = started(spec(lora=LORA)).publish(tmp_path / "v1", 1, 0)
+    assert manifest.probe.logprobs == pytest.approx(read_manifest(base).probe.logprobs, abs=1e-5)
+
+
+def test_a_publication_holds_the_adapters_and_names_its_base(published, trained, base):
+    manifest = verify(published)
+    assert {path.name for path in published.iterdir()} == {"adapter_model.safetensors", "adapter_config.json", "manifest.json"}
+    assert manifest.base == read_manifest(base).fingerprint
+    assert manifest.tensors == trained.layout()
+    assert sum(entry.bytes for entry in manifest.files.values()) < sum(f.bytes for f in read_manifest(base).files.values())
+
+
+def test_publishing_the_same_adapters_again_keeps_the_sealed_folder(published, trained):
+    assert trained.publish(published, 1, 0) == read_manifest(published)
+
+
+def test_merged_weights_are_base_plus_scaled_product_to_the_bit(published, base):
+    live = LivePolicy.read(published, 1, CPU)
+    tensors, before = load_file(published / "adapter_model.safetensors"), AutoModelForCausalLM.from_pretrained(base).state_dict()
+    for name, parameter in live.module.named_parameters():
+        stem = f"base_model.model.{name.removesuffix('.weight')}"
+        if f"{stem}.lora_A.weight" in tensors:
+            product = tensors[f"{stem}.lora_B.weight"] @ tensors[f"{stem}.lora_A.weight"]
+            assert torch.equal(parameter, before[name] + LORA.alpha / LORA.rank * product), name
+            assert not torch.equal(parameter, before[name])
+        else:
+            assert torch.equal(parameter, before[name]), name
+
+
+def test_an_engine_says_what_the_trainer_says(published):
+    manifest, live = read_manifest(published), LivePolicy.read(published, 1, CPU)
+    assert live.probe_logprobs(manifest.probe.token_ids) == pytest.approx(manifest.probe.logprobs, abs=1e-5)
+    assert live.fingerprint == manifest.fingerprint
+
+
+def test_a_merged_folder_serves_engines_that_know_no_adapters(published):
+    with adapters.whole(published) as folder:
+        whole = AutoModelForCausalLM.from_pretrained(folder)
+        assert (folder / "tokenizer.json").exists()
+    manifest = read_manifest(published)
+    assert weights.probe_logprobs(whole, manifest.probe.token_ids) == pytest.approx(manifest.probe.logprobs, abs=1e-5)
+    assert not folder.exists()
+
+
+def test_whole_weights_are_served_where_they_lie(base):
+    with adapters.whole(base) as folder:
+        assert folder == base
+
+
+def test_an_engine_goes_over_from_the_base_to_adapters_and_back(published, base):
+    engine = TransformersEngine(temperature=1.0, seed=0)
+    try:
+        engine.start(base, 0, read_manifest(base).probe)
+        report = engine.load(published, 1, read_manifest(published).probe)
+        assert (report.version, report.fingerprint) == (1, read_manifest(published).fingerprint)
+        engine.submit([Request("one", (7, 8, 9), Sampling(max_tokens=4))])
+        said = []
+        while not said or said[-1].stop_reason is None:
+            said += engine.drain(5.0)
+        assert {delta.version for delta in said} == {1}
+        assert engine.load(base, 0, read_manifest(base).probe).fingerprint == read_manifest(base).fingerprint
+    finally:
+        engine.stop()
+
+
+def test_resuming_equals_not_having_stopped_to_the_bit(spec, started, tmp_path):
+    straight = started(spec(lora=LORA, micro_batch_rows=5, output=tmp_path / "straight"))
+    for step in range(1, 7):
+        straight.grant(rows(step))
+    plan = spec(lora=LORA, micro_batch_rows=5)
+    stopped = started(plan)
+    for step in range(1, 4):
+        stopped.grant(rows(step), save=step == 3)
+    resumed = started(plan, checkpoint.folder_of(plan.output, 3))
+    for step in range(4, 7):
+        resumed.grant(rows(step))
+    assert digest(resumed) == digest(straight)
+
+
+def test_a_checkpoint_of_adapters_is_small(spec, started, base):
+    plan = spec(lora=LORA)
+    started(plan).grant(rows(1), save=True)
+    folder = checkpoint.folder_of(plan.output, 1)
+    assert (folder / "adapter_model.safetensors").exists()
+    assert not (folder / "model.safetensors").exists()
+
+
+def test_adapters_that_are_not_finite_are_never_published(trained, tmp_path):
+    name, parameter = next((n, p) for n, p in trained.trainer.model.named_parameters() if ".lora_B." in n)
+    with torch.no_grad():
+        parameter[0, 0] = float("nan")
+    with pytest.raises(weights.NotFinite, match="lora_B"):
+        trained.publish(tmp_path / "v1", 1, 0)
+    assert not (tmp_path / "v1").exists()
+
+
+def test_a_flipped_bit_in_the_adapters_is_seen(published):
+    path = published / "adapter_model.safetensors"
+    data = bytearray(path.read_bytes())
+    data[-3] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(DamagedWeights, match="adapter_model.safetensors"):
+        verify(published)
+
+
+def test_adapters_of_another_base_are_not_served(published, tmp_path):
+    build_tiny(tmp_path / "other", seed=5)
+    path = published / "adapter_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"base_model_name_or_path": str(tmp_path / "other")}))
+    with pytest.raises(DamagedWeights, match="its base is"):
+        LivePolicy.read(published, 1, CPU)
+
+
+def test_adapters_for_a_layer_that_the_base_lacks_are_not_served(published, base):
+    with pytest.raises(DamagedWeights, match="its base has no such tensor"):
+        adapters.merge(torch.nn.Linear(2, 2), published)
+
+
+def test_adapters_alone_are_no_policy(published, tmp_path):
+    with pytest.raises(NotAPolicy, match="adapter"):
+        adopt(str(published), "main", tmp_path / "adopted")
+
+
+@pytest.mark.parametrize("fields", [{"rank": 0}, {"target_modules": ()}, {"target_modules": ("lm_head",)}])
+def test_settings_without_meaning_are_refused(fields):
+    with pytest.raises(ValueError, match="lora"):
+        Lora(**{"rank": 4, "alpha": 8, "target_modules": ("q_proj",), **fields})
+
+
+def test_a_layer_that_is_not_there_is_named(spec, started):
+    with pytest.raises(ValueError, match="no_such_layer"):
+        started(spec(lora=Lora(4, 8, ("no_such_layer",))))
+
+
+def test_a_run_trains_publishes_and_serves_adapters_from_end_to_end(tiny_run, new_station):
+    lora = {"rank": 4, "alpha": 8, "target_modules": ["q_proj", "v_proj"]}
+    run = train_to_the_end(new_station(), tiny_run(lora=lora))
+    assert (run.state, run.published_version) == ("completed", 6)
+    newest = run.weight_versions.get(version=6)
+    manifest = verify(Path(newest.folder))
+    assert (manifest.fingerprint, manifest.base) == (newest.fingerprint, run.policy.fingerprint)
+    engine = TransformersEngine(temperature=1.0, seed=0)
+    try:
+        report = engine.start(Path(newest.folder), 6, manifest.probe)
+        assert (report.fingerprint, report.probe_gap < 1e-4) == (newest.fingerprint, True)
+    finally:
+        engine.stop()
+
+
+def test_damaged_adapters_are_written_once_more_before_they_are_offered(tiny_run, new_station, monkeypatch):
+    run, station = tiny_run(lora={"rank": 4, "alpha": 8, "target_modules": ["q_proj"]}), new_station()
+    original, harmed = Desk._stage, []
+
+    def stage_and_harm(desk, step):
+        version = original(desk, step)
+        path = Path(version.folder) / "adapter_model.safetensors"
+        path.write_bytes(path.read_bytes()[:-4])
+        harmed.append(version.version)
+        return version
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Desk, "_stage", stage_and_harm)
+        feed(run)
+        station.serve()
+    run.refresh_from_db()
+    assert (harmed, run.published_version) == ([1], 1)
+    verify(Path(run.weight_versions.get(version=1).folder))
