@@ -6,6 +6,8 @@
 | seq-mean-token-mean | mean over rows of the row's token mean (GRPO, arXiv 2402.03300: every answer weighs the same) |
 | seq-mean-token-sum | mean over rows of the row's token sum (the logprob of a whole answer) |
 | seq-mean-token-sum-norm | the same, divided by the most tokens an answer may have (Dr. GRPO, arXiv 2503.20783) |
+
+BNPO is token-mean over whatever micro-batch a row happens to be in; over the whole update the two are one.
 """
 
 import torch

@@ -1,6 +1,7 @@
 """The runner of published cases: the numbers of the reference, from our functions, without a database."""
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -93,6 +94,30 @@ def test_what_we_have_no_function_or_option_for_is_unsupported(group, fn, option
     case = {"id": "x", "group": group, "fn": fn, "args": options, "dataset": "small", "inputs": inputs}
 
     assert answer(case, {"small": SMALL}) == "unsupported"
+
+
+@pytest.mark.parametrize(
+    ("fn", "options", "groups", "drawn"),
+    [
+        ("grpo", {"duplicate_experiences": True, "std_threshold": 0.0}, [[0.0, 1.0], [1.0, 0.0]], False),
+        ("grpo", {"duplicate_experiences": True, "std_threshold": 0.0}, [[0.0, 1.0], [1.0, 1.0]], True),
+        ("rec", {"drop": "balance"}, [[0.0, 1.0, 1.0]], False),
+        ("rec", {"drop": "balance"}, [[0.0, 0.0, 0.0, 1.0]], True),
+    ],
+)
+def test_what_the_reference_draws_at_random_is_unsupported_where_it_draws(fn, options, groups, drawn):
+    case = {"id": "x", "group": "advantage", "fn": fn, "args": options, "inputs": {"group_rewards": groups}}
+
+    assert (answer(case, {}) == "unsupported") is drawn
+
+
+def test_dpo_of_an_odd_number_of_rows_has_one_more_chosen():
+    data = {name: rows[:3] for name, rows in SMALL.items()}
+    case = {"id": "x", "group": "policy_loss", "fn": "dpo", "args": {"beta": 0.1}, "dataset": "three"}
+    # Δ of rows 0, 1 and 2: -0.4, -0.7 and 0.1
+    margin = 0.1 * ((-0.4 + 0.1) - (-0.7))
+
+    assert answer(case, {"three": data})["loss"] == pytest.approx(math.log(1 + math.exp(-margin)), abs=1e-6)
 
 
 def test_input_that_is_refused_says_why_and_the_other_cases_are_answered():

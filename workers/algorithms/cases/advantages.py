@@ -19,8 +19,13 @@ RESPONSE_TOKENS = 3
 
 def grouped(fn: str, arguments: dict[str, Any], inputs: Inputs) -> dict[str, Any]:
     groups = inputs["group_rewards"]
+    refills = arguments.pop("duplicate_experiences", False)
     name, options = names.advantage(fn, arguments)
     found = ADVANTAGES[name](groups, **options)
+    if refills and None in found:
+        raise Unsupported("dropped groups are filled up by copies drawn at random there")
+    if options.pop("drop", None) and found != ADVANTAGES[name](groups, **options):
+        raise Unsupported("the rollouts to drop are drawn at random there")
     masks = inputs.get("action_mask") or [[[1] * RESPONSE_TOKENS for _ in group] for group in groups]
     per_run = {
         f"{task}-{run}": per_token(score, masks[task][run])

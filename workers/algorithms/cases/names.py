@@ -145,7 +145,7 @@ ADVANTAGES: dict[str, tuple[str, dict[str, str]]] = {
     "rloo": ("rloo", {}),
     "opmd": ("opmd", {"opmd_baseline": "baseline", "tau": "tau"}),
     "asymre": ("asymre", {"baseline_shift": "baseline_shift"}),
-    "rec": ("rec", {"epsilon": "epsilon", "std_normalize": "std_normalize"}),
+    "rec": ("rec", {"epsilon": "epsilon", "std_normalize": "std_normalize", "drop": "drop"}),
     "reinforce": ("reinforce", {}),
 }
 MULTISTEP: dict[str, dict[str, str]] = {
