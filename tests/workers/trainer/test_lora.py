@@ -141,7 +141,7 @@ def test_a_checkpoint_of_adapters_is_small(spec, started, base):
 
 
 def test_adapters_that_are_not_finite_are_never_published(trained, tmp_path):
-    name, parameter = next((n, p) for n, p in trained.trainer.model.named_parameters() if ".lora_B." in n)
+    parameter = next(p for n, p in trained.trainer.model.named_parameters() if ".lora_B." in n)
     with torch.no_grad():
         parameter[0, 0] = float("nan")
     with pytest.raises(weights.NotFinite, match="lora_B"):
@@ -154,7 +154,7 @@ def test_a_flipped_bit_in_the_adapters_is_seen(published):
     data = bytearray(path.read_bytes())
     data[-3] ^= 1
     path.write_bytes(data)
-    with pytest.raises(DamagedWeights, match="adapter_model.safetensors"):
+    with pytest.raises(DamagedWeights, match="adapter_model"):
         verify(published)
 
 

@@ -160,7 +160,7 @@ def test_a_checkpoint_without_its_average_is_damaged(spec, started):
     objective = spec(objective=plan(ReferenceModel("average")))
     started(objective).grant(rows(1), save=True)
     (checkpoint.folder_of(objective.output, 1) / "reference.safetensors").unlink()
-    with pytest.raises(checkpoint.DamagedCheckpoint, match="reference.safetensors is missing"):
+    with pytest.raises(checkpoint.DamagedCheckpoint, match=r"reference\.safetensors is missing"):
         checkpoint.newest_intact(objective.output, at_most=1)
 
 

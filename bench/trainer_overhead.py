@@ -1,0 +1,254 @@
+"""What feeding from the buffer costs an update, against TRL's own trainer on the same model and batch.
+
+    python bench/trainer_overhead.py [--parameters 2e7] [--tokens 1024] [--rows 32] [--micro 4] [--rounds 5] [--threads 1]
+
+Both trainers are resident and take turns in one process, the order changing from round to round, so that whatever else
+the machine does hits both alike. Ours unpacks stored payloads, collates, updates and reports; TRL's is handed finished
+tensors, so it does no feeding at all: the ratio is what our side costs. Then a few of our updates are made with a clock
+around forward, backward and optimizer (gradient clipping included): the rest of the step is the share outside.
+The last line is JSON.
+"""
+
+import argparse
+import json
+import os
+import random
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+os.environ["HF_HUB_DISABLE_TELEMETRY"] = os.environ["HF_HUB_OFFLINE"] = "1"
+
+from datasets import Dataset  # noqa: E402
+from transformers import AutoTokenizer  # noqa: E402
+from transformers.trainer_callback import PrinterCallback  # noqa: E402
+from trl import GRPOTrainer  # noqa: E402
+
+from apps.rollouts.payload import Tokens, pack, unpack  # noqa: E402
+from workers.policies.tiny import build_sized  # noqa: E402
+from workers.trainer.collate import Row, collate  # noqa: E402
+from workers.trainer.gate import Gate, Stopped  # noqa: E402
+from workers.trainer.host import TrainerHost  # noqa: E402
+from workers.trainer.seam import arguments, judged_elsewhere  # noqa: E402
+from workers.trainer.spec import Loss, Objective, TrainerSpec  # noqa: E402
+
+PROMPT = 64  # tokens of each row
+VOCABULARY = range(6, 16)
+WARM_UP = 1  # rounds that nobody counts
+DAPO = Objective(Loss("ppo", {"clip_low": 0.2, "clip_high": 0.28, "dual_clip": None}), "token-mean")
+
+
+class PlainTrainer(GRPOTrainer):
+    """TRL as it is, but for where its batch comes from: tensors that are ready."""
+
+    gate: Gate
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
+        return {name: tensor.to(self.accelerator.device) for name, tensor in self.gate.take().items()}
+
+
+def main() -> int:
+    options = _options()
+    torch.set_num_threads(options.threads)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch) / "policy"
+        build_sized(folder, options.parameters, context=options.tokens)
+        figures = measure(options, folder, Path(scratch))
+    for name, value in figures.items():
+        print(f"{name:28} {value}")
+    print(json.dumps(figures))
+    return 0
+
+
+def measure(options: argparse.Namespace, folder: Path, scratch: Path) -> dict[str, Any]:
+    spec = TrainerSpec(
+        policy=folder, output=scratch / "checkpoints", planned_steps=1000, rows_per_step=options.rows,
+        micro_batch_rows=options.micro, objective=DAPO, max_completion_length=options.tokens - PROMPT,
+    )  # fmt: skip
+    payloads = batch(options.rows, options.tokens)
+    host = TrainerHost(spec)
+    host.start()
+    gate, thread = start_plain(spec, scratch / "plain")
+    tensors = collate(rows_of(payloads), 0, divisible_by=spec.forward_passes)
+    ours, plain = lambda: host.grant(rows_of(payloads)), lambda: gate.grant(tensors)
+    seconds = interleaved({"ours": ours, "plain": plain}, options.rounds)
+    shares = clocked(host, ours, max(2, options.rounds // 2))
+    parameters = host.trainer.model.num_parameters()
+    host.stop()
+    gate.stop()
+    thread.join()
+    return summary(options, parameters, seconds, shares)
+
+
+def summary(
+    options: argparse.Namespace, parameters: int, seconds: dict[str, list[float]], shares: dict[str, float]
+) -> dict[str, Any]:
+    """Tokens a second by the median round; the ratio is the median of the rounds' own ratios."""
+    tokens = options.rows * options.tokens
+    ratios = [plain / own for own, plain in zip(seconds["ours"], seconds["plain"], strict=True)]
+    return {
+        "parameters": parameters,
+        "tokens_per_row": options.tokens,
+        "rows": options.rows,
+        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else f"cpu, {options.threads} threads",
+        "rounds": len(ratios),
+        "our_tokens_per_s": round(tokens / statistics.median(seconds["ours"]), 1),
+        "trl_tokens_per_s": round(tokens / statistics.median(seconds["plain"]), 1),
+        "ratio": round(statistics.median(ratios), 4),
+        "ratio_lowest": round(min(ratios), 4),
+        "ratio_highest": round(max(ratios), 4),
+        **{f"share_{name}": round(share, 4) for name, share in shares.items()},
+    }
+
+
+def batch(count: int, tokens: int) -> list[bytes]:
+    """Stored payloads of `count` rows of `tokens` tokens each, prompt included."""
+    draw, length = random.Random(0), tokens - PROMPT
+    return [
+        pack(
+            Tokens(
+                prompt_ids=tuple(draw.choice(VOCABULARY) for _ in range(PROMPT)),
+                completion_ids=tuple(draw.choice(VOCABULARY) for _ in range(length)),
+                logprobs=tuple(draw.gauss(-3.0, 0.3) for _ in range(length)),
+                action_mask=(1,) * length,
+                segments=((0, 0),),
+            )
+        )
+        for _ in range(count)
+    ]
+
+
+def rows_of(payloads: list[bytes]) -> list[Row]:
+    """As `workers.trainer.desk` makes them of what the database holds."""
+    stored = [unpack(payload) for payload in payloads]
+    return [
+        Row(tokens.prompt_ids, tokens.completion_ids, tokens.action_mask, tokens.logprobs, advantage=(-1.0) ** place)
+        for place, tokens in enumerate(stored)
+    ]
+
+
+def start_plain(spec: TrainerSpec, staging: Path) -> tuple[Gate, threading.Thread]:
+    """TRL's trainer with our arguments, on a thread of its own, blocked until its first batch."""
+    gate: Gate = Gate()
+
+    def live() -> None:
+        error = None
+        try:
+            trainer = PlainTrainer(
+                model=str(spec.policy),
+                reward_funcs=judged_elsewhere,
+                args=plain_arguments(spec, staging),
+                train_dataset=Dataset.from_dict({"prompt": [""] * spec.planned_steps}),
+                processing_class=AutoTokenizer.from_pretrained(spec.policy),
+            )
+            trainer.remove_callback(PrinterCallback)
+            trainer.gate = gate
+            trainer.train()
+        except Stopped:
+            pass
+        except BaseException as ended:  # raised to whoever waits at the gate
+            error = ended
+        finally:
+            gate.close(error)
+
+    thread = threading.Thread(target=live, name="plain trainer", daemon=True)
+    thread.start()
+    gate.wait()
+    return gate, thread
+
+
+def plain_arguments(spec: TrainerSpec, staging: Path):
+    found = arguments(spec, staging)
+    found.loss_type, found.epsilon, found.epsilon_high = "dapo", 0.2, 0.28
+    return found
+
+
+def interleaved(acts: dict[str, Callable[[], Any]], rounds: int) -> dict[str, list[float]]:
+    """Seconds of each act in each round; who begins alternates."""
+    seconds: dict[str, list[float]] = {name: [] for name in acts}
+    for number in range(rounds + WARM_UP):
+        order = list(acts) if number % 2 else list(reversed(acts))
+        for name in order:
+            took = timed(acts[name])
+            if number >= WARM_UP:
+                seconds[name].append(took)
+    return seconds
+
+
+def clocked(host: TrainerHost, act: Callable[[], Any], times: int) -> dict[str, float]:
+    """Shares of our step: forward (loss included), backward, optimizer (clipping included), and what is outside them."""
+    spent: dict[str, float] = defaultdict(float)
+    trainer = host.trainer
+    parts = {
+        "forward": (trainer, "compute_loss"),
+        "backward": (trainer.accelerator, "backward"),
+        "optimizer": (trainer.optimizer, "step"),
+        "clipping": (trainer.accelerator, "clip_grad_norm_"),
+    }
+    with clocks(parts, spent):
+        total = sum(timed(act) for _ in range(times))
+    spent["optimizer"] += spent.pop("clipping", 0.0)
+    shares = {name: spent[name] / total for name in ("forward", "backward", "optimizer")}
+    return {**shares, "outside": 1 - sum(shares.values())}
+
+
+@contextmanager
+def clocks(parts: dict[str, tuple[Any, str]], spent: dict[str, float]):
+    """Within, each named method adds its seconds to `spent`."""
+    originals = {name: getattr(owner, method) for name, (owner, method) in parts.items()}
+    for name, (owner, method) in parts.items():
+        setattr(owner, method, _clock(originals[name], name, spent))
+    try:
+        yield
+    finally:
+        for owner, method in parts.values():
+            delattr(owner, method)
+
+
+def _clock(method: Callable, name: str, spent: dict[str, float]) -> Callable:
+    def act(*args: Any, **kwargs: Any) -> Any:
+        found = []
+        spent[name] += timed(lambda: found.append(method(*args, **kwargs)))
+        return found[0]
+
+    return act
+
+
+def timed(act: Callable[[], Any]) -> float:
+    """Seconds until it is done, on the GPU too."""
+    _settle()
+    began = time.perf_counter()
+    act()
+    _settle()
+    return time.perf_counter() - began
+
+
+def _settle() -> None:
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--parameters", type=float, default=2e7)
+    parser.add_argument("--tokens", type=int, default=1024, help="of a row, prompt included")
+    parser.add_argument("--rows", type=int, default=32)
+    parser.add_argument("--micro", type=int, default=4, help="rows of a forward pass")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=1)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
