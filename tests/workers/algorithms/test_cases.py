@@ -120,6 +120,24 @@ def test_dpo_of_an_odd_number_of_rows_has_one_more_chosen():
     assert answer(case, {"three": data})["loss"] == pytest.approx(math.log(1 + math.exp(-margin)), abs=1e-6)
 
 
+def test_gigpo_compares_episodes_of_a_task_and_turns_of_a_state():
+    turns = [(0, 0, "a", 0.0), (0, 1, "b", 1.0), (1, 0, "a", 0.0)]  # run, step, state, reward
+    steps = [
+        {"task": 0, "run": run, "step": step, "reward": None, "info": {"where": state, "got": reward}}
+        for run, step, state, reward in turns
+    ]
+    options = {"omega": 2.0, "gamma": 0.5, "fnorm": "none", "env_state_hash_key": "where", "step_reward_key": "got"}
+    case = {"id": "x", "group": "advantage_multistep", "fn": "gigpo", "args": options, "inputs": {"steps": steps}}
+
+    found = answer(case, {})
+
+    # episodes 1 and 0, returns from state a 0.5 and 0
+    expected = {"0-0-0": 0.5 + 2 * 0.25, "0-0-1": 0.5, "0-1-0": -0.5 - 2 * 0.25}
+    assert found["advantage_scalar"] == pytest.approx(expected, abs=1e-5)
+    assert found["metrics"]["gigpo/anchor_group_hit_ratio"] == 0.5
+    assert found["metrics"]["gigpo/mean_abs_A_S"] == pytest.approx(1 / 6, abs=1e-5)
+
+
 def test_input_that_is_refused_says_why_and_the_other_cases_are_answered():
     case = {"id": "x", "group": "advantage", "fn": "grpo", "inputs": {"group_rewards": [[0.0, float("nan")]]}}
 

@@ -75,12 +75,13 @@ def multistep(fn: str, arguments: dict[str, Any], inputs: Inputs) -> dict[str, A
     """Steps come flat, with their task, run and step; ours take them as tasks of runs of turns."""
     if fn not in names.MULTISTEP:
         raise Unsupported(fn)
+    reward, state = arguments.pop("step_reward_key", "step_reward"), arguments.pop("env_state_hash_key", "env_state_hash")
     options = names.renamed(fn, arguments, names.MULTISTEP[fn])
     tasks: dict[Any, dict[Any, list[dict[str, Any]]]] = {}
     for step in inputs["steps"]:
         tasks.setdefault(step["task"], {}).setdefault(step["run"], []).append(step)
     runs = [[sorted(steps, key=lambda step: step["step"]) for steps in task.values()] for task in tasks.values()]
-    found, metrics = (_gigpo if fn == "gigpo" else _step_wise)(runs, options)
+    found, metrics = _gigpo(runs, options, reward, state) if fn == "gigpo" else _step_wise(runs, options)
     scalars = {
         f"{step['task']}-{step['run']}-{step['step']}": value
         for task, scores in zip(runs, found, strict=True)
@@ -103,10 +104,10 @@ def _step_wise(runs: list, options: dict[str, Any]) -> tuple[list, dict[str, flo
     }
 
 
-def _gigpo(runs: list, options: dict[str, Any]) -> tuple[list, dict[str, float]]:
+def _gigpo(runs: list, options: dict[str, Any], reward: str, state: str) -> tuple[list, dict[str, float]]:
     """Equal states are one across tasks there; a run without rewards of its steps has its own reward on the last."""
-    rewards = [[_step_rewards(steps) for steps in task] for task in runs]
-    states = [[[(step.get("info") or {}).get("env_state_hash") for step in steps] for steps in task] for task in runs]
+    rewards = [[_step_rewards(steps, reward) for steps in task] for task in runs]
+    states = [[[(step.get("info") or {}).get(state) for step in steps] for steps in task] for task in runs]
     found = gigpo(rewards, states, across_groups=True, **options)
     episodes = gigpo(rewards, states, across_groups=True, **options | {"omega": 0.0})
     within = gigpo(rewards, states, across_groups=True, **options | {"omega": 1.0})
@@ -118,8 +119,8 @@ def _gigpo(runs: list, options: dict[str, Any]) -> tuple[list, dict[str, float]]
     ]
     totals = [[sum(turns) for turns in task] for task in rewards]
     widths = [deviation(task) if options.get("scale") == "std" else 1.0 for task in totals]
-    named = [state for task in states for run in task for state in run if state is not None]
-    shared = {state for state in named if named.count(state) > 1}
+    named = [met for task in states for run in task for met in run if met is not None]
+    shared = {met for met in named if named.count(met) > 1}
     logged = {"episode_reward_mean": [_mean_of(task) for task in totals], "episode_reward_std": widths}
     return found, spread("gigpo", logged) | {
         "gigpo/anchor_groups_total": float(len(set(named))),
@@ -130,8 +131,8 @@ def _gigpo(runs: list, options: dict[str, Any]) -> tuple[list, dict[str, float]]
     }
 
 
-def _step_rewards(steps: list[dict[str, Any]]) -> list[float]:
-    told = [(step.get("info") or {}).get("step_reward") for step in steps]
+def _step_rewards(steps: list[dict[str, Any]], key: str) -> list[float]:
+    told = [(step.get("info") or {}).get(key) for step in steps]
     if any(reward is not None for reward in told):
         return [reward or 0.0 for reward in told]
     return [0.0] * (len(steps) - 1) + [steps[-1].get("reward") or 0.0]
