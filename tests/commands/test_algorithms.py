@@ -4,6 +4,7 @@ import io
 import json
 
 import pytest
+from django.conf import settings
 from django.core.management import CommandError, call_command
 
 from apps.runs.algorithms.algorithm import Algorithm
@@ -63,6 +64,17 @@ def test_explained_it_says_when_to_take_it_and_what_each_option_means():
 def test_every_option_of_every_algorithm_is_explained(name):
     options = said(name).split("algorithm:\n")[1].splitlines()
     assert [line for line in options if len(line.split(maxsplit=2)) < 3] == []
+
+
+def test_every_algorithm_has_its_section_in_the_docs_with_its_paper():
+    text = (settings.BASE_DIR / "docs" / "algorithms.md").read_text()
+    sections = {part.splitlines()[0].strip(): part for part in text.split("\n### ")[1:]}
+    assert set(sections) == set(TABLE)
+    for name, row in TABLE.items():
+        number = row.paper.split()[0]
+        assert "Take it" in sections[name]
+        if number[:4].isdigit() and " " not in row.paper:
+            assert number in sections[name], name
 
 
 def test_a_wrong_name_is_answered_with_the_nearest():
