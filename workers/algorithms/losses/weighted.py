@@ -70,16 +70,8 @@ def rec(
     """
     advantages, moved = advantages_of(tokens), log_ratio(tokens)
     ratio, whole = moved.detach().exp(), mean_log_ratio(tokens).detach().exp()
-    low, high = 1 - clip_low, 1 + clip_high
-    inside = (ratio >= low) & (ratio <= high)
-    outside = ((advantages >= 0) & (ratio <= 1 - outer_low)) | ((advantages <= 0) & (ratio >= 1 + outer_high))
-    counts = {
-        "none": torch.ones_like(inside),
-        "two-side": inside,
-        "one-side": _one_side(ratio, advantages, low, high),
-        "sequence-one-side": _one_side(whole.expand_as(ratio), advantages, low, high),
-        "ring": inside | outside,
-    }[clip_mode].to(moved.dtype)
+    counts = _rec_counts(clip_mode, ratio, whole, advantages, (1 - clip_low, 1 + clip_high), (1 - outer_low, 1 + outer_high))
+    counts = counts.to(moved.dtype)
     values = -advantages * _rec_weight(weight, ratio, whole, advantages, (1 - outer_low, 1 + outer_high), temperature)
     values = values * policy_of(tokens) * counts
     if regularizer == "k2":
@@ -87,6 +79,26 @@ def rec(
     elif regularizer == "forward-kl":
         values = values - regularizer_coefficient * policy_of(tokens)
     return TokenLoss(values, {"log_ratio": moved.detach(), "clipped": zeroed(1 - counts, tokens.mask)})
+
+
+def _rec_counts(
+    mode: str,
+    ratio: torch.Tensor,
+    whole: torch.Tensor,
+    advantages: torch.Tensor,
+    inner: tuple[float, float],
+    outer: tuple[float, float],
+) -> torch.Tensor:
+    """Which tokens count, (B, C) bool; `inner` and `outer` are the two ranges of the ratio."""
+    inside = (ratio >= inner[0]) & (ratio <= inner[1])
+    beyond = ((advantages >= 0) & (ratio <= outer[0])) | ((advantages <= 0) & (ratio >= outer[1]))
+    return {
+        "none": torch.ones_like(inside),
+        "two-side": inside,
+        "one-side": _one_side(ratio, advantages, *inner),
+        "sequence-one-side": _one_side(whole.expand_as(ratio), advantages, *inner),
+        "ring": inside | beyond,
+    }[mode]
 
 
 def _one_side(ratio: torch.Tensor, advantages: torch.Tensor, low: float, high: float) -> torch.Tensor:
