@@ -8,6 +8,7 @@ import pytest
 from rftweb.supervisor.output import Output
 
 CHATTER = "2026-01-02T03:04:05Z [info     ] step_committed [workers.trainer.desk] step=3"
+STARTING = "2026-01-02 03:04:05.678 UTC [77] FATAL:  the database system is starting up"
 TROUBLE = (
     "2026-01-02T03:04:05Z [warning  ] leases_lost [workers.explorer.station] groups=2",
     "2026-01-02T03:04:05Z [error    ] engine_died [workers.explorer.station]",
@@ -30,6 +31,7 @@ def test_every_line_carries_the_name_of_its_process(tmp_path: Path, terminal: io
 def test_a_quiet_terminal_still_hears_of_trouble(tmp_path: Path, terminal: io.StringIO, line: str):
     output = Output(tmp_path, quiet=True, terminal=terminal)
     output.line("explorer", CHATTER)
+    output.line("explorer", STARTING)
     output.line("explorer", line)
     assert terminal.getvalue() == f"  explorer │ {line}\n"
 

