@@ -101,3 +101,24 @@ def test_a_stranger_sees_no_run(run, carol, bob):
 
 def test_a_rater_steers_nothing(run, alice, bob):
     assert list(Run.objects.steered_by(bob)) == [] and list(Run.objects.steered_by(alice)) == [run]
+
+
+def reference_refused(project, plan, **reference):
+    with pytest.raises(ConfigError) as refused:
+        Run.create(project=project, slug="second", title="Second", plan=plan(algorithm={"name": "grpo", "reference": reference}))
+    return refused.value.problems
+
+
+def test_a_reference_that_the_project_does_not_have_is_refused(run, project, plan):
+    assert "no policy 'large'" in reference_refused(project, plan, kind="policy", policy="large")["algorithm.reference.policy"]
+    assert "no run 'none'" in reference_refused(project, plan, kind="version", run="none")["algorithm.reference.run"]
+    words = reference_refused(project, plan, kind="version", run=run.slug, version=7)["algorithm.reference.version"]
+    assert "has no version 7 that is kept; it has 0" in words
+
+
+def test_another_runs_version_may_be_the_reference(run, project, plan):
+    reference = {"kind": "version", "run": run.slug, "version": 0}
+    second = Run.create(
+        project=project, slug="second", title="Second", plan=plan(algorithm={"name": "grpo", "reference": reference})
+    )
+    assert second.settings.algorithm.reference.run == run.slug

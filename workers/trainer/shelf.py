@@ -52,11 +52,12 @@ def reference_of(run: Run) -> ReferenceModel:
         if policy is None:
             raise NotPossible(f"algorithm.reference.policy: the project has no policy {reference.policy!r}")
         return ReferenceModel("policy", Path(policy.folder))
-    if reference.kind == "version" and reference.version:
-        version = run.weight_versions.filter(version=reference.version, state=WeightVersion.State.PUBLISHED).first()
+    if reference.kind == "version" and reference.run:
+        known = WeightVersion.objects.filter(run__project=run.project, run__slug=reference.run, version=reference.version)
+        version = known.filter(state=WeightVersion.State.PUBLISHED).first()
         if version is None:
             raise NotPossible(
-                f"algorithm.reference.version: the run has no published version {reference.version} that still has its folder"
+                f"algorithm.reference: run {reference.run!r} has no published version {reference.version} that still has its folder"
             )
         return ReferenceModel("version", Path(version.folder))
     if reference.kind == "average":

@@ -22,7 +22,8 @@ class Reference(Section):
         description="What the KL measures against: nothing, the run's first weights, a version of them, a slowly moving average, "
         "or another policy.",
     )
-    version: int = Field(0, ge=0, description="Which weight version, for kind `version`.")
+    version: int = Field(0, ge=0, description="Which weight version, for kind `version`; 0 is the policy that the run began with.")
+    run: str | None = Field(None, description="Slug of the run, of the same project, whose version it is; empty: this run.")
     policy: str | None = Field(
         None, description="Slug of a policy with the same tokens, for kind `policy`; a teacher, for instance."
     )

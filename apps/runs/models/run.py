@@ -109,6 +109,7 @@ class Run(models.Model):
             for field, found in (("policy", policy), ("taskset", taskset))
             if found is None
         }
+        missing |= cls._missing_reference(project, plan)
         if missing:
             raise ConfigError(missing)
         topic = Topic.objects.create(project=project, name=f"run:{project.slug}/{slug}")
@@ -125,6 +126,25 @@ class Run(models.Model):
             published_at=Now(),
         )
         return run
+
+    @staticmethod
+    def _missing_reference(project: Project, plan: RunConfig) -> dict[str, str]:
+        """The weights that the plan refers to and the project does not have, by field."""
+        reference = plan.algorithm.reference
+        if reference.policy and not project.policies.filter(slug=reference.policy).exists():
+            return {"algorithm.reference.policy": f"no policy {reference.policy!r} in project {project.slug!r}"}
+        if not reference.run:
+            return {}
+        run = project.runs.filter(slug=reference.run).first()
+        if run is None:
+            return {"algorithm.reference.run": f"no run {reference.run!r} in project {project.slug!r}"}
+        versions = run.weight_versions.filter(state="published").values_list("version", flat=True)
+        if reference.version not in versions:
+            known = ", ".join(map(str, sorted(versions)))
+            return {
+                "algorithm.reference.version": f"run {run.slug!r} has no version {reference.version} that is kept; it has {known}"
+            }
+        return {}
 
     @property
     def settings(self) -> RunConfig:
