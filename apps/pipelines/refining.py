@@ -10,7 +10,8 @@ from django.db.models.functions import Now
 
 from apps.buffer.models import Experience
 from apps.pipelines.crediting import Judged, of_group, turns_of
-from apps.rewards.combining import Judgement, combined
+from apps.pipelines.length import length_rewards
+from apps.rewards.combining import Judgement, combined, full_reward
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group, Rollout
 from apps.runs.config import RunConfig
@@ -18,6 +19,7 @@ from apps.runs.models import StaleFence
 from apps.streaming import bells
 
 log = structlog.get_logger(__name__)
+ROUNDING = 1e-6
 
 
 def refine(groups: Sequence[Group]) -> int:
@@ -46,7 +48,8 @@ def _refine_one(group: Group, rollouts: list[Rollout], judgements: dict[int, lis
     if reason := _why_drop(plan, usable, judgements):
         group.drop(reason)
         return False
-    advantages = of_group(plan, [_judged(plan, rollout, reward, judgements[rollout.pk]) for rollout, reward in usable])
+    counted = _with_length(plan, group, usable)
+    advantages = of_group(plan, [_judged(plan, rollout, reward, judgements[rollout.pk]) for rollout, reward in counted])
     if advantages is None:
         group.drop(_nothing_to_learn(plan))
         return False
@@ -64,6 +67,19 @@ def _refine_one(group: Group, rollouts: list[Rollout], judgements: dict[int, lis
         if advantage or plan.algorithm.advantage.name != "best"
     )
     return True
+
+
+def _with_length(plan: RunConfig, group: Group, usable: list[tuple[Rollout, float]]) -> list[tuple[Rollout, float]]:
+    """What the rollouts are compared by: their rewards, and their length once its penalty has begun.
+
+    The rewards that are kept stay what was said about the answers.
+    """
+    penalty = plan.length_penalty
+    if penalty is None or group.draw_index // plan.groups_per_step < penalty.from_step:
+        return usable
+    full = full_reward(plan) - ROUNDING
+    lengths = length_rewards([rollout.completion_tokens for rollout, _ in usable], [reward >= full for _, reward in usable])
+    return [(rollout, reward + penalty.weight * extra) for (rollout, reward), extra in zip(usable, lengths, strict=True)]
 
 
 def _is_number(reward: float | None) -> bool:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from django.db import transaction
 from django.db.models.functions import Now
 
+from apps.accounts.models import Project
+from apps.rewards import learned
 from apps.rewards.models import Reward
 from apps.rewards.scorers import SCORERS, Verdict
 from apps.rollouts.models import IN_FORCE, Group, Rollout
@@ -25,15 +27,21 @@ class Question:
     answer: dict
 
 
-def require_known_scorers(plan: RunConfig) -> None:
-    """Raises ConfigError naming the scorers that do not exist."""
-    unknown = {
-        f"rewards.{n}.scorer": f"no scorer {c.scorer!r}; known: {', '.join(SCORERS)}"
-        for n, c in enumerate(plan.rewards)
-        if c.scorer not in SCORERS
-    }
+def require_known_scorers(plan: RunConfig, project: Project) -> None:
+    """Raises ConfigError naming the scorers that do not exist, learned ones among the project's."""
+    unknown = {f"rewards.{n}.scorer": why for n, c in enumerate(plan.rewards) if (why := _why_unknown(c.scorer, project))}
     if unknown:
         raise ConfigError(unknown)
+
+
+def _why_unknown(scorer: str, project: Project) -> str:
+    if not learned.is_learned(scorer):
+        return "" if scorer in SCORERS else f"no scorer {scorer!r}; known: {', '.join(SCORERS)}, and {learned.PREFIX}RUN"
+    try:
+        learned.find(project.pk, scorer)
+    except LookupError as missing:
+        return str(missing)
+    return ""
 
 
 def open_questions(groups: Sequence[Group]) -> list[Question]:
@@ -60,7 +68,7 @@ def record_verdicts(groups: Sequence[Group], verdicts: Sequence[tuple[Question, 
     held = {group.pk for group in ours}
     Reward.objects.bulk_create(
         (
-            Reward(rollout_id=question.rollout_id, source=Reward.Source.RULE, scorer=question.scorer, value=verdict.value,
+            Reward(rollout_id=question.rollout_id, source=_source(question.scorer), scorer=question.scorer, value=verdict.value,
                    reason=(verdict.reason or "no reason given")[:300], details=verdict.details)
             for question, verdict in verdicts
             if question.group_id in held
@@ -70,6 +78,10 @@ def record_verdicts(groups: Sequence[Group], verdicts: Sequence[tuple[Question, 
     for group in ours:
         hand_on(group)
     return ours
+
+
+def _source(scorer: str) -> str:
+    return Reward.Source.MODEL if learned.is_learned(scorer) else Reward.Source.RULE
 
 
 def hand_on(group: Group) -> None:

@@ -51,7 +51,7 @@ class Command(BaseCommand):
         project, slug = project_named(options["project"]), options["slug"] or path.stem
         try:
             plan = config.from_yaml(path.read_text(encoding="utf-8"))
-            require_known_scorers(plan)
+            require_known_scorers(plan, project)
             run = Run.create(project=project, slug=slug, title=options["title"] or slug, plan=plan)
         except config.ConfigError as error:
             raise explained(error) from None

@@ -1,0 +1,104 @@
+"""`manage.py demonstrations`, `preferences`, `thumbs` and `policy average`, and the example configurations that use them."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from apps.feedback.models import Demonstration, Preference, Thumb
+from apps.policies.models import Policy
+from apps.runs.config import from_yaml
+from apps.runs.models import Run
+from apps.tasksets.importing import generate
+from workers.policies.tiny import build_tiny
+
+pytestmark = pytest.mark.django_db
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+def said(*arguments: object) -> str:
+    out = io.StringIO()
+    call_command(*map(str, arguments), stdout=out)
+    return out.getvalue()
+
+
+def refusal(*arguments: object) -> str:
+    with pytest.raises(CommandError) as caught:
+        said(*arguments)
+    return str(caught.value)
+
+
+@pytest.fixture
+def file(tmp_path):
+    def write(*lines: object) -> Path:
+        path = tmp_path / "lessons.jsonl"
+        path.write_text("".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines))
+        return path
+
+    return write
+
+
+def test_demonstrations_are_imported_once_and_listed(project, taskset, file):
+    path = file({"prompt": "54321", "answer": "12345"})
+    assert "1 demonstrations stored, 0 were there already" in said("demonstrations", "import", path, "--taskset", "sort")
+    assert "0 demonstrations stored, 1 were there already" in said("demonstrations", "import", path, "--taskset", "sort")
+    assert "lessons.jsonl" in said("demonstrations", "list")
+
+
+def test_a_run_gives_its_taskset(run, file):
+    said("demonstrations", "import", file({"task": 0, "answer": "12345"}), "--run", run.slug)
+    assert (Demonstration.objects.get().run, Demonstration.objects.get().task.index) == (run, 0)
+
+
+def test_bad_lines_are_listed_or_set_aside(project, file, tmp_path):
+    path = file({"prompt": "a", "chosen": "b", "rejected": "c"}, "oops")
+    message = refusal("preferences", "import", path)
+    assert "line 2" in message and "--set-aside" in message and not Preference.objects.exists()
+    aside = tmp_path / "bad.jsonl"
+    assert "1 lines set aside" in said("preferences", "import", path, "--set-aside", aside)
+    assert aside.read_text() == "oops\n"
+    assert "is there already" in refusal("preferences", "import", path, "--set-aside", aside)
+
+
+def test_thumbs_are_imported_with_their_author(project, bob, file):
+    said("thumbs", "import", file({"prompt": "a", "completion": "b", "label": False}), "--author", "bob")
+    assert (Thumb.objects.get().author, Thumb.objects.get().is_up) == (bob, False)
+
+
+def test_what_a_command_does_not_know_it_names(project, taskset, file, tmp_path):
+    path = file({"prompt": "a", "answer": "b"})
+    assert "there are: sort" in refusal("demonstrations", "import", path, "--taskset", "sorts")
+    assert "nobody called 'carol'" in refusal("demonstrations", "import", path, "--author", "carol")
+    assert "OURS one of prompt" in refusal("demonstrations", "import", path, "--column", "reply=b")
+    assert "no such file" in refusal("demonstrations", "import", tmp_path / "nothing.jsonl")
+
+
+def test_two_policies_are_averaged_into_a_third(project, tmp_path, settings):
+    settings.WEIGHTS_ROOT = tmp_path / "weights"
+    for name, seed in (("long", 0), ("short", 1)):
+        build_tiny(tmp_path / name, seed=seed)
+        said("policy", "add", tmp_path / name, "--slug", name)
+    assert "policy merged" in said("policy", "average", "long", "short", "--slug", "merged")
+    assert Policy.objects.get(slug="merged").source == "0.5 × long + 0.5 × short"
+    assert "already" in refusal("policy", "average", "long", "short", "--slug", "merged")
+    assert "no policy 'nothing'" in refusal("policy", "average", "long", "nothing", "--slug", "other")
+
+
+def test_a_runs_weight_version_can_be_averaged(run, tmp_path, settings):
+    settings.WEIGHTS_ROOT = tmp_path / "weights"
+    build_tiny(tmp_path / "base")
+    run.weight_versions.update(folder=str(tmp_path / "base"))
+    assert "policy copy" in said("policy", "average", f"{run.slug}@0", f"{run.slug}@0", "--slug", "copy")
+    assert "keeps versions 0" in refusal("policy", "average", f"{run.slug}@7", f"{run.slug}@0", "--slug", "other")
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
+def test_an_example_makes_a_run(path, project, policy):
+    plan = from_yaml(path.read_text())
+    Policy.objects.filter(pk=policy.pk).update(slug=plan.policy)
+    generate(project, plan.taskset, plan.taskset, 40, 0)
+    said("run", "create", path, "--start")
+    run = Run.objects.get(slug=path.stem)
+    assert (run.state, run.planned_steps, run.settings) == (Run.State.RUNNING, plan.steps, plan)

@@ -1,0 +1,161 @@
+"""Demonstrations as experts' rollouts: once per run, beside the groups that were drawn, in batches by the asked share."""
+
+import pytest
+
+from apps.buffer.models import Experience, batch_of, commit_step, experts_missing, plan_step
+from apps.dashboard.reconciliation import group_ledger, reconcile
+from apps.feedback.experts import admit, not_yet_admitted
+from apps.feedback.models import Demonstration, ExpertAnswer
+from apps.pipelines.refining import refine
+from apps.rewards.scorers import Verdict
+from apps.rewards.scoring import open_questions, record_verdicts
+from apps.rollouts.models import Group, Rollout
+from apps.rollouts.payload import Tokens
+from apps.runs.models import Run, StaleFence
+from tests.feedback.teaching import demonstrate, lesson
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def mixed(new_run):
+    """A started run of MIX: 2 groups of 2 and 2 expert rows (a third of the batch), its trainer's lease taken."""
+
+    def make(source: str = "buffer", ratio: float = 1 / 3, **changes) -> Run:
+        run = new_run(algorithm={"name": "mix", "expert": {"ratio": ratio, "mu": 0.2, "source": source}}, **changes)
+        assert run.claim_trainer("t", 60)
+        return run
+
+    return make
+
+
+@pytest.fixture
+def explore(finish):
+    """Groups of one right and one wrong rollout, admitted."""
+
+    def admit_groups(run: Run, groups: int = 2) -> None:
+        finish(run, ["12345", "99999"], groups=groups)
+        claimed = Group.objects.claim(Group.State.SCORING, "s", 60, 100)
+        record_verdicts(claimed, [(q, Verdict(float(q.text == "12345"), "test")) for q in open_questions(claimed)])
+        refine(Group.objects.claim(Group.State.JUDGED, "r", 60, 100))
+
+    return admit_groups
+
+
+def spelt(demonstrations):
+    return [(d, Tokens((1, 2), tuple(d.answer.encode()), (0.0,) * len(d.answer), (1,) * len(d.answer), ())) for d in demonstrations]
+
+
+def take_in(run: Run) -> int:
+    return admit(run, run.fence, spelt(not_yet_admitted(run)))
+
+
+def test_a_demonstration_becomes_one_expert_experience(mixed, taskset):
+    demonstrations, run = demonstrate(taskset, 2), mixed()
+    assert take_in(run) == 8
+    experts = Experience.objects.expert().filter(run=run)
+    assert {(e.state, e.reward, e.rollout.origin) for e in experts} == {("ready", None, "expert")}
+    assert set(Rollout.objects.values_list("text", "group__task")) == {(d.answer, d.task_id) for d in demonstrations}
+    assert Group.objects.filter(run=run, draw_index=None, size=0).count() == 4
+
+
+def test_admitting_again_changes_nothing(mixed, taskset):
+    demonstrations, run = demonstrate(taskset), mixed()
+    assert take_in(run) == 4
+    assert admit(run, run.fence, spelt(demonstrations)) == 0
+    assert (ExpertAnswer.objects.count(), Rollout.objects.count()) == (4, 4)
+
+
+def test_demonstrations_that_come_later_are_taken_in_later(mixed, taskset):
+    demonstrate(taskset)
+    run = mixed()
+    take_in(run)
+    task = taskset.tasks.first()
+    later = lesson(Demonstration, task, answer="another way")
+    later.save()
+    assert list(not_yet_admitted(run)) == [later]
+    assert take_in(run) == 1
+    assert sorted(Rollout.objects.filter(group__task=task).values_list("sample_index", flat=True)) == [0, 1]
+
+
+def test_of_another_taskset_nothing_is_taken(mixed, taskset, project):
+    other = type(taskset).objects.create(project=project, slug="other", title="o", source="t", size=1, digest="1")
+    other.tasks.create(index=0, prompt=[{"role": "user", "content": "1"}], answer={"sorted": "1"}, digest="1")
+    demonstrate(other)
+    assert take_in(mixed()) == 0
+
+
+def test_a_trainer_whose_fence_is_gone_admits_nothing(mixed, taskset):
+    demonstrate(taskset)
+    run = mixed()
+    with pytest.raises(StaleFence):
+        admit(run, run.fence - 1, spelt(not_yet_admitted(run)))
+    assert not Rollout.objects.exists()
+
+
+def test_a_batch_holds_the_asked_share_behind_the_sampled_rows(mixed, taskset, explore):
+    demonstrate(taskset)
+    run = mixed()
+    take_in(run)
+    explore(run)
+    kinds = [experience.kind for experience in batch_of(plan_step(run, run.fence))]
+    assert kinds == ["usual"] * 4 + ["expert"] * 2
+
+
+def test_without_enough_experts_there_is_no_step(mixed, taskset, explore):
+    run = mixed()
+    explore(run)
+    assert (plan_step(run, run.fence), experts_missing(run)) == (None, 2)
+    demonstrate(taskset)
+    take_in(run)
+    assert experts_missing(run) == 0 and plan_step(run, run.fence)
+
+
+def commit(run: Run, step) -> None:
+    with run.fenced(run.fence) as locked:
+        commit_step(locked, step, run.fence)
+    run.refresh_from_db()
+
+
+def test_every_expert_has_its_turn_before_any_comes_again(mixed, taskset, explore):
+    demonstrate(taskset)
+    run = mixed(max_staleness=100)
+    take_in(run)
+    taken = []
+    for _ in range(4):
+        explore(run)
+        step = plan_step(run, run.fence)
+        taken += [e.pk for e in batch_of(step) if e.kind == "expert"]
+        commit(run, step)
+    assert len(set(taken[:4])) == len(set(taken[4:])) == 4
+    assert set(Experience.objects.expert().values_list("state", "uses")) == {("ready", 2)}
+    assert set(Experience.objects.usual().values_list("state", "uses")) == {("trained", 1)}
+    ignored = {"engines served what was published"}  # none takes part here
+    assert not {name: found for name, found in reconcile().items() if found and name not in ignored}
+
+
+def test_same_prompt_takes_answers_to_the_steps_own_tasks(mixed, taskset, explore):
+    demonstrate(taskset, 2)
+    run = mixed("same_prompt", groups_per_step=1, ratio=0.5)
+    take_in(run)
+    explore(run, groups=1)
+    batch = batch_of(plan_step(run, run.fence))
+    assert [e.kind for e in batch] == ["usual", "usual", "expert", "expert"]
+    assert len({e.rollout.group.task_id for e in batch}) == 1
+
+
+def test_same_prompt_learns_without_where_nobody_has_shown_the_answer(mixed, explore):
+    run = mixed("same_prompt")
+    explore(run)
+    assert [e.kind for e in batch_of(plan_step(run, run.fence))] == ["usual"] * 4
+
+
+def test_experts_are_in_no_groups_ledger_and_never_retire(mixed, taskset, explore):
+    demonstrate(taskset)
+    run = mixed(max_staleness=0)
+    take_in(run)
+    explore(run)
+    assert group_ledger(run)["issued"] == 2
+    Experience.objects.retire_stale(run, 50)
+    assert set(Experience.objects.expert().values_list("state", flat=True)) == {"ready"}
+    assert set(Experience.objects.usual().values_list("state", flat=True)) == {"dropped"}
