@@ -61,6 +61,11 @@ class Optimizer(Section):
     micro_batch_rows: int | None = Field(None, ge=1, description="Rows per forward pass; empty takes the whole batch at once.")
 
 
+class LengthPenalty(Section):
+    weight: Positive = Field(0.5, le=100, description="Of the length reward (−0.5 to 0.5 within a group) beside the other rewards.")
+    from_step: int = Field(0, ge=0, description="Groups drawn for earlier updates are not touched: first learn to be right.")
+
+
 class Lora(Section):
     rank: int = Field(16, ge=1, le=1024, description="Inner width of the low-rank adapters.")
     alpha: Positive = Field(32.0, le=65_536, description="An adapter's output is multiplied by alpha / rank.")
@@ -99,6 +104,7 @@ class RunConfig(Section):
     sampling: Sampling = Sampling()
     rewards: tuple[ScorerChoice, ...] = Field((), description="Machine scorers and their weights.")
     people: People = People()
+    length_penalty: LengthPenalty | None = Field(None, description="Short answers gain, long ones lose (long to short).")
     algorithm: Algorithm = Field(Algorithm(), description="What is learned from a batch: a row of the table, with changes.")
     snapshot: Snapshot | None = Field(None, description="Which lessons a run learns from that samples nothing (sft, dpo, kto, …).")
     lora: Lora | None = Field(None, description="Train low-rank adapters only; empty trains all weights.")
@@ -122,7 +128,10 @@ class RunConfig(Section):
     @property
     def usual_rows_per_step(self) -> int:
         """Rows of an update that the run sampled itself, or lessons of its snapshot."""
-        return self.snapshot.rows if self.snapshot else self.group_size * self.groups_per_step
+        if self.snapshot:
+            return self.snapshot.rows
+        kept = getattr(self.algorithm.advantage, "keep", self.group_size)  # RAFT imitates the best alone
+        return min(kept, self.group_size) * self.groups_per_step
 
     @property
     def expert_rows_per_step(self) -> int:

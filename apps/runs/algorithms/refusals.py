@@ -46,11 +46,8 @@ def _batch(plan: "RunConfig") -> Refusals:
             "algorithm.advantage.scale",
             "`batch` is the same as `group` with one group in an update: set `scale: group`, or groups_per_step to 2 or more",
         )
-    if advantage.name in ("reinforce_plus_plus", "gae") and plan.group_size * plan.groups_per_step < 2:
-        yield (
-            "groups_per_step",
-            f"is 1 with group_size 1, but `{advantage.name}` compares the rollouts of an update: set groups_per_step to 2 or more",
-        )
+    if not plan.algorithm.learns_from_lessons and plan.usual_rows_per_step < 2:
+        yield "groups_per_step", f"is {plan.groups_per_step}, which leaves one row of its own to an update: set it to 2 or more"
 
 
 def _scorers(plan: "RunConfig") -> Refusals:
@@ -89,6 +86,17 @@ def _reference(plan: "RunConfig") -> Refusals:
         yield (
             "algorithm.reference.policy",
             f"is read with `kind: policy` only, and kind is `{reference.kind}`: set the kind, or remove it",
+        )
+    if reference.kind == "version" and reference.version and not reference.run:
+        yield (
+            "algorithm.reference.version",
+            f"is {reference.version}, which this run does not have before it begins: name the run that has it under "
+            "`algorithm.reference.run`, or take version 0",
+        )
+    if reference.run and reference.kind != "version":
+        yield (
+            "algorithm.reference.run",
+            f"is read with `kind: version` only; kind is `{reference.kind}`: set the kind, or remove it",
         )
     if algorithm.has_teacher and reference.kind not in ("policy", "version"):
         yield "algorithm.reference.kind", "a teacher is another policy: set `kind: policy` and name it under `policy`"
@@ -175,4 +183,16 @@ def _lessons(plan: "RunConfig") -> Refusals:
             yield name, f"means nothing to `algorithm.name: {plan.algorithm.name}`, which samples no groups: remove it"
 
 
-RULES: tuple[Callable[["RunConfig"], Refusals], ...] = (_group, _batch, _scorers, _reference, _kl, _experts, _losses, _lessons)
+def _length(plan: "RunConfig") -> Refusals:
+    """The length reward is part of what a group is compared by, so the comparison must be within the group."""
+    advantage = plan.algorithm.advantage
+    if plan.length_penalty is None:
+        return
+    if plan.algorithm.learns_from_lessons:
+        yield "length_penalty", f"means nothing to `algorithm.name: {plan.algorithm.name}`, which samples no groups: remove it"
+    elif advantage.over_batch or advantage.name == "gdpo" or plan.algorithm.has_teacher:
+        yield "length_penalty", f"`{advantage.name}` compares more than a group's rewards: use `algorithm.advantage: grpo`"
+
+
+Rule = Callable[["RunConfig"], Refusals]
+RULES: tuple[Rule, ...] = (_group, _batch, _scorers, _reference, _kl, _experts, _losses, _lessons, _length)

@@ -31,6 +31,8 @@ def problems(**changes: object) -> dict[str, str]:
         ({"groups_per_step": 1, "algorithm": {"advantage": {"scale": "batch"}}}, "algorithm.advantage.scale", "set `scale: group`"),
         ({"groups_per_step": 1, "group_size": 1, "algorithm": "reinforce_plus_plus"}, "groups_per_step", "2 or more"),
         ({"groups_per_step": 1, "group_size": 1, "algorithm": "ppo"}, "groups_per_step", "2 or more"),
+        ({"groups_per_step": 1, "group_size": 1, "algorithm": "reinforce"}, "groups_per_step", "one row"),
+        ({"groups_per_step": 1, "algorithm": "raft"}, "groups_per_step", "one row"),
         # rewards
         ({"algorithm": "gdpo"}, "rewards", "add a scorer"),
         (
@@ -41,6 +43,8 @@ def problems(**changes: object) -> dict[str, str]:
         ({"algorithm": {"name": "grpo", "reference": "none"}}, "algorithm.reference.kind", "set it to base, version or average"),
         ({"algorithm": {"reference": "none"}}, "algorithm.reference.kind", "`algorithm.kl.estimator: none`"),
         ({**DPO, "algorithm": {"name": "dpo", "reference": "none"}}, "algorithm.reference.kind", "the loss compares with it"),
+        ({"algorithm": {"reference": {"kind": "version", "version": 3}}}, "algorithm.reference.version", "or take version 0"),
+        ({"algorithm": {"reference": {"run": "first", "version": 3}}}, "algorithm.reference.run", "set the kind"),
         ({"algorithm": "on_policy_distill"}, "algorithm.reference.policy", "name the policy"),
         ({"algorithm": {"reference": {"policy": "large"}}}, "algorithm.reference.policy", "set the kind"),
         ({"algorithm": {**TEACHER, "reference": {"kind": "base"}}}, "algorithm.reference.kind", "a teacher is another policy"),
@@ -87,6 +91,7 @@ def problems(**changes: object) -> dict[str, str]:
         ({"rewards": [], "algorithm": "dpo"}, "snapshot", "add `snapshot"),
         ({"snapshot": {"source": "thumbs"}}, "snapshot", "remove it"),
         ({**DPO, "snapshot": {"source": "thumbs"}}, "snapshot", "preferences"),
+        ({**DPO, "snapshot": {"source": "preferences", "rows": 1}}, "snapshot.rows", "greater than or equal to 2"),
         ({**DPO, "group_size": 4}, "group_size", "samples no groups"),
         ({**DPO, "groups_per_step": 4}, "groups_per_step", "samples no groups"),
         ({**DPO, "max_staleness": 4}, "max_staleness", "samples no groups"),

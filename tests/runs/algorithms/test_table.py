@@ -94,6 +94,10 @@ def test_the_rows_that_experts_write_follow_from_the_ratio(ratio, usual, experts
     assert plan.expert_rows_per_step >= ratio * plan.rows_per_step - 1e-9
 
 
+def test_of_a_group_raft_takes_as_many_rows_as_it_keeps():
+    assert parse({**GOOD, "algorithm": {"name": "raft", "advantage": {"keep": 2}}}).rows_per_step == 32
+
+
 FUNCTIONS = {
     **ADVANTAGES, "gdpo": gdpo, "step_wise_grpo": step_wise_grpo, "gigpo": gigpo, "gae": gae,
 }  # fmt: skip
