@@ -16,9 +16,10 @@ import structlog
 from django.db.models.functions import Now
 
 from apps.buffer.models import Experience, batch_of, commit_step, plan_step
-from apps.policies.manifest import DamagedWeights, Manifest, read_manifest, verify
+from apps.pipelines.crediting import of_batch
+from apps.policies.manifest import DamagedWeights, Manifest, require_like, verify
 from apps.runs.models import Metric, NotPossible, Run, TrainStep, WeightVersion
-from workers.trainer import checkpoint, figures, shelf
+from workers.trainer import checkpoint, experts, figures, shelf
 from workers.trainer.collate import Row
 from workers.trainer.host import TrainerHost
 from workers.trainer.report import StepReport
@@ -33,8 +34,7 @@ class Desk:
 
     def __init__(self, run: Run, fence: int) -> None:
         self.run, self.fence = run, fence
-        self.base = read_manifest(run.policy.folder)
-        self.host = TrainerHost(shelf.spec_of(run))
+        self.host = self._host()
         self.taken_at = self.turned_at = time.monotonic()
         self.waited = self.idle_since = self.cause_at = 0.0
         self.cause, self.idle = "", False
@@ -50,6 +50,7 @@ class Desk:
             self.run.topic.record("checkpoint_damaged", reason=words)
         self.host.start(newest)
         self._replay()
+        self.host.recorder.skips_in_a_row = figures.skips_in_a_row(self.run)
         self._offer()
         self.turned_at = time.monotonic()
 
@@ -61,18 +62,18 @@ class Desk:
         log.info("replaying", run=self.run.slug, from_step=self.host.step, to_step=self.run.step)
         self._say(f"{missing} recorded updates to be made again after a restart")
         for step in self.run.steps.filter(state=TrainStep.State.COMMITTED, number__gt=self.host.step).order_by("number"):
-            self._update(step, batch_of(step))
+            self._update(step, self._batch(step))
 
     # -- one turn ---------------------------------------------------------------------------------------------------
 
     def turn(self) -> bool:
         """Make the run's next update if its batch is there; says whether one was made. Raises StaleFence."""
         self.run.refresh_from_db()
-        step = plan_step(self.run, self.fence)
+        step = self._plan()
         if step is None:
             return self._wait()
         self._note_wait()
-        batch = batch_of(step)
+        batch = self._batch(step)
         report = self._update(step, batch)
         staged = self._stage(step) if self._is_due(step) else None
         self._commit(step, batch, report, staged)
@@ -82,9 +83,9 @@ class Desk:
         self._complete()
         return True
 
-    def _update(self, step: TrainStep, batch: Sequence[Experience]) -> StepReport:
+    def _update(self, step: TrainStep, batch: Sequence) -> StepReport:
         return self.host.grant(
-            [row_of(experience) for experience in batch],
+            self._rows(batch),
             skip=step.skipped,
             save=step.number % self.run.settings.checkpoints.every == 0,
         )
@@ -106,21 +107,43 @@ class Desk:
         manifest = self.host.publish(folder, version.version, version.parent.version)
         version.folder, version.fingerprint, version.bytes = str(folder), manifest.fingerprint, _size(manifest)
 
-    def _commit(self, step: TrainStep, batch: Sequence[Experience], report: StepReport, staged: WeightVersion | None) -> None:
+    def _commit(self, step: TrainStep, batch: Sequence, report: StepReport, staged: WeightVersion | None) -> None:
         """Say in one transaction, under the fence, that the update happened. Raises StaleFence and writes nothing."""
         seconds = time.monotonic() - self.turned_at
         with self.run.fenced(self.fence) as run:
-            values = {**report.metrics, **figures.of_batch(run, step, batch), **figures.of_time(run, batch, seconds, self.waited)}
+            values = {**report.metrics, **self._figures(run, step, batch, seconds)}
             values["skipped"] = float(bool(report.skipped))
             commit_step(run, step, self.fence, skipped=report.skipped)
             Metric.record(run, step.number, values)
             if staged is not None:
                 staged.save()
             Run.objects.filter(pk=run.pk).update(trained_at=Now(), waiting_on="")
-            run.topic.record("step_committed", step=step.number, reward=values["reward_mean"], skipped=report.skipped)
+            run.topic.record("step_committed", step=step.number, reward=values.get("reward_mean"), skipped=report.skipped)
         self.run.refresh_from_db()
         self.turned_at, self.waited, self.cause, self.idle = time.monotonic(), 0.0, "", False
-        log.info("step_committed", run=self.run.slug, step=step.number, reward=values["reward_mean"], seconds=round(seconds, 3))
+        log.info("step_committed", run=self.run.slug, step=step.number, loss=values.get("loss"), seconds=round(seconds, 3))
+
+    # -- what differs for a run that learns from lessons -------------------------------------------------------------
+
+    def _host(self) -> TrainerHost:
+        return TrainerHost(shelf.spec_of(self.run))
+
+    def _plan(self) -> TrainStep | None:
+        """The next step with its batch fixed, or None while something is missing."""
+        experts.take_in(self.run, self.fence)
+        return plan_step(self.run, self.fence, of_batch)
+
+    def _batch(self, step: TrainStep) -> Sequence[Experience]:
+        return batch_of(step)
+
+    def _rows(self, batch: Sequence[Experience]) -> list[Row]:
+        return [row_of(experience) for experience in batch]
+
+    def _figures(self, run: Run, step: TrainStep, batch: Sequence[Experience], seconds: float) -> dict[str, float]:
+        return {**figures.of_batch(run, step, batch), **figures.of_time(run, batch, seconds, self.waited)}
+
+    def _cause(self) -> str:
+        return figures.cause_of_waiting(self.run)
 
     # -- weights ----------------------------------------------------------------------------------------------------
 
@@ -138,17 +161,23 @@ class Desk:
 
     def _is_intact(self, version: WeightVersion) -> bool:
         try:
-            return verify(Path(version.folder), like=self.base).fingerprint == version.fingerprint
+            return self._verified(version) == version.fingerprint
         except (DamagedWeights, OSError) as damage:
             log.error("staged_weights_damaged", run=self.run.slug, weight_version=version.version, reason=str(damage))
             return False
+
+    def _verified(self, version: WeightVersion) -> str:
+        """The fingerprint of what lies on disk, every byte of it read. Raises DamagedWeights, OSError."""
+        manifest = verify(Path(version.folder))
+        require_like(manifest.tensors, self.host.layout())
+        return manifest.fingerprint
 
     def _write_again(self, version: WeightVersion) -> None:
         """Only the newest version's weights are still in the trainer. Raises DamagedWeights when that fails too."""
         if version.step == self.host.step:
             self._write(version)
         try:
-            verify(Path(version.folder), like=self.base)
+            self._verified(version)
         except DamagedWeights as damage:
             with self.run.fenced(self.fence):
                 version.refuse(str(damage))
@@ -166,7 +195,7 @@ class Desk:
         if not self.idle:
             self.idle, self.idle_since = True, now
         if self.run.is_live and now - self.cause_at > CAUSE_SECONDS:
-            self._say(figures.cause_of_waiting(self.run))
+            self._say(self._cause())
             self.cause_at = now
         return False
 
@@ -200,7 +229,8 @@ def row_of(experience: Experience) -> Row:
         completion_ids=tokens.completion_ids,
         action_mask=tokens.action_mask,
         behaviour_logprobs=tokens.logprobs,
-        advantage=experience.advantage,
+        advantage=experience.credit.advantage,
+        token_advantages=experience.credit.tokens,
         kind=experience.kind,
     )
 

@@ -1,16 +1,17 @@
 """The figures of a step that rows tell: rewards, staleness, lengths, throughput; and what a trainer waits for."""
 
-import math
 import statistics
 from collections.abc import Sequence
+from itertools import takewhile
 
 from django.db.models import Avg, Count, Max, Q, Sum
 
-from apps.buffer.models import Experience
+from apps.buffer.models import Experience, experts_missing
+from apps.rewards.combining import full_reward
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group, Rollout
-from apps.runs.config import RunConfig
 from apps.runs.models import Run, TrainStep, Worker
+from workers.trainer.report import SKIPS_IN_A_ROW
 
 ROUNDING = 1e-6
 ON_THE_WAY = {
@@ -22,7 +23,8 @@ ON_THE_WAY = {
 
 
 def of_batch(run: Run, step: TrainStep, batch: Sequence[Experience]) -> dict[str, float]:
-    """Means over the step's experiences; `staleness` in weight versions, `completion_length` in tokens."""
+    """Means over what the policy sampled; `staleness` in weight versions, `completion_length` in tokens. `rows`: all."""
+    rows, batch = len(batch), [experience for experience in batch if experience.kind == Experience.Kind.USUAL]
     rewards = [experience.reward for experience in batch]
     full = full_reward(run.settings)
     human = Q(source=Reward.Source.HUMAN)
@@ -35,14 +37,16 @@ def of_batch(run: Run, step: TrainStep, batch: Sequence[Experience]) -> dict[str
         "staleness": statistics.fmean(step.version - experience.weight_version for experience in batch),
         "staleness_max": max(step.version - experience.weight_version for experience in batch),
         "completion_length": statistics.fmean(experience.rollout.completion_tokens for experience in batch),
-        "rows": len(batch),
+        "rows": rows,
+        "expert_rows": rows - len(batch),
         **{name: value for name, value in said.items() if value is not None},
     }
 
 
-def full_reward(plan: RunConfig) -> float:
-    """What a rollout gets when every scorer (or, without scorers, every person) gives all it can."""
-    return math.fsum(max(choice.weight, 0.0) for choice in plan.rewards) or 1.0
+def skips_in_a_row(run: Run) -> int:
+    """How many of the run's newest committed updates were skipped, one after the other; counted up to where a run pauses."""
+    newest = run.steps.filter(state=TrainStep.State.COMMITTED).order_by("-number").values_list("skipped", flat=True)
+    return sum(1 for _ in takewhile(bool, newest[:SKIPS_IN_A_ROW]))
 
 
 def of_time(run: Run, batch: Sequence[Experience], seconds: float, waited: float) -> dict[str, float]:
@@ -51,7 +55,7 @@ def of_time(run: Run, batch: Sequence[Experience], seconds: float, waited: float
     figures = {"step_seconds": seconds, "wait_seconds": waited}
     if previous and seconds > 0:
         # The batch's first rollout bounds the look-back, so that no answer costs more as the run grows.
-        first = min(experience.rollout_id for experience in batch)
+        first = min(experience.rollout_id for experience in batch if experience.kind == Experience.Kind.USUAL)
         recent = Rollout.objects.filter(run=run, pk__gte=first, finished_at__gt=previous)
         figures["explore_tokens_per_s"] = (recent.aggregate(n=Sum("completion_tokens"))["n"] or 0) / seconds
     return figures
@@ -59,7 +63,10 @@ def of_time(run: Run, batch: Sequence[Experience], seconds: float, waited: float
 
 def cause_of_waiting(run: Run) -> str:
     """What follows "waiting for": how many groups are missing and where those under way stand."""
-    ready = Experience.objects.filter(run=run, state=Experience.State.READY).aggregate(n=Count("group", distinct=True))["n"]
+    usual = Experience.objects.usual().filter(run=run, state=Experience.State.READY)
+    ready = usual.aggregate(n=Count("group", distinct=True))["n"]
+    if ready >= run.settings.groups_per_step and (experts := experts_missing(run)):
+        return f"{experts} more expert answers (`manage.py demonstrations import`)"
     missing = max(1, run.settings.groups_per_step - ready)
     open_groups = dict(Group.objects.filter(run=run, state__in=ON_THE_WAY).order_by().values_list("state").annotate(n=Count("pk")))
     on_the_way = ", ".join(f"{open_groups[state]} {words}" for state, words in ON_THE_WAY.items() if state in open_groups)
