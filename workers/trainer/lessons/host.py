@@ -4,7 +4,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from apps.policies.manifest import Manifest
-from workers import weights
 from workers.trainer.host import TrainerHost
 from workers.trainer.lessons import reward_model
 from workers.trainer.lessons.lesson_trainer import REWARD_MODEL, LessonTrainer
@@ -24,9 +23,10 @@ class LessonHost(TrainerHost):
 
     def publish(self, final: Path, version: int, parent: int | None) -> Manifest:
         """Seal the current weights at `final`. Raises weights.NotFinite and what sealing raises."""
+        if self.spec.objective.loss.name != REWARD_MODEL:
+            return super().publish(final, version, parent)
         self.gate.wait()
-        seal = reward_model.publish if self.spec.objective.loss.name == REWARD_MODEL else weights.publish
-        return seal(self.trainer.model, self.spec.policy, final, version, parent)
+        return reward_model.publish(self.trainer.model, self.spec.policy, final, version, parent)
 
 
 def based_on_scores(spec: TrainerSpec) -> TrainerSpec:

@@ -15,13 +15,14 @@ from typing import Any
 
 import torch
 from datasets import Dataset
+from peft import get_peft_model
 from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer, Trainer, TrainingArguments
 from transformers.trainer_callback import PrinterCallback
 from trl.trainer.utils import add_fused_lm_head
 
 from workers.algorithms.losses.preferences import mismatched_kl
 from workers.algorithms.tokens import RowLoss
-from workers.trainer import checkpoint, forward, reference
+from workers.trainer import checkpoint, forward, lora, reference
 from workers.trainer.gate import Gate
 from workers.trainer.lessons import objective, rows
 from workers.trainer.report import Recorder
@@ -52,7 +53,7 @@ class LessonTrainer(Trainer):
         self.remove_callback(PrinterCallback)
         self.reference = None
         if not self.scores_texts:
-            self.reference = reference.build(spec.objective.reference, self.model, has_adapters=False)
+            self.reference = reference.build(spec.objective.reference, self.model, has_adapters=spec.lora is not None)
 
     @property
     def scores_texts(self) -> bool:
@@ -144,12 +145,23 @@ def passes_of(spec: TrainerSpec) -> int:
 
 
 def model_of(spec: TrainerSpec) -> torch.nn.Module:
-    """The policy with a head that gives logprobs; for a reward model the folder's own scalar head."""
-    kind = AutoModelForSequenceClassification if spec.objective.loss.name == REWARD_MODEL else AutoModelForCausalLM
-    model = kind.from_pretrained(spec.policy, dtype="float32", local_files_only=True, use_safetensors=True)
-    if kind is AutoModelForCausalLM:
-        add_fused_lm_head(model, outputs=("log_probs", "entropy"))
-    return model
+    """The policy with a head that gives logprobs, and adapters where they are trained; or the folder's own scalar head.
+
+    Raises ValueError for a reward model with adapters: its head would be trained and never published.
+    """
+    how = {"dtype": "float32", "local_files_only": True, "use_safetensors": True}
+    if spec.objective.loss.name == REWARD_MODEL:
+        if spec.lora:
+            raise ValueError("lora: a reward model trains all its weights, its new head with them; remove it")
+        return AutoModelForSequenceClassification.from_pretrained(spec.policy, **how)
+    model = AutoModelForCausalLM.from_pretrained(spec.policy, **how)
+    add_fused_lm_head(model, outputs=("log_probs", "entropy"))
+    if spec.lora is None:
+        return model
+    if torch.cuda.is_available():
+        model.enable_input_require_grads()  # frozen embeddings would cut recomputed layers off from the loss
+    torch.manual_seed(spec.seed)
+    return get_peft_model(model, lora.config_of(spec.lora))
 
 
 def arguments(spec: TrainerSpec, staging: Path) -> TrainingArguments:

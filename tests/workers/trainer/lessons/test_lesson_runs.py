@@ -8,6 +8,7 @@ from apps.buffer.models import Snapshot, lessons_of
 from apps.dashboard.reconciliation import reconcile
 from apps.policies.manifest import verify
 from apps.rollouts.models import Group
+from apps.runs.config import ConfigError
 from apps.runs.models import Metric, Run, TrainStep
 from tests.feedback.teaching import demonstrate, prefer, thumb
 from workers.trainer.desk import Desk
@@ -104,6 +105,24 @@ def test_micro_batches_do_not_change_what_is_learned(name, lesson_run, new_stati
         losses = Metric.objects.get(run=run, name="loss").value
         assert losses == pytest.approx(Metric.objects.filter(name="loss").order_by("pk").first().value, rel=1e-5)
     assert norms == pytest.approx([norms[0]] * 4, rel=1e-5)
+
+
+@pytest.mark.parametrize("name", ["sft", "dpo", "kto"])
+def test_adapters_alone_are_trained_published_and_resumed(name, lesson_run, new_station, monkeypatch):
+    lora = {"rank": 4, "alpha": 8, "target_modules": ["q_proj", "v_proj"]}
+    whole = train_to_the_end(new_station(), lesson_run(name, lora=lora))
+    folder = Path(whole.weight_versions.get(version=6).folder)
+    assert (folder / "adapter_model.safetensors").exists() and not (folder / "model.safetensors").exists()
+    run, station = lesson_run(name, lora=lora), new_station()
+    for _ in range(3):
+        station.serve()
+    station.stop()
+    assert fingerprint(train_to_the_end(new_station(), run)) == fingerprint(whole)
+
+
+def test_a_reward_model_with_adapters_is_refused(lesson_run):
+    with pytest.raises(ConfigError, match="trains all its weights"):
+        lesson_run("reward_model", lora={"rank": 4})
 
 
 def test_without_lessons_the_run_pauses_and_says_what_is_missing(tiny_run, new_station):
