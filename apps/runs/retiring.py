@@ -1,4 +1,4 @@
-"""Which weight versions of a run need no folder any more: the newest few and what engines serve keep theirs."""
+"""Which weight versions of a run need no folder any more: the newest few keep theirs, and what engines serve or runs refer to."""
 
 from django.db.models import Max
 
@@ -8,12 +8,11 @@ from apps.runs.models import Acknowledgement, Run, WeightVersion
 def retire(run: Run) -> list[WeightVersion]:
     """Say that all older published versions are retired; returns them. Their folders may go once this is committed.
 
-    Version 0 is the policy's own folder and never retires, nor does the reference model. Call it with the run's row
-    locked (`Run.fenced`).
+    Version 0 is the policy's own folder and never retires. Call it with the run's row locked (`Run.fenced`).
     """
     published = run.weight_versions.filter(state=WeightVersion.State.PUBLISHED, version__gt=0)
     newest = published.order_by("-version").values_list("version", flat=True)[: run.settings.checkpoints.weights]
-    due = list(published.exclude(version__in={*newest, *served(run), run.settings.algorithm.reference.version}).order_by("version"))
+    due = list(published.exclude(version__in={*newest, *served(run), *referred_to(run)}).order_by("version"))
     if due:
         run.weight_versions.filter(pk__in=[version.pk for version in due]).update(state=WeightVersion.State.RETIRED)
         run.topic.record("weights_retired", versions=[version.version for version in due])
@@ -24,3 +23,9 @@ def served(run: Run) -> set[int]:
     """The newest version that each live engine has acknowledged."""
     words = Acknowledgement.objects.filter(weight_version__run=run, worker__stopped_at=None).order_by()
     return set(words.values("worker").annotate(newest=Max("weight_version__version")).values_list("newest", flat=True))
+
+
+def referred_to(run: Run) -> set[int]:
+    """The versions that other runs, not ended, measure themselves against or learn from."""
+    others = Run.objects.filter(project=run.project_id, config__algorithm__reference__run=run.slug).exclude(state__in=Run.ENDED)
+    return set(others.values_list("config__algorithm__reference__version", flat=True))
