@@ -9,12 +9,13 @@ What the stack costs is measured against this; that the recipe learns, whatever 
 
 import argparse
 import json
+import os
 import random
 import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -23,8 +24,9 @@ from transformers import AutoTokenizer
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "rftweb.settings")  # engines read their number of threads there
 
-from apps.pipelines.advantages import grpo  # noqa: E402
+from apps.pipelines.advantages import ADVANTAGES  # noqa: E402
 from apps.policies.manifest import read_manifest  # noqa: E402
 from apps.rewards import scorers  # noqa: E402
 from apps.runs import config  # noqa: E402
@@ -59,8 +61,8 @@ class Loop:
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STATIONS, 0.0))
     tokens: int = 0
 
-    def step(self, tasks: list[TaskRow]) -> None:
-        """One update from one batch: every task is answered `group_size` times."""
+    def step(self, tasks: list[TaskRow], experts: Sequence[Row] = ()) -> None:
+        """One update from one batch: every task is answered `group_size` times; rows of `experts` go with them."""
         asked = [task for task in tasks for _ in range(self.plan.group_size)]
         prompts = [self._prompt_ids(task) for task in asked]
         with self._clock("sample"):
@@ -68,10 +70,11 @@ class Loop:
         with self._clock("score"):
             advantages = self._judge(asked, [ids for ids, _ in sampled])
         with self._clock("update"):
-            self.host.grant([
+            rows = [
                 Row(tuple(prompt), tuple(ids), (1,) * len(ids), tuple(logprobs), advantage)
                 for prompt, (ids, logprobs), advantage in zip(prompts, sampled, advantages, strict=True)
-            ])  # fmt: skip
+            ]
+            self.host.grant([*rows, *experts])
         with self._clock("sync"):
             self._sync()
         self.tokens += sum(len(ids) for ids, _ in sampled)
@@ -105,9 +108,11 @@ class Loop:
         values = [verdict.value for verdict in verdicts]
         self.rewards.append(sum(values) / len(values))
         self.well_formed.append(sum(verdict.details.get("well_formed", True) for verdict in verdicts) / len(verdicts))
-        size, scale = self.plan.group_size, self.plan.algorithm.advantage.scale
+        size = self.plan.group_size
         groups = [values[at : at + size] for at in range(0, len(values), size)]
-        return [advantage for group in groups for advantage in grpo(group, scale)]
+        section = self.plan.algorithm.advantage
+        scored = ADVANTAGES[section.name](groups, **section.model_dump(exclude={"name"}))
+        return [advantage for group in scored for advantage in group or [0.0] * size]
 
     def _prompt_ids(self, task: TaskRow) -> list[int]:
         return self.tokenizer.apply_chat_template(task.prompt, add_generation_prompt=True, return_dict=False)

@@ -178,6 +178,8 @@ def _lessons(plan: "RunConfig") -> Refusals:
         yield "snapshot", words
     if not plan.algorithm.learns_from_lessons:
         return
+    if plan.lora and plan.algorithm.name == "reward_model":
+        yield "lora", "a reward model trains all its weights, its new head with them: remove it"
     for name in SAMPLING_FIELDS:
         if getattr(plan, name) != type(plan).model_fields[name].get_default():
             yield name, f"means nothing to `algorithm.name: {plan.algorithm.name}`, which samples no groups: remove it"
