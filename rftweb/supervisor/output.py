@@ -12,7 +12,11 @@ COLOURS = (36, 33, 35, 32, 34, 96, 93, 95, 92, 94)
 FILE_BYTES = 10 * 2**20
 FILES_KEPT = 3
 # A line of rftweb.logs (for people or as JSON) or of PostgreSQL that tells of trouble.
-TROUBLE = re.compile(r"\[(warning|error|critical)\s*\]|\"level\": ?\"(warning|error|critical)\"|\b(FATAL|PANIC):\s+(?!the database system is )")
+TROUBLE = re.compile(
+    r"\[(warning|error|critical)\s*\]"
+    r"|\"level\": ?\"(warning|error|critical)\""
+    r"|\b(FATAL|PANIC):(?!\s+the database system is )"
+)
 
 
 class Output:
