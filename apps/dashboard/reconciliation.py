@@ -1,15 +1,17 @@
 """Nothing lost, nothing doubled: twelve checks over the rows, each a question whose right answer is "none".
 
-They hold at every moment of a healthy installation, also in the middle of a run and right after a crash.
+They hold at every moment of a healthy installation, also in the middle of a run and right after a crash. Each check
+reads one moment of the database, so that what happens while it counts does not look like a loss.
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
 from django.conf import settings
-from django.db import connection
+from django.db import connection, transaction
 from django.db.models import Count, F, Max, Q
 from django.db.models.functions import Now
 
@@ -76,6 +78,9 @@ def every_group_stands_somewhere() -> Iterator[str]:
         dropped = run.groups.filter(state=Group.State.DROPPED).count() + stale
         if dropped != run.groups_dropped:
             yield f"{run}: {run.groups_dropped} groups dropped by the counter, {dropped} by the rows"
+        placed = {where: count for where, count in group_ledger(run).items() if where != "issued"}
+        if sum(placed.values()) != run.issued:
+            yield f"{run}: {run.issued} groups issued, {sum(placed.values())} stand somewhere: {placed}"
     for group in Group.objects.annotate(n=Count("rollouts", filter=Q(rollouts__origin=Rollout.Origin.POLICY))).exclude(n=F("size")):
         yield f"{group}: {group.n} rollouts for a size of {group.size}"
     for group in Group.objects.filter(state=Group.State.ADMITTED, experiences=None):
@@ -209,7 +214,26 @@ def reconcile(acknowledged: set[str] | None = None) -> dict[str, list[str]]:
         if acknowledged is None
         else (*CHECKS, Check("acknowledged ratings are stored", acknowledged_ratings_are_stored(acknowledged)))
     )
-    return {check.name: list(check.find()) for check in checks}
+    return {check.name: _found(check) for check in checks}
+
+
+def _found(check: Check) -> list[str]:
+    with one_moment():
+        return list(check.find())
+
+
+@contextmanager
+def one_moment() -> Iterator[None]:
+    """Everything read inside is of the same moment. Inside a caller's transaction, that one decides."""
+    if connection.in_atomic_block:
+        yield
+        return
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            # Reading a large version's folder takes longer than a transaction may otherwise be idle.
+            cursor.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
+        yield
 
 
 def group_ledger(run: Run) -> dict[str, int]:

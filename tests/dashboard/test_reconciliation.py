@@ -1,12 +1,15 @@
 """Each check is silent on a healthy ledger and speaks when its own rule is broken."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from django.core.management import call_command
+from django.db import connection
+from django.db.models import F
 
 from apps.buffer.models import Experience, commit_step, plan_step
-from apps.dashboard.reconciliation import group_ledger, reconcile
+from apps.dashboard.reconciliation import group_ledger, one_moment, reconcile
 from apps.pipelines.refining import refine
 from apps.rewards.models import Reward
 from apps.rewards.scorers import Verdict
@@ -48,6 +51,28 @@ def test_every_group_is_counted_once(trained):
 def test_a_lost_group_is_found(trained):
     Run.objects.update(groups_opened=4)
     assert violated() == {"every group stands somewhere"}
+
+
+def test_a_group_that_stands_in_two_places_is_found(trained):
+    torn = Experience.objects.filter(state="trained").first()
+    Experience.objects.filter(pk=torn.pk).update(state="ready", uses=0)
+    assert any("stand somewhere" in words for words in reconcile()["every group stands somewhere"])
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_happens_while_a_check_counts_is_no_violation(run):
+    """Another connection commits between two questions of one check, and is seen by neither."""
+    with one_moment():
+        before = Run.objects.get(pk=run.pk).groups_opened
+        with ThreadPoolExecutor(1) as elsewhere:
+            elsewhere.submit(_open_group, run.pk).result()
+        assert Run.objects.get(pk=run.pk).groups_opened == before
+    assert Run.objects.get(pk=run.pk).groups_opened == before + 1
+
+
+def _open_group(pk: int) -> None:
+    Run.objects.filter(pk=pk).update(groups_opened=F("groups_opened") + 1)
+    connection.close()
 
 
 def test_an_experience_trained_without_a_committed_step_is_found(trained):
