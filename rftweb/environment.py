@@ -1,6 +1,7 @@
 """Readers for environment variables that fail loudly, naming the variable and what is right."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from django.core.exceptions import ImproperlyConfigured
@@ -42,6 +43,13 @@ def number(name: str, default: int, at_least: int = 0, at_most: int | None = Non
     if at_most is not None and parsed > at_most:
         raise ImproperlyConfigured(f"{name} is {parsed}; it must be at most {at_most}")
     return parsed
+
+
+def choice(name: str, default: str, allowed: Sequence[str]) -> str:
+    value = os.environ.get(name, default)
+    if value not in allowed:
+        raise ImproperlyConfigured(f"{name} is {value!r}; it must be one of: {', '.join(allowed)}")
+    return value
 
 
 def names(name: str, default: str = "") -> list[str]:

@@ -251,6 +251,9 @@ LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"
 USE_TZ = True
 
-LOG_FORMAT = environment.text("RFTWEB_LOG_FORMAT", "console")
+LOG_FORMATS, LOG_LEVELS = ("console", "json"), ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 LOGGING_CONFIG = "rftweb.logs.configure"
-LOGGING = {"format": LOG_FORMAT, "level": environment.text("RFTWEB_LOG_LEVEL", "INFO")}
+LOGGING = {
+    "format": environment.choice("RFTWEB_LOG_FORMAT", "console", LOG_FORMATS),
+    "level": environment.choice("RFTWEB_LOG_LEVEL", "INFO", LOG_LEVELS),
+}

@@ -25,6 +25,12 @@ def test_a_flag_that_is_neither_on_nor_off_is_refused(monkeypatch: pytest.Monkey
         environment.flag(NAME, False)
 
 
+def test_a_word_that_is_none_of_the_choices_is_refused_with_them(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv(NAME, "jsn")
+    with pytest.raises(ImproperlyConfigured, match=f"{NAME}.*console, json"):
+        environment.choice(NAME, "console", ("console", "json"))
+
+
 def test_a_secret_may_stand_in_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     (tmp_path / "secret").write_text("quiet words\n")
     monkeypatch.setenv(f"{NAME}_FILE", str(tmp_path / "secret"))
