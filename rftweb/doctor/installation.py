@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from importlib import metadata
+from importlib.util import find_spec
 
 from django.conf import settings
 from django.db import connection
@@ -16,6 +17,7 @@ from django.db.utils import OperationalError
 from rftweb.doctor.finding import Finding, fail, ok, warn
 
 LOCK = settings.BASE_DIR / "requirements" / "base.lock"
+PROBE_SECONDS = 180
 LOOPBACK = {"localhost", "127.0.0.1", "[::1]"}
 # Runs in a process of its own: no torch in ours. Importing a model is the test that CUDA companions
 # of a CPU torch (torchvision above all) have not crept in.
@@ -88,8 +90,16 @@ def check_migrations() -> Iterator[Finding]:
 
 def check_engine() -> Iterator[Finding]:
     """What explorers and trainers import."""
+    if find_spec("torch") is None:
+        mend = "run scripts/setup on machines that explore or train; pages, scoring and refining need none"
+        yield warn("engine", "torch is not installed: no explorer and no trainer can run here", mend)
+        return
     probe = [sys.executable, "-c", ENGINE_PROBE]
-    done = subprocess.run(probe, capture_output=True, text=True, check=False, timeout=180, cwd="/")
+    try:
+        done = subprocess.run(probe, capture_output=True, text=True, check=False, timeout=PROBE_SECONDS, cwd="/")
+    except subprocess.TimeoutExpired:
+        yield fail("engine", f"was not loaded within {PROBE_SECONDS} s", "look at the machine's load and disk, then try again")
+        return
     if done.returncode != 0:
         reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
         mend = "run scripts/setup; uninstall torchvision, torchaudio and torchcodec if they are there"

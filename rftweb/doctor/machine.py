@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 from django.conf import settings
 
@@ -16,17 +17,23 @@ NAMESPACES = ("--user", "--map-root-user", "--mount", "--net", "--pid", "--fork"
 
 
 def check_disk() -> Iterator[Finding]:
-    folder = settings.VAR
-    while not folder.exists():
-        folder = folder.parent
-    free = shutil.disk_usage(folder).free
-    text = f"{free / GIB:.1f} GiB free under {settings.VAR}"
+    """Where data and weights lie, which may be two disks."""
+    yield _room(settings.VAR, "RFTWEB_VAR", "the database, logs and embedded services")
+    if not settings.WEIGHTS_ROOT.is_relative_to(settings.VAR):
+        yield _room(settings.WEIGHTS_ROOT, "RFTWEB_WEIGHTS", "weight versions and two checkpoints a run")
+
+
+def _room(folder: Path, variable: str, kept: str) -> Finding:
+    there = folder
+    while not there.exists():
+        there = there.parent
+    free = shutil.disk_usage(there).free
+    text = f"{free / GIB:.1f} GiB free under {folder}"
     if free < LEAST_DISK:
-        yield fail("disk", text, "make room: every published weight version and two checkpoints per run lie there")
-    elif free < ENOUGH_DISK:
-        yield warn("disk", text, "make room, or point RFTWEB_VAR at a larger disk")
-    else:
-        yield ok("disk", text)
+        return fail("disk", text, f"make room: {kept} lie there")
+    if free < ENOUGH_DISK:
+        return warn("disk", text, f"make room, or point {variable} at a larger disk")
+    return ok("disk", text)
 
 
 def check_sandbox() -> Iterator[Finding]:

@@ -11,7 +11,7 @@ import redis
 
 from rftweb import embedded
 from rftweb.doctor import CHECKS, Level
-from rftweb.doctor.installation import check_secrets, check_versions
+from rftweb.doctor.installation import check_engine, check_secrets, check_versions
 from rftweb.doctor.machine import check_disk, check_sandbox
 from rftweb.doctor.services import check_broker, check_database, check_supervisor
 
@@ -74,6 +74,23 @@ def test_no_supervisor_is_a_warning(installation):
 def test_little_room_is_a_failure(installation, monkeypatch):
     monkeypatch.setattr("rftweb.doctor.machine.LEAST_DISK", 2**80)
     assert level_of(check_disk) is Level.FAIL
+
+
+def test_a_disk_of_their_own_for_weights_is_looked_at_as_well(installation, tmp_path):
+    installation.WEIGHTS_ROOT = tmp_path / "elsewhere"
+    assert [str(tmp_path / "elsewhere") in finding.text for finding in check_disk()] == [False, True]
+
+
+def test_a_machine_without_torch_may_serve_pages(monkeypatch):
+    monkeypatch.setattr("rftweb.doctor.installation.find_spec", lambda name: None)
+    (finding,) = check_engine()
+    assert finding.level is Level.WARN
+    assert "no explorer" in finding.text
+
+
+def test_an_engine_that_does_not_load_in_time_is_a_failure(monkeypatch):
+    monkeypatch.setattr("rftweb.doctor.installation.PROBE_SECONDS", 0.001)
+    assert level_of(check_engine) is Level.FAIL
 
 
 def test_a_machine_without_namespaces_is_told_that_scorers_refuse(monkeypatch):
