@@ -11,7 +11,7 @@ POLL_S = 0.25
 
 
 def until_ended(run: Run, is_up: Callable[[], bool], say: Callable[[Run], None]) -> bool:
-    """Look until the run has ended; `say(run)` after each new step. False when `is_up()` ends first.
+    """Look until the run has ended or is paused; `say(run)` after each new step. False when `is_up()` ends first.
 
     A database that is away is waited for: the supervisor brings it back, or ends.
     """
@@ -26,7 +26,7 @@ def until_ended(run: Run, is_up: Callable[[], bool], say: Callable[[Run], None])
             if run.step != shown:
                 say(run)
                 shown = run.step
-            if run.state in Run.ENDED:
+            if run.state in (*Run.ENDED, Run.State.PAUSED):
                 return True
         time.sleep(POLL_S)
     return False

@@ -100,6 +100,13 @@ def _stop_elsewhere(pk: int) -> None:
     connection.close()
 
 
+def test_following_ends_when_the_run_is_paused(run):
+    """Nobody is there to resume it: a headless run must say why instead of waiting."""
+    run.pause(reason="the engine died 3 times")
+    assert until_ended(run, lambda: True, lambda _: None)
+    assert run.state_reason == "the engine died 3 times"
+
+
 def test_following_ends_when_the_stack_ends(run):
     assert not until_ended(run, lambda: False, lambda _: None)
 
