@@ -33,6 +33,9 @@ def serve() -> bool:
     me().beat(f"refining {len(groups)} groups" if groups else "waiting for judged groups")
     if not groups:
         return False
-    admitted = refine(groups)
-    log.info("refined", groups=len(groups), admitted=admitted)
+    refine(groups)
+    for run in {group.run_id: group.run for group in groups}.values():
+        ours = [group for group in groups if group.run_id == run.pk]
+        admitted = sum(group.state == Group.State.ADMITTED for group in ours)
+        log.info("refined", run=run.slug, groups=[group.pk for group in ours], admitted=admitted)
     return True

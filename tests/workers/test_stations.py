@@ -2,6 +2,7 @@
 
 import pytest
 from django.db import OperationalError
+from structlog.testing import capture_logs
 
 from apps.buffer.models import Experience
 from apps.rewards.models import Reward
@@ -27,6 +28,15 @@ def test_finished_rollouts_are_scored_and_refined(run, finish):
     assert scorer.serve() and refiner.serve()
     assert sorted(Reward.objects.values_list("value", flat=True)) == [0.0, 1.0]
     assert Group.objects.get().state == Group.State.ADMITTED and Experience.objects.count() == 2
+
+
+def test_what_was_refined_is_logged_with_its_run_and_groups(run, finish):
+    groups = finish(run, ["12345", "54321"])
+    scorer.serve()
+    with capture_logs() as lines:
+        refiner.serve()
+    said = [line for line in lines if line["event"] == "refined"]
+    assert [(line["run"], line["groups"], line["admitted"]) for line in said] == [(run.slug, [g.pk for g in groups], 1)]
 
 
 def test_a_station_without_work_says_so(run):

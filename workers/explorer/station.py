@@ -70,7 +70,7 @@ class Explorer:
         if groups:
             Run.objects.filter(pk=run.pk).update(explored_at=Now())
             seat.submit(groups)
-            log.debug("groups_opened", run=run.slug, groups=len(groups), weight_version=seat.version)
+            log.info("groups_begun", run=run.slug, groups=[group.pk for group in groups], weight_version=seat.version)
 
     def _seat_for(self, run: Run) -> Seat | None:
         """The run's seat; a new one where there is room, or where a seat with nothing in flight can be given up."""
@@ -106,7 +106,7 @@ class Explorer:
             kept = Group.objects.keep(claims, settings.LEASE_SECONDS)
             lost = {claim.group_id for claim in claims} - kept
             if lost:
-                log.warning("leases_lost", run=seat.run.slug, groups=len(lost))
+                log.warning("leases_lost", run=seat.run.slug, groups=sorted(lost))
                 seat.abandon(lost)
         for seat in list(self.seats.values()):
             self._guarded(seat, lambda: seat.require_alive(SILENCE_SECONDS, HEALTH_SECONDS))  # noqa: B023
