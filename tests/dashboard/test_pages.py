@@ -4,6 +4,7 @@ import pytest
 from django.urls import reverse
 
 from apps.accounts.models import Token
+from apps.buffer.models import Experience, StepItem
 from apps.rollouts.models import Group
 from apps.runs.models import Metric, Run
 
@@ -106,6 +107,21 @@ def test_the_list_is_narrowed_by_the_url(alice_client, seeded, fate, state):
 def test_the_list_is_narrowed_to_the_steps_that_trained(alice_client, seeded):
     answer = alice_client.get(reverse("rollouts", args=["lab", "tone-7"]), {"from_step": 2, "to_step": 2})
     assert len(answer.context["rows"]) == 16
+
+
+def test_a_rollout_of_several_updates_is_one_row(alice_client, seeded):
+    item = StepItem.objects.filter(step__run=seeded.run, step__number=1).select_related("experience").first()
+    StepItem.objects.create(step=seeded.run.steps.get(number=2), experience=item.experience, position=99)
+    answer = alice_client.get(reverse("rollouts", args=["lab", "tone-7"]), {"from_step": 1, "to_step": 2})
+    shown = [row["rollout"].pk for row in answer.context["rows"]]
+    assert item.experience.rollout_id in shown and len(shown) == len(set(shown))
+
+
+def test_what_was_retired_as_too_old_is_among_the_dropped(alice_client, seeded):
+    retired = Experience.objects.filter(run=seeded.run, state="ready").first()
+    Experience.objects.filter(pk=retired.pk).update(state="dropped", reason="too old")
+    answer = alice_client.get(reverse("rollouts", args=["lab", "tone-7"]), {"fate": "dropped"})
+    assert retired.rollout_id in [row["rollout"].pk for row in answer.context["rows"]]
 
 
 @pytest.mark.parametrize("query", [{"fate": "eaten"}, {"from_step": "x"}, {"to_step": "-1"}])

@@ -2,11 +2,12 @@
 
 from django import forms
 from django.contrib.auth.decorators import login_required
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_safe
 
+from apps.buffer.models import Experience, StepItem
 from apps.dashboard.access import seen_run
 from apps.dashboard.paging import page_of
 from apps.dashboard.rollout_rows import row, rows, with_judgements
@@ -17,15 +18,20 @@ from apps.rollouts.models import Rollout
 from apps.runs.models import Run
 
 
+def _learned_as(*states: str) -> Exists:
+    """Asked as a question, not joined: a rollout that was learned from in several updates is one row of the list."""
+    return Exists(Experience.objects.filter(rollout=OuterRef("pk"), state__in=states))
+
+
 class Filter(forms.Form):
     """The list's filter, as it stands in the URL. Versions are those that sampled; steps those that trained."""
 
     FATES = {
-        "waiting": {"group__state": "waiting"},
-        "admitted": {"experiences__state__in": ["ready", "claimed", "trained"]},
-        "trained": {"experiences__state": "trained"},
-        "dropped": {"group__state": "dropped"},
-        "failed": {"state": "failed"},
+        "waiting": Q(group__state="waiting"),
+        "admitted": _learned_as("ready", "claimed", "trained"),
+        "trained": _learned_as("trained"),
+        "dropped": Q(group__state="dropped") | _learned_as("dropped"),
+        "failed": Q(state="failed"),
     }
     fate = forms.ChoiceField(choices=[("", "all"), *((name, name) for name in FATES)], required=False)
     from_step = forms.IntegerField(min_value=0, max_value=2**31 - 1, required=False, label="from step")
@@ -35,10 +41,10 @@ class Filter(forms.Form):
         """Fields that are wrong narrow nothing; the page says so beside them."""
         wanted = {name: value for name, value in getattr(self, "cleaned_data", {}).items() if value not in (None, "")}
         if fate := wanted.get("fate"):
-            found = found.filter(**self.FATES[fate])
-        number = "experiences__step_items__step__number"
-        steps = {f"{number}__{how}": wanted[name] for name, how in (("from_step", "gte"), ("to_step", "lte")) if name in wanted}
-        return found.filter(**steps) if steps else found
+            found = found.filter(self.FATES[fate])
+        bounds = (("from_step", "gte"), ("to_step", "lte"))
+        steps = {f"step__number__{how}": wanted[name] for name, how in bounds if name in wanted}
+        return found.filter(Exists(StepItem.objects.filter(experience__rollout=OuterRef("pk"), **steps))) if steps else found
 
 
 @require_safe
