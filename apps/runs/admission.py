@@ -34,8 +34,3 @@ def groups_allowed(pace: Pace) -> int:
 def oldest_allowed(trainer_version: int, max_staleness: int) -> int:
     """The oldest weight version whose experiences the trainer may still take at this version."""
     return max(0, trainer_version - max_staleness)
-
-
-def version_after(step: int, sync_interval: int) -> int:
-    """The weight version that exists once `step` updates are done: one per `sync_interval` updates."""
-    return step // sync_interval
