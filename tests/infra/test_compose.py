@@ -99,6 +99,18 @@ def test_gpus_go_to_explorer_and_trainer_alone():
     assert {name for name in SERVICES if "deploy" in SERVICES[name]} == set(GPU_ROLES)
 
 
+@pytest.mark.parametrize("role", GPU_ROLES)
+def test_a_gpu_is_chosen_by_name(role):
+    (device,) = SERVICES[role]["deploy"]["resources"]["reservations"]["devices"]
+    assert device["device_ids"] == [f"${{RFTWEB_{role.upper()}_GPU:-0}}"]
+    assert "count" not in device
+
+
+def test_every_setting_is_in_the_handbook():
+    handbook = (ROOT / "docs" / "deploy.md").read_text()
+    assert {name for name in variables_settings_know() if not name.endswith("_FILE") and f"`{name}`" not in handbook} == set()
+
+
 def test_volumes_are_declared():
     used = {mount.split(":")[0] for service in SERVICES.values() for mount in service.get("volumes", [])}
     assert used == set(yaml.safe_load(TEXT)["volumes"])
