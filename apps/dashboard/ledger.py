@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from apps.buffer.models import Experience
 from apps.rollouts.models import Group, Rollout
-from apps.runs.models import Acknowledgement, Metric, Run
+from apps.runs.models import Acknowledgement, Metric, Run, TrainStep
 
 ALIVE = timedelta(seconds=60)
 REASONS_SHOWN, REASONS_AMONG = 4, 1_000
@@ -114,3 +114,9 @@ def drop_reasons(run: Run) -> list[tuple[str, int]]:
         for reason in newest:
             counts[reason["reason"]] = counts.get(reason["reason"], 0) + 1
     return sorted(counts.items(), key=lambda item: -item[1])[:REASONS_SHOWN]
+
+
+def skipped_steps(run: Run) -> tuple[int, TrainStep | None]:
+    """How many updates were not applied (a loss or gradient that is not finite), and the last of them."""
+    skipped = run.steps.exclude(skipped="").order_by("-number")
+    return skipped.count(), skipped.first()

@@ -1,4 +1,4 @@
-// Curves with uPlot: one large for the reward, small multiples with the same x and a tied hover.
+// Curves with uPlot: a large one (of the reward, or of the loss), small multiples with the same x and a tied hover.
 const TIED = uPlot.sync("run");
 const drawn = new Map(); // chart key → { plot, names, data: name → Map(step → value) }
 let marks = []; // changes of the configuration: {step, words}
@@ -26,13 +26,13 @@ export function figure(value) {
   return size >= 0.1 ? value.toFixed(2) : String(Number(value.toPrecision(2)));
 }
 
-function seriesOf(names) {
+function seriesOf(names, isLarge) {
   const ink = resolved("ink"), quiet = resolved("quiet"), accent = resolved("accent"), faint = resolved("edge");
   const strokes = { reward_mean: ink, reward_human: accent, reward_machine: quiet, wait_seconds: faint };
   return names.map((name, n) => ({
     label: name,
-    stroke: strokes[name] ?? (n ? faint : quiet),
-    width: WIDTHS[name] ?? 1.3,
+    stroke: strokes[name] ?? (n ? faint : isLarge ? ink : quiet),
+    width: WIDTHS[name] ?? (isLarge ? 2 : 1.3),
     dash: name === "reward_machine" ? [4, 3] : undefined,
     points: { show: false },
     spanGaps: true,
@@ -49,21 +49,22 @@ function axes(isLarge) {
 }
 
 function options(figureElement, names, isReward) {
+  const isLarge = !figureElement.classList.contains("small");
   const lines = isReward ? ["reward_mean", "low", "high", "reward_human", "reward_machine"] : names;
-  const series = seriesOf(lines);
+  const series = seriesOf(lines, isLarge);
   const band = faded(resolved("ink"), 0.08);
   if (isReward) for (const n of [1, 2]) Object.assign(series[n], { stroke: "transparent", width: 0 });
   return {
     width: figureElement.clientWidth,
     height: figureElement.clientHeight,
     legend: { show: false },
-    padding: isReward ? [8, 20, 0, 0] : [4, 2, 4, 2],
+    padding: isLarge ? [8, 20, 0, 0] : [4, 2, 4, 2],
     cursor: { sync: { key: TIED.key }, y: false, drag: { x: true, y: false }, points: { size: 6 } },
     scales: { x: { time: false }, y: isReward ? { range: (_, low, high) => [Math.min(0, low), Math.max(1, high)] } : { range: padded } },
-    axes: axes(isReward),
+    axes: axes(isLarge),
     series: [{ label: "step" }, ...series],
     bands: isReward ? [{ series: [3, 2], fill: band }] : [],
-    hooks: { setCursor: [showValues], draw: isReward ? [drawMarks] : [] },
+    hooks: { setCursor: [showValues], draw: isLarge ? [drawMarks] : [] },
   };
 }
 

@@ -17,6 +17,7 @@ const moreCurves = throttled(async () => {
 const refreshParts = throttled(() => {
   for (const id of ["now", "newest", "beside"]) {
     const part = document.getElementById(id);
+    if (!part) continue; // a run that samples nothing has no newest replies
     // A part in which somebody has a menu open or a control in focus waits for its next turn.
     if (!part.querySelector("details[open]") && !part.contains(document.activeElement)) htmx.trigger(part, "changed");
   }

@@ -6,13 +6,16 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
+from apps.buffer.models import Snapshot
 from apps.dashboard.access import may_steer, seen_run
-from apps.dashboard.charts import CHARTS, REWARD
+from apps.dashboard.charts import charts_of
 from apps.dashboard.curves import changes, curves, polyline, recent_rewards
-from apps.dashboard.ledger import drop_reasons, ledger_of
+from apps.dashboard.ledger import drop_reasons, ledger_of, skipped_steps
 from apps.dashboard.paging import page_of
 from apps.dashboard.rollout_rows import newest_rollouts
 from apps.feedback.models import rating_counts
+from apps.runs.algorithms.describing import parts
+from apps.runs.algorithms.table import TABLE
 from apps.runs.models import Run, WeightVersion, Worker
 
 VERSIONS_SHOWN, ROLLOUTS_SHOWN, WORKERS_SHOWN = 5, 8, 12
@@ -37,7 +40,7 @@ def run(request: HttpRequest, project: str, slug: str) -> HttpResponse:
     """Members of the run's project."""
     found = seen_run(request, project, slug)
     context = {
-        "section": "runs", "run": found, "charts": CHARTS, "reward_chart": REWARD, "sequence": found.topic.sequence,
+        "section": "runs", "run": found, "charts": charts_of(found.settings.algorithm), "sequence": found.topic.sequence,
         "may_steer": may_steer(request, found), **_now(found), **_newest(found),
     }  # fmt: skip
     return render(request, "dashboard/run.html", context)
@@ -66,14 +69,17 @@ def run_curves(request: HttpRequest, project: str, slug: str) -> HttpResponse:
         after = max(0, int(request.GET.get("after", "0")))
     except ValueError as error:
         raise Http404("after must be a step") from error
-    names = {name for chart in (REWARD, *CHARTS) for name in chart.names}
+    names = charts_of(found.settings.algorithm).names
     return JsonResponse({"step": found.step, "series": curves(found, names, min(after, found.step)), "changes": changes(found)})
 
 
 def _now(run: Run) -> dict:
-    ledger = ledger_of(run)
+    ledger, plan = ledger_of(run), run.settings
     return {
-        "ledger": ledger, "versions": _newest_versions(run), "reasons": drop_reasons(run), "plan": run.settings,
+        "ledger": ledger, "versions": _newest_versions(run), "reasons": drop_reasons(run), "plan": plan,
+        "recipe": {name: words for name, words in parts(plan.algorithm).items() if words not in ("-", "none")},
+        "row": TABLE[plan.algorithm.name], "skipped": skipped_steps(run),
+        "snapshot": Snapshot.objects.filter(run=run).first() if plan.algorithm.learns_from_lessons else None,
         "ratings": rating_counts(run.pk),
         "workers": Worker.objects.filter(stopped_at=None).order_by("role", "-heartbeat_at")[:WORKERS_SHOWN],
     }  # fmt: skip

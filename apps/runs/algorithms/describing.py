@@ -17,10 +17,13 @@ def of(name: str) -> Algorithm:
 
 
 def cells(name: str) -> dict[str, str]:
-    """One line of the table; a part's options stand beside its name where the row sets them."""
-    algorithm = of(name)
+    """One line of the table."""
+    return {"name": name, **parts(of(name)), "paper": source(name)}
+
+
+def parts(algorithm: Algorithm) -> dict[str, str]:
+    """What it is made of; a part's options stand beside its name where they are not the part's own, "-" is for none."""
     return {
-        "name": name,
         "samples": _samples(algorithm),
         "advantage": _part(algorithm.advantage),
         "loss": _part(algorithm.loss),
@@ -28,7 +31,6 @@ def cells(name: str) -> dict[str, str]:
         "kl": _kl(algorithm),
         "entropy": f"{algorithm.entropy.coefficient:g}" if algorithm.entropy.coefficient else "-",
         "experts": _experts(algorithm),
-        "paper": source(name),
     }
 
 

@@ -30,6 +30,8 @@ class TrainStep(models.Model):
     class Meta:
         ordering = ["-number"]
         constraints = [models.UniqueConstraint(fields=["run", "number"], name="one_step_per_number")]
+        # A run's page tells of the few updates that were not applied.
+        indexes = [models.Index(fields=["run"], name="skipped_steps", condition=~Q(skipped=""))]
 
     def __str__(self) -> str:
         return f"{self.run_id} step {self.number}"

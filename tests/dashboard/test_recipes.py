@@ -1,0 +1,89 @@
+"""What a run's page says of its algorithm, of updates that were not applied, and of runs that learn from lessons."""
+
+import pytest
+from django.urls import reverse
+
+from apps.buffer.models import Snapshot
+from apps.runs.config import parse
+from apps.runs.models import Metric, Run, TrainStep
+
+
+@pytest.fixture
+def look(client, alice):
+    """The page of a run, or another view of it, as its owner sees it."""
+    client.force_login(alice)
+
+    def get(run: Run, view: str = "run", *args: str):
+        answer = client.get(reverse(view, args=["lab", run.slug, *args]))
+        assert answer.status_code == 200
+        return answer
+
+    return get
+
+
+@pytest.fixture
+def learning_from(project, policy, taskset):
+    """Start a run of this algorithm that learns from lessons, 16 to a step."""
+
+    def start(algorithm: str, source: str) -> Run:
+        plan = {
+            "policy": "tiny",
+            "taskset": "sort",
+            "steps": 10,
+            "algorithm": algorithm,
+            "snapshot": {"source": source, "rows": 16},
+        }
+        run = Run.create(project=project, slug=algorithm, title="A run", plan=parse(plan))
+        run.start()
+        return run
+
+    return start
+
+
+@pytest.fixture
+def taught(learning_from) -> Run:
+    """A run that imitates 40 demonstrations, and has begun."""
+    run = learning_from("sft", "demonstrations")
+    Snapshot.freeze(run, "demonstrations", [(n, f"{n:064x}") for n in range(40)])
+    return run
+
+
+def test_the_page_names_the_algorithm_and_its_parts(look, new_run):
+    html = look(new_run(algorithm={"name": "gspo"})).content.decode()
+    assert "GSPO" in html and "seq-mean-token-mean" in html
+
+
+def test_updates_that_were_not_applied_are_counted_with_the_last_reason(look, run):
+    for number, skipped in ((1, ""), (2, "the loss is not finite"), (3, "the gradient is not finite"), (4, "")):
+        TrainStep.objects.create(run=run, number=number, version=0, fence=1, state="committed", skipped=skipped)
+    assert "2 updates not applied; the last at step 3: the gradient is not finite." in look(run).content.decode()
+
+
+def test_a_run_without_skipped_updates_does_not_speak_of_them(look, run):
+    assert "not applied" not in look(run).content.decode()
+
+
+def test_a_run_that_learns_from_lessons_shows_its_snapshot_and_no_groups(look, taught):
+    html = look(taught).content.decode()
+    assert "demonstrations, 16 to a step" in html and "groups by where they stand" not in html
+    assert "newest replies" not in html and "No replies yet" not in html
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "source"), [("sft", "demonstrations"), ("dpo", "preferences"), ("kto", "thumbs"), ("reward_model", "preferences")]
+)
+def test_its_page_opens_before_the_snapshot_is_frozen(look, learning_from, algorithm, source):
+    assert "are frozen when the run" in look(learning_from(algorithm, source)).content.decode()
+
+
+def test_its_curves_are_those_of_the_loss(look, taught):
+    taught.step = 2
+    taught.save()
+    Metric.record(taught, 2, {"loss": 1.5, "expert_nll": 1.5})
+    series = look(taught, "run-curves").json()["series"]
+    assert set(series) == {"loss", "expert_nll"}
+
+
+@pytest.mark.parametrize("part", ["now", "beside"])
+def test_its_parts_are_fetched_again_like_any_others(look, taught, part):
+    assert look(taught, "run-part", part).content
