@@ -5,13 +5,14 @@ from drf_spectacular.views import SpectacularAPIView
 
 from apps.accounts.nowhere import Nowhere
 from apps.feedback.api import RatingQueue, Ratings
+from apps.rewards.scoring import require_known_scorers
 from apps.rollouts.api import OneRollout, Rollouts
 from apps.runs.api import ActWithReason, OneRun, PlainAct, RunMetrics, Runs
 
 app_name = "api"
 urlpatterns = [
     path("schema/", SpectacularAPIView.as_view(), name="schema"),
-    path("runs/", Runs.as_view(), name="runs"),
+    path("runs/", Runs.as_view(require=require_known_scorers), name="runs"),
     path("runs/<int:pk>/", OneRun.as_view(), name="run"),
     path("runs/<int:pk>/start/", PlainAct.as_view(verb="start"), name="run-start"),
     path("runs/<int:pk>/pause/", ActWithReason.as_view(verb="pause"), name="run-pause"),

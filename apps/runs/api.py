@@ -1,6 +1,7 @@
 """Runs over REST: list, show, create, steer, and their metrics."""
 
 from collections import defaultdict
+from collections.abc import Callable
 
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
@@ -17,7 +18,7 @@ from apps.accounts.listing import page, page_of
 from apps.accounts.models import Project
 from apps.accounts.problems import Conflict
 from apps.accounts.scopes import MayRead, MaySteer
-from apps.runs.config import ConfigError, parse
+from apps.runs.config import ConfigError, RunConfig, parse
 from apps.runs.models import Metric, NotPossible, Run
 from apps.runs.schemas import MetricQuery, Metrics, NewRun, Nothing, RunDocument, RunQuery, RunRow, Why
 
@@ -26,7 +27,15 @@ def runs_of(request: Request) -> QuerySet[Run]:
     return Run.objects.visible_to(request.user).select_related("project", "policy", "taskset", "owner")
 
 
+def anything(plan: RunConfig, project: Project) -> None:
+    """Ask no more of a plan than its own rules do."""
+
+
 class Runs(APIView):
+    """`require` is what the floors above ask of a new run's plan; it raises ConfigError. `rftweb.api` wires it."""
+
+    require: Callable[[RunConfig, Project], None] = staticmethod(anything)
+
     def get_permissions(self) -> list[BasePermission]:
         return [MaySteer() if self.request.method == "POST" else MayRead()]
 
@@ -46,7 +55,7 @@ class Runs(APIView):
         """Make a run that is not started."""
         asked = NewRun(data=request.data)
         asked.is_valid(raise_exception=True)
-        run = create(request, **asked.validated_data)
+        run = create(request, self.require, **asked.validated_data)
         return Response(RunDocument(run).data, 201)
 
 
@@ -111,14 +120,18 @@ class RunMetrics(APIView):
         return Response({"step": run.step, "until": until, "more": until < run.step, "curves": curves})
 
 
-def create(request: Request, project: str, slug: str, title: str, config: dict) -> Run:
+def create(
+    request: Request, require: Callable[[RunConfig, Project], None], project: str, slug: str, title: str, config: dict
+) -> Run:
     """Raises ValidationError naming the field of the configuration, Conflict for a slug that is taken."""
     home = Project.objects.run_by(request.user).filter(slug=project).first()
     if home is None:
         raise serializers.ValidationError({"project": ["There is no such project in which you may start runs."]})
     try:
+        plan = parse(config)
+        require(plan, home)
         with transaction.atomic():
-            return Run.create(project=home, slug=slug, title=title, plan=parse(config), owner=request.user)
+            return Run.create(project=home, slug=slug, title=title, plan=plan, owner=request.user)
     except ConfigError as error:
         raise serializers.ValidationError({"config": {field: [problem] for field, problem in error.problems.items()}}) from None
     except IntegrityError:

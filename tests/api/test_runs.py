@@ -100,6 +100,7 @@ def test_who_may_look_may_not_steer_and_others_see_nothing(program, bob, viewer,
         ({"config": {**CONFIG, "stepz": 1}}, "config.stepz"),
         ({"config": {**CONFIG, "policy": "none"}}, "config.policy"),
         ({"config": {**CONFIG, "steps": -1}}, "config.steps"),
+        ({"config": {**CONFIG, "rewards": [{"scorer": "nobody"}]}}, "config.rewards.0.scorer"),
         ({"colour": "red"}, "colour"),
     ],
 )
