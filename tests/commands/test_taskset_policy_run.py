@@ -2,6 +2,7 @@
 
 import io
 import json
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -127,6 +128,13 @@ def test_following_a_run_that_has_ended_returns_at_once(plan_file):
     said("run", "create", plan_file())
     said("run", "stop", "practice")
     assert "stopped by hand" in said("run", "follow", "practice")
+
+
+def test_following_tells_why_a_run_stands_still(run, monkeypatch):
+    acts = iter([lambda: run.pause(reason="the engine died 3 times"), run.resume, run.stop])
+    monkeypatch.setattr("rftweb.management.commands.run.time", SimpleNamespace(sleep=lambda _: next(acts)()))
+    words = [line.removeprefix(f"run {run.slug} is ") for line in said("run", "follow", run.slug).splitlines()]
+    assert words == ["paused: the engine died 3 times", "learning", "stopped: stopped by hand"]
 
 
 def test_an_unknown_run_is_refused_with_those_that_exist(plan_file):

@@ -6,7 +6,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 
 from django.core.management.base import BaseCommand, CommandError
-from django.db import IntegrityError
+from django.db import IntegrityError, InterfaceError, OperationalError, connection
 
 from apps.rewards.scoring import require_known_scorers
 from apps.runs import config
@@ -88,15 +88,28 @@ class Command(BaseCommand):
 
     def _follow(self, options: dict) -> None:
         run = run_named(options["run"], options["project"])
-        shown = run.step
+        shown, state = run.step, Run.State.RUNNING  # which needs no words: its steps tell
         with bar(run.slug, run.planned_steps) as at:
             while True:
                 if run.step != shown:
                     self.stdout.write(f"step {run.step}/{run.planned_steps}  {latest(run)}")
                     shown = run.step
                 at(run.step)
+                if run.state != state:
+                    self._say_state(run)
+                    state = run.state
                 if run.state in Run.ENDED:
                     break
                 time.sleep(POLL_S)
-                run.refresh_from_db()
+                reread(run)
+
+    def _say_state(self, run: Run) -> None:
         self.stdout.write(f"run {run.slug} is {run.get_state_display()}{f': {run.state_reason}' if run.state_reason else ''}")
+
+
+def reread(run: Run) -> None:
+    """What the run is now; while the database is away, what it was last."""
+    try:
+        run.refresh_from_db()
+    except (OperationalError, InterfaceError):
+        connection.close()
