@@ -15,12 +15,14 @@ from huggingface_hub import snapshot_download
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
 from transformers.utils import logging as transformers_logging
 
-from apps.policies.folder import KNOWN_FILES, MANIFEST
-from apps.policies.manifest import DamagedWeights, Manifest, Probe, scan_policy_folder, seal
+from apps.policies.folder import ADAPTER_CONFIG, KNOWN_FILES, MANIFEST
+from apps.policies.manifest import DamagedWeights, Manifest, Probe, scan_policy_folder, seal, verify
+from workers import adapters
 from workers.policies.sampling import probe_logprobs
 
 PROBE_TEXT = "The quick brown fox jumps over the lazy dog. 3 + 4 = 7."
 PROBE_TOKENS = 32
+LONE_ADAPTER = "is an adapter without its model; merge it into its base first"
 HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 
 
@@ -45,14 +47,14 @@ def main() -> int:
 
 
 def adopt(source: str, revision: str, final: Path) -> Manifest:
-    """Copy or fetch, check, load once for the probe, seal. Raises DamagedWeights, NotAPolicy, OSError."""
+    """Copy, merge or fetch, check, load once for the probe, seal. Raises DamagedWeights, NotAPolicy, OSError."""
     unfinished = final.with_name(f"{final.name}.{os.getpid()}.tmp")
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.parent.mkdir(parents=True, exist_ok=True)
     try:
         _bring(source, revision, unfinished)
-        if "peft_type" in scan_policy_folder(unfinished).config:
-            raise NotAPolicy("is an adapter without its model; merge it into its base first")
+        if ADAPTER_CONFIG in scan_policy_folder(unfinished).files:  # a loader would go and look for its base
+            raise NotAPolicy(LONE_ADAPTER)
         return seal(unfinished, final, version=0, parent=None, probe=_probe(unfinished))
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -60,14 +62,26 @@ def adopt(source: str, revision: str, final: Path) -> Manifest:
 
 def _bring(source: str, revision: str, folder: Path) -> None:
     if Path(source).is_dir():
-        scan_policy_folder(source)  # before copying, so that a refusal names the owner's file
-        shutil.copytree(source, folder, ignore=shutil.ignore_patterns(MANIFEST))
+        # Before copying, so that a refusal names the owner's file.
+        if ADAPTER_CONFIG in scan_policy_folder(source).files:
+            _merge(Path(source), folder)
+        else:
+            shutil.copytree(source, folder, ignore=shutil.ignore_patterns(MANIFEST))
         return
     if not HUB_ID.fullmatch(source):
         raise NotAPolicy("is neither a folder nor a hub id such as owner/name")
     wanted = [*sorted(KNOWN_FILES - {MANIFEST}), "*.safetensors"]
     snapshot_download(source, revision=revision, local_dir=folder, allow_patterns=wanted, ignore_patterns=["*/*"])
     shutil.rmtree(folder / ".cache", ignore_errors=True)  # the downloader's notes
+
+
+def _merge(adapter: Path, folder: Path) -> None:
+    """A version that a run published as an adapter becomes whole weights. Raises NotAPolicy for one that names no base."""
+    if not (adapter / MANIFEST).exists():
+        raise NotAPolicy(LONE_ADAPTER)
+    verify(adapter)
+    with adapters.whole(adapter) as whole:
+        shutil.copytree(whole, folder)
 
 
 def _probe(folder: Path) -> Probe:

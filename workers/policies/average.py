@@ -51,6 +51,9 @@ def average(first: Path, second: Path, final: Path, share: float = 0.5) -> Manif
     if not 0 <= share <= 1:
         raise NotAlike(f"share is {share}; it must be from 0 to 1")
     like, other = verify(first), verify(second)
+    for folder, manifest in ((first, like), (second, other)):
+        if manifest.base is not None:  # a mean of both factors is no mean of their product
+            raise NotAlike(f"{folder.name} is an adapter: `manage.py policy add` merges it into whole weights, average those")
     require_alike(like, other)
     unfinished = final.with_name(f"{final.name}.{os.getpid()}.tmp")
     shutil.rmtree(unfinished, ignore_errors=True)

@@ -16,6 +16,7 @@ from workers.engines.interface import Request, Sampling
 from workers.engines.live_policy import LivePolicy
 from workers.engines.transformers_loop import TransformersEngine
 from workers.policies.adopt import NotAPolicy, adopt
+from workers.policies.average import NotAlike, average
 from workers.policies.tiny import build_tiny
 from workers.trainer import checkpoint
 from workers.trainer.desk import Desk
@@ -171,9 +172,23 @@ def test_adapters_for_a_layer_that_the_base_lacks_are_not_served(published, base
         adapters.merge(torch.nn.Linear(2, 2), published)
 
 
-def test_adapters_alone_are_no_policy(published, tmp_path):
-    with pytest.raises(NotAPolicy, match="adapter"):
+def test_a_published_adapter_becomes_a_policy_of_its_own(published, base, tmp_path):
+    manifest = adopt(str(published), "main", tmp_path / "adopted")
+    assert (manifest.version, manifest.base) == (0, None)
+    assert manifest.tensors == read_manifest(base).tensors
+    whole, probe = AutoModelForCausalLM.from_pretrained(tmp_path / "adopted"), read_manifest(published).probe
+    assert weights.probe_logprobs(whole, probe.token_ids) == pytest.approx(probe.logprobs, abs=1e-5)
+
+
+def test_an_adapter_that_names_no_base_is_no_policy(published, tmp_path):
+    (published / "manifest.json").unlink()
+    with pytest.raises(NotAPolicy, match="adapter without its model"):
         adopt(str(published), "main", tmp_path / "adopted")
+
+
+def test_adapters_are_not_averaged(published, base, tmp_path):
+    with pytest.raises(NotAlike, match="v1 is an adapter"):
+        average(base, published, tmp_path / "mean")
 
 
 @pytest.mark.parametrize("fields", [{"rank": 0}, {"target_modules": ()}, {"target_modules": ("lm_head",)}])
