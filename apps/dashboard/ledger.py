@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from apps.buffer.models import Experience
 from apps.rollouts.models import Group, Rollout
-from apps.runs.models import Acknowledgement, Metric, Run, TrainStep
+from apps.runs.models import Acknowledgement, Metric, Run, TrainStep, Worker
 
 ALIVE = timedelta(seconds=60)
 REASONS_SHOWN, REASONS_AMONG = 4, 1_000
@@ -104,6 +104,17 @@ def engines_of(run: Run) -> list[Acknowledgement]:
     )
     newest = alive.order_by("worker_id", "-weight_version__version").distinct("worker_id")
     return list(newest.select_related("worker", "weight_version"))
+
+
+def workers_for(run: Run, most: int) -> list[Worker]:
+    """Those that are alive, with what they do for this run alone: other runs may belong to other projects."""
+    found = list(Worker.objects.filter(stopped_at=None).order_by("role", "-heartbeat_at")[:most])
+    names_runs = (Worker.Role.EXPLORER, Worker.Role.TRAINER)
+    for worker in found:
+        if worker.role in names_runs and ": " in worker.doing:
+            ours = [part for part in worker.doing.split("; ") if part.startswith(f"{run.slug}: ")]
+            worker.doing = ours[0].removeprefix(f"{run.slug}: ") if ours else "with another run"
+    return found
 
 
 def drop_reasons(run: Run) -> list[tuple[str, int]]:

@@ -4,7 +4,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from apps.runs.models import Run
+from apps.runs.models import Run, Worker
 
 OPEN_TO_MEMBERS = ["home", "live", "runs", "tasksets", "weights", "settings", "rate"]
 OF_THE_RUN = ["run", "run-curves", "rollouts", "run-weights"]
@@ -51,6 +51,16 @@ def test_a_stranger_reads_nothing_of_the_project_in_a_list(client, seeded):
     client.force_login(seeded.carol)
     for name in OPEN_TO_MEMBERS:
         assert b"tone-7" not in client.get(reverse(name), follow=True).content, name
+
+
+def test_what_workers_do_for_other_runs_is_not_told(client, seeded):
+    doing = "secret-plan: 24 rollouts, 400 tok/s; tone-7: 8 rollouts, 120 tok/s"
+    Worker.objects.create(key="explorer@elsewhere:1:1", role="explorer", host="elsewhere", pid=1, doing=doing)
+    Worker.objects.create(key="trainer@elsewhere:2:2", role="trainer", host="elsewhere", pid=2, doing="secret-plan: step 3")
+    client.force_login(seeded.bob)
+    html = client.get(reverse("run", args=["lab", "tone-7"])).content.decode()
+    assert "secret-plan" not in html
+    assert "8 rollouts, 120 tok/s" in html and "with another run" in html
 
 
 @pytest.mark.parametrize("verb", ["pause", "stop"])

@@ -10,13 +10,13 @@ from apps.buffer.models import Snapshot
 from apps.dashboard.access import may_steer, seen_run
 from apps.dashboard.charts import charts_of
 from apps.dashboard.curves import changes, curves, polyline, recent_rewards
-from apps.dashboard.ledger import drop_reasons, ledger_of, skipped_steps
+from apps.dashboard.ledger import drop_reasons, ledger_of, skipped_steps, workers_for
 from apps.dashboard.paging import page_of
 from apps.dashboard.rollout_rows import newest_rollouts
 from apps.feedback.models import rating_counts
 from apps.runs.algorithms.describing import parts
 from apps.runs.algorithms.table import TABLE
-from apps.runs.models import Run, WeightVersion, Worker
+from apps.runs.models import Run, WeightVersion
 
 VERSIONS_SHOWN, ROLLOUTS_SHOWN, WORKERS_SHOWN = 5, 8, 12
 
@@ -81,7 +81,7 @@ def _now(run: Run) -> dict:
         "row": TABLE[plan.algorithm.name], "skipped": skipped_steps(run),
         "snapshot": Snapshot.objects.filter(run=run).first() if plan.algorithm.learns_from_lessons else None,
         "ratings": rating_counts(run.pk),
-        "workers": Worker.objects.filter(stopped_at=None).order_by("role", "-heartbeat_at")[:WORKERS_SHOWN],
+        "workers": workers_for(run, WORKERS_SHOWN),
     }  # fmt: skip
 
 
