@@ -50,7 +50,8 @@ def serve() -> bool:
     for group in done:
         settle_early(group)
     bells.ring("refine")
-    log.info("scored", groups=len(done), rollouts=len(questions))
+    for run in {group.run_id: group.run for group in done}.values():
+        log.info("scored", run=run.slug, groups=[group.pk for group in done if group.run_id == run.pk])
     return True
 
 

@@ -30,13 +30,13 @@ def test_finished_rollouts_are_scored_and_refined(run, finish):
     assert Group.objects.get().state == Group.State.ADMITTED and Experience.objects.count() == 2
 
 
-def test_what_was_refined_is_logged_with_its_run_and_groups(run, finish):
-    groups = finish(run, ["12345", "54321"])
-    scorer.serve()
+def test_the_log_names_run_and_groups(run, finish):
+    groups = [group.pk for group in finish(run, ["12345", "54321"], groups=2)]
     with capture_logs() as lines:
+        scorer.serve()
         refiner.serve()
-    said = [line for line in lines if line["event"] == "refined"]
-    assert [(line["run"], line["groups"], line["admitted"]) for line in said] == [(run.slug, [g.pk for g in groups], 1)]
+    said = {line["event"]: (line["run"], line["groups"]) for line in lines if line["event"] in ("scored", "refined")}
+    assert said == {"scored": (run.slug, groups), "refined": (run.slug, groups)}
 
 
 def test_a_station_without_work_says_so(run):
