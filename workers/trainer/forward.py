@@ -1,9 +1,11 @@
 """One forward pass: logprobs and entropy of every completion token, without a logit ever being kept.
 
 Names relied on in TRL 1.16: a model given `add_fused_lm_head` by its trainer takes `fused_lm_head=True` with `labels`
-and returns `log_probs` and `entropy`, (B, P + C − 1), at the trainer's temperature.
+and returns `log_probs` and `entropy`, (B, P + C − 1), at the trainer's temperature, and `aux_loss` when router logits are
+asked for.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -11,18 +13,34 @@ import torch
 IGNORED = -100  # label of what is not scored
 
 
-def score(model: torch.nn.Module, batch: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Natural logprobs and entropies (nats) of the completion tokens, both (B, C), with gradient.
+@dataclass(frozen=True)
+class Scores:
+    """Of the completion tokens: natural logprobs and entropies (nats), both (B, C), with gradient.
 
-    `batch`: prompt_ids and prompt_mask (B, P), completion_ids and completion_mask (B, C).
+    `balance`, 0-dim: how unevenly a mixture of experts uses them over this pass; None for other models.
     """
+
+    policy: torch.Tensor
+    entropy: torch.Tensor
+    balance: torch.Tensor | None
+
+
+def scores(model: torch.nn.Module, batch: dict[str, torch.Tensor], wants_balance: bool = False) -> Scores:
+    """Run the model once. `batch`: prompt_ids and prompt_mask (B, P), completion_ids and completion_mask (B, C)."""
     width = batch["completion_ids"].size(1)
     ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], 1)
     attention = torch.cat([batch["prompt_mask"], batch["completion_mask"]], 1)
     labels = ids.masked_fill(attention == 0, IGNORED)
     labels[:, :-width] = IGNORED
-    output = model(input_ids=ids, attention_mask=attention, labels=labels, fused_lm_head=True)
-    return output.log_probs[:, -width:], output.entropy[:, -width:]
+    routers = {"output_router_logits": True} if wants_balance else {}
+    output = model(input_ids=ids, attention_mask=attention, labels=labels, fused_lm_head=True, **routers)
+    return Scores(output.log_probs[:, -width:], output.entropy[:, -width:], output.aux_loss if wants_balance else None)
+
+
+def score(model: torch.nn.Module, batch: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Logprobs and entropies alone."""
+    found = scores(model, batch)
+    return found.policy, found.entropy
 
 
 def loss_mask(batch: dict[str, torch.Tensor]) -> torch.Tensor:

@@ -2,8 +2,8 @@
 
 The one place that knows TRL's trainer. Names relied on, pinned to 1.16 and covered by `test_trl_contract`:
 `GRPOConfig`, `GRPOTrainer` (constructor with `peft_config`, `_generate_and_score_completions(inputs) -> dict` with the
-keys of `collate`, which it shuffles and cuts, `compute_loss(model, inputs, ...)`, `create_model_card`), and the fused
-head that `forward` calls.
+keys of `collate`, which it shuffles and cuts, `compute_loss(model, inputs, ...)`, `create_model_card`,
+`aux_loss_enabled`, `router_aux_loss_coef`), and the fused head that `forward` calls.
 
 TRL itself would set π_old to the current weights; here it is what was stored at sampling time, so that the ratio and
 its clipping are right however old an experience is. TRL's own losses divide by sums over a micro-batch; ours divide by
@@ -111,13 +111,17 @@ class SeamTrainer(GRPOTrainer):
     def compute_loss(self, model: torch.nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> torch.Tensor:
         """This micro-batch's share of the update's loss."""
         with self.accelerator.autocast():
-            policy, entropy = forward.score(model, inputs)
-        tokens = tokens_of(inputs, policy, entropy)
+            found = forward.scores(model, inputs, wants_balance=self.aux_loss_enabled)
+        tokens = tokens_of(inputs, found.policy, found.entropy)
         share = objective.share(self.spec.objective, tokens, self.windows, self.mu, self.kl_coefficient)
         self.recorder.observe(share.usual, tokens.only(~tokens.is_expert).mask)
         self.recorder.observe(share.expert, tokens.only(tokens.is_expert).mask)
-        self.is_finite &= share.loss.detach().isfinite()
-        return share.loss
+        loss = share.loss
+        if found.balance is not None:  # it has no totals of an update to be divided by, so that passes weigh alike
+            loss = loss + self.router_aux_loss_coef * found.balance / self.spec.forward_passes
+            self.recorder.observe({"router_balance": found.balance.expand_as(tokens.mask)}, tokens.mask)
+        self.is_finite &= loss.detach().isfinite()
+        return loss
 
     def close_update(self) -> None:
         """What follows an update whether it was applied or not, and is the same when it is made again from its record."""

@@ -6,10 +6,13 @@ from dataclasses import replace
 import pytest
 import torch
 import trl
+from transformers import Qwen3MoeConfig, Qwen3MoeForCausalLM
 
 from tests.workers.trainer import slow_loss
 from tests.workers.trainer.batches import digest, experts, rows
 from tests.workers.trainer.spying import spied
+from workers.policies import recipes
+from workers.policies.saving import save_base
 from workers.trainer import forward, objective
 from workers.trainer.collate import Windows, collate
 from workers.trainer.seam import tokens_of
@@ -163,3 +166,28 @@ def gradient_of(trainer, loss):
     trainer.model.zero_grad()
     loss.backward()
     return {n: p.grad.clone() for n, p in trainer.model.named_parameters()} | {"loss": loss.detach()}
+
+
+def test_a_mixture_of_experts_is_kept_balanced_as_trl_keeps_it(spec, started, tmp_path):
+    recipe = recipes.find("sort")
+    tokenizer = recipe.tokenizer()
+    config = Qwen3MoeConfig(
+        vocab_size=len(tokenizer), hidden_size=32, intermediate_size=64, moe_intermediate_size=16, num_hidden_layers=1,
+        num_attention_heads=1, num_key_value_heads=1, head_dim=32, num_experts=4, num_experts_per_tok=2,
+        router_aux_loss_coef=0.5, max_position_embeddings=64, tie_word_embeddings=True, bos_token_id=None,
+        eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id, dtype="float32",
+    )  # fmt: skip
+    torch.manual_seed(0)
+    save_base(Qwen3MoeForCausalLM(config), tokenizer, tmp_path / "moe", "312")
+    host = started(replace(spec(objective=Objective(PPO), max_grad_norm=1e9), policy=tmp_path / "moe"))
+    trainer, batch = host.trainer, rows(1)
+    trainer.current_gradient_accumulation_steps = 1
+    trainer.loss_type, trainer.epsilon_low, trainer.epsilon_high = "dapo", 0.2, 0.28
+    theirs = gradient_of(trainer, trainer._compute_loss(trainer.model, collate(batch, trainer.processing_class.pad_token_id)))
+    trainer.model.zero_grad()
+    spy = spied(host)
+    report = host.grant(batch)
+    assert report.metrics["router_balance"] > 0
+    assert report.metrics["loss"] == pytest.approx(theirs.pop("loss").item(), rel=1e-4)
+    for name, gradient in theirs.items():
+        torch.testing.assert_close(spy.gradient[name], gradient, rtol=1e-3, atol=1e-6)
