@@ -16,9 +16,10 @@ from pathlib import Path
 
 import psycopg
 import pytest
+import redis
 import yaml
 
-from rftweb.embedded import postgres_url
+from rftweb.embedded import postgres_url, redis_url
 from rftweb.supervisor import Supervisor
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -89,6 +90,11 @@ class Installation:
 
     def wait_completed(self, slug: str, seconds: float = 120) -> None:
         self.wait(f"{slug} completed", lambda: self.one("SELECT state FROM runs_run WHERE slug = %s", slug) == "completed", seconds)
+
+    def empty_redis(self) -> None:
+        """Its data is lost, in memory and in its file: queues, bells, and what is being streamed."""
+        with redis.Redis.from_url(redis_url(Path(self.env["RFTWEB_VAR"]))) as client:
+            client.flushall()
 
     def violations(self) -> dict[str, list[str]]:
         return {check: found for check, found in json.loads(self.manage("reconcile", "--json").stdout).items() if found}
