@@ -46,7 +46,10 @@ class Snapshot(models.Model):
             )
             size += len(batch)
         if not size:
-            raise ValueError(f"there are no {source} to learn from: import some, or widen the filter under `snapshot`")
+            raise ValueError(
+                f"there were no {source} to learn from when the run was started: import some, or widen the filter under "
+                "`snapshot`, and create the run again"
+            )
         snapshot.size, snapshot.digest = size, digest.hexdigest()
         snapshot.save(update_fields=["size", "digest"])
         return snapshot

@@ -132,7 +132,7 @@ def test_without_lessons_the_run_pauses_and_says_what_is_missing(tiny_run, new_s
     assert not new_station().serve()
     run.refresh_from_db()
     assert (run.state, Snapshot.objects.count()) == (Run.State.PAUSED, 0)
-    assert "there are no thumbs to learn from" in run.state_reason
+    assert "there were no thumbs to learn from when the run was started" in run.state_reason
 
 
 def test_a_lesson_longer_than_the_policy_reads_pauses_the_run(lesson_run, policy, new_station):
