@@ -66,9 +66,19 @@ SAMPLED = Charts(
         Chart("clip_share", "clipped", ("clip_share",), why="Share of tokens at which the ratio's clip is what counts."),
         GRADIENT,
         Chart("explore_tokens_per_s", "sampled, tokens/s", ("explore_tokens_per_s",), why="Throughput of the explorers."),
+        Chart(
+            "judged_per_s",
+            "judged, groups/s",
+            ("judged_per_s", "refined_per_s"),
+            why="Throughput of scorers and people; the thin line is the refiners'.",
+        ),
+        Chart(
+            "groups_ready",
+            "ready, groups",
+            ("groups_ready", "groups_under_way"),
+            why="Groups that wait for the trainer; the thin line counts those still sampled, judged or waiting for people.",
+        ),
         PACE,
-        Chart("loss", "loss", ("loss",), why="What an update minimises. In policy gradients its height says little, its jumps do."),
-        RATE,
     ),
 )
 EXPERT = Chart("expert_nll", "experts, nats", ("expert_nll",), "nats", "How surprising the experts' tokens still are, per token.")

@@ -7,6 +7,8 @@ from tests.stack.conftest import FURNISH, running
 pytestmark = [pytest.mark.stack, pytest.mark.slow]
 LAG = """SELECT coalesce(max(s.version - e.weight_version), 0) FROM buffer_stepitem i JOIN runs_trainstep s ON s.id = i.step_id
          JOIN buffer_experience e ON e.id = i.experience_id JOIN runs_run r ON r.id = s.run_id WHERE r.slug = %s"""
+FIRST_GAP = """SELECT m.value FROM runs_metric m JOIN runs_run r ON r.id = m.run_id
+               WHERE r.slug = %s AND m.name = 'behaviour_gap' AND m.step = 1"""
 
 
 @pytest.mark.parametrize("bound", [0, 1, 4])
@@ -14,6 +16,8 @@ def test_nothing_older_than_the_bound_is_trained(installation, tmp_path, bound):
     installation.begin(f"stale-{bound}", tmp_path, max_staleness=bound)
     installation.wait_completed(f"stale-{bound}")
     assert installation.one(LAG, f"stale-{bound}") <= bound
+    # The first batch was sampled by the very weights it is recomputed with.
+    assert installation.one(FIRST_GAP, f"stale-{bound}") <= 0.02
     assert installation.violations() == {}
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from tests.descent import descendants
 from tests.stack.test_faults import children_of
+from tests.stack.test_modes import FIRST_GAP
 
 pytestmark = [
     pytest.mark.stack, pytest.mark.slow, pytest.mark.vllm, pytest.mark.timeout(1200),
@@ -26,6 +27,7 @@ def test_a_run_on_vllm_learns_from_its_own_samples(installation, tmp_path):
     acknowledged = installation.sql(ACKNOWLEDGED, "vllm")
     assert {engine for _, _, engine in acknowledged} == {"vllm"}
     assert max(gap for _, gap, _ in acknowledged) < 0.02
+    assert installation.one(FIRST_GAP, "vllm") <= 0.02, "logprobs of real samples, engine against trainer"
     assert len({version for version, _, _ in acknowledged}) >= 2, "new weights came into service while it ran"
     assert max(version for (version,) in installation.sql(SAMPLED_BY, "vllm")) >= 1, "and were sampled from"
     assert installation.violations() == {}

@@ -121,7 +121,15 @@ class Desk:
             run.topic.record("step_committed", step=step.number, reward=values.get("reward_mean"), skipped=report.skipped)
         self.run.refresh_from_db()
         self.turned_at, self.waited, self.cause, self.idle = time.monotonic(), 0.0, "", False
-        log.info("step_committed", run=self.run.slug, step=step.number, loss=values.get("loss"), seconds=round(seconds, 3))
+        log.info(
+            "step_committed",
+            run=self.run.slug,
+            step=step.number,
+            weight_version=step.version,
+            rows=len(batch),
+            loss=values.get("loss"),
+            seconds=round(seconds, 3),
+        )
 
     # -- what differs for a run that learns from lessons -------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 import statistics
 from collections.abc import Sequence
+from datetime import datetime
 from itertools import takewhile
 
 from django.db.models import Avg, Count, Max, Q, Sum
@@ -50,15 +51,35 @@ def skips_in_a_row(run: Run) -> int:
 
 
 def of_time(run: Run, batch: Sequence[Experience], seconds: float, waited: float) -> dict[str, float]:
-    """Seconds since the step before, the part of them spent waiting, and what explorers sampled meanwhile."""
+    """Seconds since the step before, the part of them spent waiting, and what the other stations did meanwhile."""
     previous = run.steps.filter(state=TrainStep.State.COMMITTED).aggregate(at=Max("committed_at"))["at"] or run.started_at
-    figures = {"step_seconds": seconds, "wait_seconds": waited}
+    figures = {"step_seconds": seconds, "wait_seconds": waited, **of_buffer(run)}
     if previous and seconds > 0:
-        # The batch's first rollout bounds the look-back, so that no answer costs more as the run grows.
-        first = min(experience.rollout_id for experience in batch if experience.kind == Experience.Kind.USUAL)
-        recent = Rollout.objects.filter(run=run, pk__gte=first, finished_at__gt=previous)
-        figures["explore_tokens_per_s"] = (recent.aggregate(n=Sum("completion_tokens"))["n"] or 0) / seconds
+        done = _done_since(run, batch, previous)
+        figures |= {f"{name}_per_s": (count or 0) / seconds for name, count in done.items()}
     return figures
+
+
+def of_buffer(run: Run) -> dict[str, int]:
+    """Groups that are ready for the trainer, and those on their way to it: being sampled or judged, or waiting for people."""
+    ready = Experience.objects.usual().filter(run=run, state=Experience.State.READY)
+    return {
+        "groups_ready": ready.aggregate(n=Count("group", distinct=True))["n"],
+        "groups_under_way": Group.objects.filter(run=run, state__in=ON_THE_WAY).count(),
+    }
+
+
+def _done_since(run: Run, batch: Sequence[Experience], previous: datetime) -> dict[str, int | None]:
+    """Tokens sampled, groups judged and groups refined since then.
+
+    The batch's first rollout and group bound the look-back, so that no answer costs more as the run grows.
+    """
+    own = [experience for experience in batch if experience.kind == Experience.Kind.USUAL]
+    rollouts = Rollout.objects.filter(run=run, pk__gte=min(each.rollout_id for each in own), finished_at__gt=previous)
+    groups = Group.objects.filter(run=run, pk__gte=min(each.group_id for each in own)).aggregate(
+        judged=Count("pk", filter=Q(judged_at__gt=previous)), refined=Count("pk", filter=Q(closed_at__gt=previous))
+    )
+    return {"explore_tokens": rollouts.aggregate(n=Sum("completion_tokens"))["n"], **groups}
 
 
 def cause_of_waiting(run: Run) -> str:

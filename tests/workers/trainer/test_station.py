@@ -52,10 +52,18 @@ def test_figures_are_written_with_the_step(tiny_run, new_station):
     wanted = {
         "reward_mean", "reward_std", "reward_machine", "success", "completion_length", "staleness", "entropy", "behaviour_gap",
         "behaviour_kl", "clip_share", "grad_norm", "learning_rate", "loss", "tokens", "step_seconds", "wait_seconds",
-        "explore_tokens_per_s", "skipped",
+        "explore_tokens_per_s", "judged_per_s", "refined_per_s", "groups_ready", "groups_under_way", "skipped",
     }  # fmt: skip
     assert wanted <= figures.keys()
     assert figures["reward_mean"] == pytest.approx(sum(Experience.objects.values_list("reward", flat=True)) / 8)
+
+
+def test_the_buffer_is_counted_when_a_step_is_committed(tiny_run, new_station):
+    run = tiny_run()
+    feed(run, groups=3)
+    new_station().serve()
+    figures = dict(Metric.objects.filter(run=run, step=1).values_list("name", "value"))
+    assert (figures["groups_ready"], figures["groups_under_way"]) == (1, 0)
 
 
 def test_what_the_trainer_waits_for_is_said(tiny_run, new_station):
