@@ -9,9 +9,7 @@ from workers.trainer.spec import Divergence, Experts, Lora, Loss, Objective, Ref
 BASE = ReferenceModel()
 
 
-def spec_from(
-    plan: RunConfig, policy: Path, output: Path, planned_steps: int, reference: ReferenceModel = BASE
-) -> TrainerSpec:
+def spec_from(plan: RunConfig, policy: Path, output: Path, planned_steps: int, reference: ReferenceModel = BASE) -> TrainerSpec:
     """Everything the trainer of such a run must know. `policy` is the base's folder, `output` takes the checkpoints."""
     optimizer = plan.optimizer
     return TrainerSpec(
