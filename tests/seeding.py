@@ -192,6 +192,7 @@ class _Story:
             "completion_length": near(26 - n / 20, 0.8), "kl": near(n * 4e-4, 1e-3), "behaviour_kl": near(2e-3, 5e-4),
             "entropy": near(2.4 - s, 0.05), "staleness": near(0.8, 0.2),
             "behaviour_gap": near(0.004, 0.001), "explore_tokens_per_s": near(1900, 120),
+            "judged_per_s": near(8, 1), "refined_per_s": near(8, 1), "groups_ready": near(20, 4), "groups_under_way": near(16, 3),
             "step_seconds": near(3.1, 0.3), "wait_seconds": near(0.9, 0.3), "loss": near(0.1, 0.02),
             "clip_share": near(0.05, 0.01), "grad_norm": near(0.4, 0.05),
         })  # fmt: skip

@@ -61,7 +61,7 @@ def test_curves_are_drawn_with_their_newest_values(visit, seeded):
     page = visit(seeded["bob"]).open(reverse("run", args=["lab", "tone-7"]))
     page.wait_for_selector("[data-chart=reward] canvas")
     page.wait_for_function("document.querySelector('[data-value=reward_mean]').textContent !== ''")
-    assert page.locator(".multiples canvas").count() == 8
+    assert page.locator(".multiples canvas").count() == 12
 
 
 def test_replies_are_rated_by_keyboard_alone(visit, seeded, eventually):

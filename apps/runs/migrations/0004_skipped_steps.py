@@ -4,14 +4,13 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('runs', '0003_algorithms_by_name'),
+        ("runs", "0003_algorithms_by_name"),
     ]
 
     operations = [
         migrations.AddIndex(
-            model_name='trainstep',
-            index=models.Index(condition=models.Q(('skipped', ''), _negated=True), fields=['run'], name='skipped_steps'),
+            model_name="trainstep",
+            index=models.Index(condition=models.Q(("skipped", ""), _negated=True), fields=["run"], name="skipped_steps"),
         ),
     ]
