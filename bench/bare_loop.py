@@ -73,8 +73,10 @@ class Loop:
             rows = [
                 Row(tuple(prompt), tuple(ids), (1,) * len(ids), tuple(logprobs), advantage)
                 for prompt, (ids, logprobs), advantage in zip(prompts, sampled, advantages, strict=True)
+                if advantage is not None
             ]
-            self.host.grant([*rows, *experts])
+            if rows or experts:
+                self.host.grant([*rows, *experts])
         with self._clock("sync"):
             self._sync()
         self.tokens += sum(len(ids) for ids, _ in sampled)
@@ -101,7 +103,8 @@ class Loop:
         self.engine.load(folder, self.version, manifest.probe)
         shutil.rmtree(self.weights / f"version-{self.version - 1}", ignore_errors=True)
 
-    def _judge(self, asked: list[TaskRow], completions: list[list[int]]) -> list[float]:
+    def _judge(self, asked: list[TaskRow], completions: list[list[int]]) -> list[float | None]:
+        """Advantages; None for what the update leaves out: a group that was dropped, an answer that RAFT does not imitate."""
         score = scorers.find(self.plan.rewards[0].scorer)
         texts = [self.tokenizer.decode(ids, skip_special_tokens=True) for ids in completions]
         verdicts = [score(task.prompt, text, task.answer) for task, text in zip(asked, texts, strict=True)]
@@ -112,7 +115,8 @@ class Loop:
         groups = [values[at : at + size] for at in range(0, len(values), size)]
         section = self.plan.algorithm.advantage
         scored = ADVANTAGES[section.name](groups, **section.model_dump(exclude={"name"}))
-        return [advantage for group in scored for advantage in group or [0.0] * size]
+        advantages = [advantage for group in scored for advantage in group or [None] * size]
+        return [advantage or None for advantage in advantages] if section.name == "best" else advantages
 
     def _prompt_ids(self, task: TaskRow) -> list[int]:
         return self.tokenizer.apply_chat_template(task.prompt, add_generation_prompt=True, return_dict=False)

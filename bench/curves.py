@@ -18,6 +18,25 @@ def drawn(panels: Mapping[str, Curves]) -> str:
     return "\n".join([head, '<rect width="100%" height="100%" fill="white"/>', *parts, "</svg>"]) + "\n"
 
 
+def gallery(curves: Mapping[str, Mapping[str, float]], columns: int = 5) -> str:
+    """Small multiples: one curve each, all in the same frame (accuracy 0 to 1 over updates), with where it ended."""
+    width, height, gap, head = 150, 84, 26, 22
+    rows = -(-len(curves) // columns)
+    box = f"0 0 {columns * (width + gap) + 10} {rows * (height + head + gap)}"
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{box}" font-family="sans-serif" font-size="11">']
+    parts.append('<rect width="100%" height="100%" fill="white"/>')
+    for n, (name, curve) in enumerate(curves.items()):
+        x, y = 10 + n % columns * (width + gap), head + n // columns * (height + head + gap)
+        longest = max(map(int, curve))
+        points = " ".join(f"{x + width * int(u) / longest:.1f},{y + height * (1 - value):.1f}" for u, value in curve.items())
+        parts.append(f'<rect x="{x}" y="{y}" width="{width}" height="{height}" fill="none" stroke="#ddd"/>')
+        parts.append(f'<line x1="{x}" x2="{x + width}" y1="{y + height / 2}" y2="{y + height / 2}" stroke="#eee"/>')
+        parts.append(f'<polyline points="{points}" fill="none" stroke="{COLOURS[0]}" stroke-width="1.8"/>')
+        parts.append(f'<text x="{x}" y="{y - 6}">{escape(name)}</text>')
+        parts.append(f'<text x="{x + width}" y="{y - 6}" text-anchor="end" fill="#555">{list(curve.values())[-1]:.2f}</text>')
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
 def _panel(x: int, title: str, curves: Curves) -> str:
     x += LEFT
     longest = max((int(update) for runs in curves.values() for run in runs for update in run), default=1)

@@ -1,6 +1,6 @@
 """Real learning on a small task: what MIX, SFT and GRPO make of a cold start, and how fast five algorithms learn from a warm one.
 
-    python bench/learning.py [--cells mix,grpo,...] [--seeds 0,1,2] [--report]
+    python bench/learning.py [--cells mix,grpo,...] [--seeds 0,1,2] [--every] [--report]
 
 Policies are built here (a minute each, once). Sorting five digits; every cell is one run of `bare_loop`: production engine,
 scorer, advantages, trainer, sealed weights. A cell that has been run stands in var/learning.jsonl and is not run again, so
@@ -9,6 +9,9 @@ cells may be run one at a time; `--report` only prints the table and draws docs/
     cold    the policy has only ever copied or sorted downwards (about 1 % sort upwards); 64 demonstrations; 200 updates,
             128 rows each (MIX: 112 sampled, 16 demonstrated; SFT: the same 16), learning rate 2e-4
     warm    the policy of `examples/sort.yaml` (about 39 %); 150 updates of 128 rows, learning rate 2e-4
+
+`--every` runs the warm start once with every algorithm of the table that compares a group's rewards, as its row has it, and
+draws docs/algorithms.svg; nothing is demanded of them.
 
 Accuracy is the share of 256 fixed prompts that a sampled answer gets right. The last line is one JSON object.
 """
@@ -29,20 +32,23 @@ from transformers import AutoTokenizer
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from apps.pipelines.advantages import ADVANTAGES  # noqa: E402
 from apps.policies.manifest import read_manifest  # noqa: E402
 from apps.rewards import scorers  # noqa: E402
 from apps.runs import config  # noqa: E402
+from apps.runs.algorithms import describing  # noqa: E402
+from apps.runs.algorithms.table import TABLE  # noqa: E402
 from apps.tasksets import generators  # noqa: E402
 from apps.tasksets.generators.sort import DIGITS  # noqa: E402
 from bench.bare_loop import POLICIES, Loop, task_batches, trainer_spec  # noqa: E402
-from bench.curves import drawn  # noqa: E402
+from bench.curves import drawn, gallery  # noqa: E402
 from workers.engines import choose  # noqa: E402
 from workers.policies import build, recipes  # noqa: E402
 from workers.trainer.collate import EXPERT, Row  # noqa: E402
 from workers.trainer.host import TrainerHost  # noqa: E402
 
 RESULTS = ROOT / "var" / "learning.jsonl"
-PLOT = ROOT / "docs" / "learning.svg"
+PLOT, GALLERY = ROOT / "docs" / "learning.svg", ROOT / "docs" / "algorithms.svg"
 DEMONSTRATIONS, EXPERT_ROWS = 64, 16
 MEASURED, EVERY = 256, 20  # prompts, and updates between two measurements
 MEASURED_SEED, SHOWN_SEED = 7_000_003, 9_000_011  # of the prompts measured, of those demonstrated
@@ -83,6 +89,13 @@ CELLS = {
     "cispo": Cell("warm", {"name": "cispo"}, at_least=0.85),
     "kimi_opmd": Cell("warm", {"name": "kimi_opmd", "reset_optimizer": False}, at_least=0.85),
 }
+OWN_ROW = "row "  # a cell of one algorithm of the table, as its row has it
+EVERY_ROW = {
+    f"{OWN_ROW}{name}": Cell("warm", {"name": name, **({"reset_optimizer": False} if name == "kimi_opmd" else {})})
+    for name in TABLE
+    if (algorithm := describing.of(name)).advantage.name in ADVANTAGES
+    and not (algorithm.expert.is_used or algorithm.has_teacher or algorithm.learns_from_lessons)
+}
 
 
 # -- one cell ---------------------------------------------------------------------------------------------------------
@@ -90,7 +103,8 @@ CELLS = {
 
 def run(name: str, seed: int) -> dict[str, object]:
     """Train the cell once; its accuracies by number of updates."""
-    cell, plan = CELLS[name], CELLS[name].plan()
+    cell = {**CELLS, **EVERY_ROW}[name]
+    plan = cell.plan()
     folder, updates = policy_of(cell.start), UPDATES[cell.start]
     began, curve = time.perf_counter(), {}
     with tempfile.TemporaryDirectory() as output:
@@ -195,6 +209,10 @@ def report(results: list[dict]) -> dict[str, object]:
             "holds": holds,
         }
     PLOT.write_text(drawn({start: curves_of(start, results) for start in UPDATES}))
+    rows = {name.removeprefix(OWN_ROW): row["curve"] for name in EVERY_ROW for row in results if row["cell"] == name}
+    if rows:
+        GALLERY.write_text(gallery(rows))
+        summary["rows"] = {name: round(reached(curve), 3) for name, curve in rows.items()}
     return summary
 
 
@@ -212,24 +230,27 @@ def main() -> None:
     options = parse_options()
     torch.set_num_threads(1)
     RESULTS.parent.mkdir(exist_ok=True)
-    for name in [] if options.report else options.cells:
-        for seed in options.seeds:
+    for name in [] if options.report else EVERY_ROW if options.every else options.cells:
+        for seed in options.seeds[:1] if options.every else options.seeds:
             if (name, seed) not in known():
                 row = run(name, seed)
                 with RESULTS.open("a") as stream:
                     stream.write(json.dumps(row) + "\n")
     summary = report(list(known().values()))
     missing = [name for name in CELLS if name not in summary]
-    print(json.dumps({"cells": summary, "missing": missing, "passed": not missing and all(s["holds"] for s in summary.values())}))
+    rows = summary.pop("rows", {})
+    passed = not missing and all(cell["holds"] for cell in summary.values())
+    print(json.dumps({"cells": summary, "missing": missing, "passed": passed, "rows": rows}))
 
 
 def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cells", type=lambda text: text.split(","), default=list(CELLS), help=", ".join(CELLS))
     parser.add_argument("--seeds", type=lambda text: [int(part) for part in text.split(",")], default=[0, 1, 2])
+    parser.add_argument("--every", action="store_true", help="one run of every algorithm of the table, instead of the cells")
     parser.add_argument("--report", action="store_true", help="run nothing")
     options = parser.parse_args()
-    if unknown := set(options.cells) - CELLS.keys():
+    if unknown := set(options.cells) - CELLS.keys() - EVERY_ROW.keys():
         parser.error(f"--cells: no {', '.join(sorted(unknown))}; known: {', '.join(CELLS)}")
     return options
 

@@ -99,10 +99,10 @@ def seal(
         return _keep_equal(folder_tmp, final, manifest)
     (folder_tmp / MANIFEST).write_text(manifest.to_json(), encoding="utf-8")
     for name in [*manifest.files, MANIFEST]:
-        _sync(folder_tmp / name)
-    _sync(folder_tmp)
+        sync(folder_tmp / name)
+    sync(folder_tmp)
     os.rename(folder_tmp, final)
-    _sync(final.parent)
+    sync(final.parent)
     return manifest
 
 
@@ -184,7 +184,7 @@ def _keep_equal(folder_tmp: Path, final: Path, manifest: Manifest) -> Manifest:
     return existing
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
     """Make a file's bytes, or a folder's names, survive a power cut."""
     descriptor = os.open(path, os.O_RDONLY)
     try:

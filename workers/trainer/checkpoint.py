@@ -6,9 +6,10 @@ takes its name `step-00000010`. Torch-free: it moves and reads files.
 
 import hashlib
 import json
-import os
 import shutil
 from pathlib import Path
+
+from apps.policies.manifest import sync
 
 MANIFEST = "checkpoint.json"
 STATE = "objective.json"  # what the objective has become: an adaptive coefficient
@@ -45,12 +46,12 @@ def seal(written: Path, root: Path, step: int, keep: int) -> Path:
         raise DamagedCheckpoint(f"{final.name}: {missing[0]} was not written")
     (written / MANIFEST).write_text(json.dumps({"format": FORMAT, "step": step, "files": files}, indent=1) + "\n")
     for name in (*files, MANIFEST, ""):
-        _sync(written / name)
+        sync(written / name)
     if final.exists():
         _settle(written, final)
     else:
         written.rename(final)
-    _sync(root)
+    sync(root)
     for old in sealed(root)[keep:]:
         shutil.rmtree(old, ignore_errors=True)
     return final
@@ -129,12 +130,3 @@ def _settle(written: Path, final: Path) -> None:
 def _sha256(path: Path) -> str:
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def _sync(path: Path) -> None:
-    """Make a file's bytes, or a folder's names, survive a power cut."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
