@@ -3,9 +3,10 @@
     python bench/loop.py [--steps 60] [--parameters 5e8]
 
 Both train the same policy on the same tasks with the same scorer and the same TRL updates, one after the other on this
-machine: the demo's `sort`, or an untrained one of that many parameters. `stack_over_bare` compares whole runs, with the
-time in which the stack's workers get ready; `interval_over_bare` the median step of each. Below 1 the overlap of
-exploring and training pays for database, broker, streaming and weight transfer.
+machine: the demo's `sort`, or an untrained one of that many parameters. `stack_over_bare` compares whole runs, from
+the moment when either has loaded its libraries (the stack's run still builds its trainer and its engine then);
+`interval_over_bare` the median step of each. Below 1 the overlap of exploring and training pays for database, broker,
+streaming and weight transfer.
 """
 
 import argparse

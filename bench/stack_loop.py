@@ -26,7 +26,9 @@ def main() -> int:
     from rftweb.supervisor import Supervisor
 
     with Supervisor(options.var, port=options.port, quiet=True, stdout=sys.stderr) as stack:
-        facts = follow(stack, furnish(options))
+        run = furnish(options)
+        wait_for_libraries()
+        facts = follow(stack, run)
     print(json.dumps(facts))
     return int(facts["reconcile"] != "clean")
 
@@ -46,6 +48,17 @@ def furnish(options: argparse.Namespace):
     register(project, plan.policy, options.policy, "built for a measurement")
     generate(project, plan.taskset, plan.taskset, TASKS[plan.taskset], SEED)
     return Run.create(project=project, slug="bench", title="Bench", plan=plan)
+
+
+def wait_for_libraries(seconds: float = 120) -> None:
+    """Until explorer and trainer have said that they are there, which they do once torch and TRL are loaded."""
+    from apps.runs.models import Worker
+
+    ends = time.monotonic() + seconds
+    while not {"explorer", "trainer"} <= set(Worker.objects.values_list("role", flat=True)):
+        if time.monotonic() > ends:
+            raise SystemExit(f"no explorer or no trainer within {seconds:.0f} s")
+        time.sleep(0.1)
 
 
 def follow(stack, run) -> dict[str, object]:

@@ -13,6 +13,7 @@ from apps.rewards.scorers import SCORERS, Verdict
 from apps.rollouts.models import IN_FORCE, Group, Rollout
 from apps.runs.config import ConfigError, RunConfig
 from apps.runs.models import after
+from apps.tasksets.models import Task
 
 
 @dataclass(frozen=True)
@@ -46,14 +47,16 @@ def _why_unknown(scorer: str, project: Project) -> str:
 
 def open_questions(groups: Sequence[Group]) -> list[Question]:
     """What the machine scorers of these groups' runs have not judged yet. Failed rollouts are not asked about."""
-    rollouts = Rollout.objects.filter(group__in=groups, state=Rollout.State.FINISHED).select_related("group__task", "run")
+    rollouts = Rollout.objects.filter(group__in=groups, state=Rollout.State.FINISHED)
     known = set(Reward.objects.filter(rollout__in=rollouts, by=None).values_list("rollout_id", "scorer"))
     plans = {group.run_id: group.run.settings for group in groups}
+    tasks = Task.objects.in_bulk({group.task_id for group in groups})  # once for each group, not for each of its rollouts
+    task_of = {group.pk: tasks[group.task_id] for group in groups}
     return [
-        Question(rollout.group_id, rollout.pk, choice.scorer, rollout.group.task.prompt, rollout.text, rollout.group.task.answer)
-        for rollout in rollouts
-        for choice in plans[rollout.run_id].rewards
-        if (rollout.pk, choice.scorer) not in known
+        Question(group, pk, choice.scorer, task_of[group].prompt, text, task_of[group].answer)
+        for pk, group, run, text in rollouts.values_list("pk", "group_id", "run_id", "text")
+        for choice in plans[run].rewards
+        if (pk, choice.scorer) not in known
     ]
 
 

@@ -15,7 +15,7 @@ FILES_KEPT = 3
 TROUBLE = re.compile(
     r"\[(warning|error|critical)\s*\]"
     r"|\"level\": ?\"(warning|error|critical)\""
-    r"|\b(FATAL|PANIC):(?!\s+the database system is )"
+    r"|\b(FATAL|PANIC):(?!\s+(the database system is |terminating connection due to administrator))"
 )
 
 

@@ -40,7 +40,8 @@ class Explorer:
         if now - self.kept_at > settings.LEASE_SECONDS / 4:
             self._keep_leases()
             self.kept_at = now
-        if now - self.looked_at > LOOK_SECONDS:
+        # With nothing in flight, this turn is a bell's doing: whatever it rang for is looked for at once.
+        if now - self.looked_at > LOOK_SECONDS or not any(seat.flights for seat in self.seats.values()):
             self._look_for_work()
             self.looked_at = now
         busy = [self._collect(seat) for seat in list(self.seats.values()) if seat.flights]

@@ -1,4 +1,7 @@
-"""The trainer's Celery job. Trainers are built in the pool child at the first job and stay until the process ends."""
+"""The trainer's Celery job. Trainers are built in the pool child at the first job and stay until the process ends.
+
+The first job, which beat rings whether a run is live or not, loads the libraries: a run that is started later need not wait.
+"""
 
 from functools import cache
 from importlib.metadata import version
@@ -11,7 +14,7 @@ from workers.slices import register, run_slice
 
 @shared_task(name="train")
 def train(**_: object) -> None:
-    run_slice("train", lambda: trainer().serve())
+    run_slice("train", trainer().serve)
 
 
 @cache
