@@ -10,7 +10,7 @@ cells may be run one at a time; `--report` only prints the table and draws docs/
             128 rows each (MIX: 112 sampled, 16 demonstrated; SFT: the same 16), learning rate 2e-4
     warm    the policy of `examples/sort.yaml` (about 39 %); 150 updates of 128 rows, learning rate 2e-4
 
-`--every` runs the warm start once with every algorithm of the table that compares a group's rewards, as its row has it, and
+`--every` runs the warm start once with every algorithm of the table that compares the rewards of one group, as its row has it, and
 draws docs/algorithms.svg; nothing is demanded of them.
 
 Accuracy is the share of 256 fixed prompts that a sampled answer gets right. The last line is one JSON object.
@@ -94,6 +94,7 @@ EVERY_ROW = {
     f"{OWN_ROW}{name}": Cell("warm", {"name": name, **({"reset_optimizer": False} if name == "kimi_opmd" else {})})
     for name in TABLE
     if (algorithm := describing.of(name)).advantage.name in ADVANTAGES
+    and not algorithm.advantage.over_batch
     and not (algorithm.expert.is_used or algorithm.has_teacher or algorithm.learns_from_lessons)
 }
 
