@@ -15,6 +15,7 @@ from apps.runs.algorithms.algorithm import Algorithm
 from apps.runs.algorithms.refusals import refusals
 from apps.runs.algorithms.section import Positive, Section, Share
 from apps.runs.algorithms.snapshot import Snapshot
+from apps.runs.people import People
 
 LARGEST_FILE_BYTES = 256 * 1024
 
@@ -35,18 +36,6 @@ class Sampling(Section):
 class ScorerChoice(Section):
     scorer: str = Field(description="Name of a scorer.")
     weight: float = Field(1.0, allow_inf_nan=False, description="Its weight in the combined reward.")
-
-
-class People(Section):
-    per_group: int = Field(0, ge=0, description="How many rollouts of a group wait for a person; 0 asks nobody.")
-    deadline_s: Positive = Field(60.0, description="How long a finished group waits for people, in seconds.")
-    at_deadline: Literal["machine_only", "drop"] = Field(
-        "machine_only", description="What becomes of a group nobody judged in time."
-    )
-    weight: Share = Field(
-        1.0, description="Share of the person's reward where both have spoken; 1 lets the person replace the machine."
-    )
-    simulated: bool = Field(False, description="Let the labelled simulated rater fill in for people.")
 
 
 class Optimizer(Section):
@@ -118,7 +107,7 @@ class RunConfig(Section):
         if not self.rewards and not self.people.per_group:
             raise ValueError("name at least one scorer under `rewards`, or ask people with `people.per_group`")
         if not self.rewards and self.people.at_deadline == "machine_only":
-            raise ValueError("`people.at_deadline: machine_only` needs a scorer under `rewards`; use `drop`")
+            raise ValueError("`people.at_deadline: machine_only` needs a scorer under `rewards`; use `drop` or `fill_with_rater_model`")
         if self.people.per_group > self.group_size:
             raise ValueError(f"people.per_group is {self.people.per_group}, more than group_size {self.group_size}")
         if not math.isfinite(self.sampling.temperature):
