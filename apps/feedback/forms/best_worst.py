@@ -1,0 +1,26 @@
+"""The best and the worst of several: `{"best": id, "worst": id}`, worth 1 and 0; the others are worth 1/2."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from apps.feedback.forms.form import Answer, Asked, Form
+from apps.feedback.forms.ranking import MANY
+from apps.feedback.forms.words import one_of, required
+from apps.runs.people import People
+
+
+class BestWorst(Form):
+    name, fields = "best_worst", frozenset({"best", "worst"})
+    fewest, most = 2, MANY
+
+    def read(self, raw: Mapping[str, Any], asked: Asked, problems: dict[str, str]) -> Answer:
+        answer = {}
+        for field in ("best", "worst"):
+            if required(raw, field, problems, "the id of a rollout shown"):
+                answer[field] = one_of(raw[field], field, problems, asked.shown)
+        if not problems and answer["best"] == answer["worst"]:
+            problems["worst"] = "must be another rollout than the best"
+        return answer
+
+    def values(self, answer: Answer, shown: Sequence[int], people: People) -> dict[int, float]:
+        return {rollout: 0.5 for rollout in shown} | {answer["best"]: 1.0, answer["worst"]: 0.0}

@@ -1,0 +1,37 @@
+"""Which of two, and how clearly: `{"preference": −3…3}`, negative where the first shown is better, 0 a tie; or `{"both_bad": true}`.
+
+The better one is worth 1/2 + |preference| / 6, the other 1/2 − |preference| / 6; of two bad ones both are worth 0.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from apps.feedback.forms.form import Answer, Asked, Form
+from apps.feedback.forms.words import whole
+from apps.runs.people import People
+
+STRONGEST = 3
+
+
+class Pairwise(Form):
+    name, fields = "pairwise", frozenset({"preference", "both_bad"})
+    fewest = most = 2
+
+    def read(self, raw: Mapping[str, Any], asked: Asked, problems: dict[str, str]) -> Answer:
+        if len(raw) != 1:
+            right = (
+                f"give either a preference from -{STRONGEST} (the first is much better) to {STRONGEST}, or both_bad, and only one"
+            )
+            problems["preference"] = right
+        elif "both_bad" in raw:
+            if raw["both_bad"] is not True:
+                problems["both_bad"] = "must be true, or left out"
+            return {"both_bad": True}
+        return {"preference": whole(raw.get("preference"), "preference", problems, -STRONGEST, STRONGEST)} if not problems else {}
+
+    def values(self, answer: Answer, shown: Sequence[int], people: People) -> dict[int, float]:
+        first, second = shown
+        if "both_bad" in answer:
+            return {first: 0.0, second: 0.0}
+        lead = answer["preference"] / (2 * STRONGEST)
+        return {first: 0.5 - lead, second: 0.5 + lead}
