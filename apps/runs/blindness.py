@@ -1,0 +1,55 @@
+"""Who sees what has been said about a run's replies: others' ratings, machine rewards, and which weights wrote them.
+
+A rater who knows what others or the machine said gives their judgement back instead of an own one. The one rule, for
+pages, REST and sockets: administrators, owners and researchers see everything; a rater, and a viewer whom the run asks
+to rate, see nothing of it unless the run says `people.blind: false`; a viewer whom it does not ask may look.
+"""
+
+from collections.abc import Iterable
+
+from django.db.models import Q, QuerySet
+
+from apps.accounts.models import Membership, Project, User
+from apps.runs.models import Run
+
+# What an event tells a blind person; of kinds that are not here, that something happened.
+TOLD = {"state_changed": ("state", "by"), "config_changed": ("by",), "step_committed": ("step",)}
+
+
+def judged_openly(user: User) -> QuerySet[Run]:
+    """Runs of which this person sees the judgements. One condition in SQL, whatever the number of runs."""
+    runs = Run.objects.visible_to(user)
+    if not user.is_authenticated or user.is_superuser:
+        return runs
+    steered = Q(project__in=Project.objects.run_by(user))
+    looked_at = Project.objects.filter(memberships__user=user, memberships__role=Membership.Role.VIEWER)
+    return runs.filter(
+        steered | Q(config__people__blind=False) | (Q(project__in=looked_at) & ~Q(pk__in=_asking(user).values("pk")))
+    )
+
+
+def sees_judgements(user: User, run: Run) -> bool:
+    """Whether this person sees the judgements of this run. One query."""
+    return user.is_superuser or judged_openly(user).filter(pk=run.pk).exists()
+
+
+def open_among(user: User, runs: Iterable[int]) -> set[int]:
+    """Those of these runs (ids) whose judgements this person sees. One query."""
+    return set(judged_openly(user).filter(pk__in=set(runs)).values_list("pk", flat=True))
+
+
+def open_topics(user: User, topics: Iterable[int]) -> frozenset[int]:
+    """Those of these topics (ids) of which this person hears everything: for the sockets."""
+    return frozenset(judged_openly(user).filter(topic__in=set(topics)).values_list("topic_id", flat=True))
+
+
+def told(kind: str, payload: dict) -> dict:
+    """What of an event's payload a blind person hears."""
+    return {name: payload[name] for name in TOLD.get(kind, ()) if name in payload}
+
+
+def _asking(user: User) -> QuerySet[Run]:
+    """Runs that name this person, or a group of theirs, among their raters."""
+    named = Q(config__people__raters__people__contains=[user.username])
+    groups = list(user.groups.values_list("name", flat=True))
+    return Run.objects.filter(named | Q(config__people__raters__groups__has_any_keys=groups) if groups else named)
