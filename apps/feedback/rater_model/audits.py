@@ -1,0 +1,123 @@
+"""Whether a rater model can be believed: what it had predicted of fresh decisions before it learned them."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+WINDOW = 100  # the newest audits that are looked at: what an early model got wrong is past
+FEWEST = 30  # audits below which no light is shown
+AMBER_FROM, GREEN_FROM = 0.70, 0.80  # pair accuracies
+RECENT = 20  # audits compared for a gap or a turn
+GAP = 0.1  # of reward: predicted above human by more is alarming
+TURN = 0.05  # of reward: human fell and predicted rose by more
+DISTINCT, CONTENT = 0.1, 0.875  # share of different replies in a batch, and mean reward (4.5 stars) that makes few of them fine
+DRAWS, CONFIDENCE = 1_000, 0.95
+
+
+class Light(StrEnum):
+    NONE = "none"
+    RED = "red"
+    AMBER = "amber"
+    GREEN = "green"
+
+
+@dataclass(frozen=True)
+class Audit:
+    """One fresh decision: what was predicted of it (0 to 1) and what the person said (0 to 1), in the order they came."""
+
+    predicted: float
+    said: float
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """A share with its interval; NaN-free: None where nothing could be counted."""
+
+    share: float | None
+    low: float | None
+    high: float | None
+    decisions: int
+
+
+def pair_accuracy(audits: Sequence[Audit], seed: int = 0) -> Accuracy:
+    """Share of pairs with different human words that were predicted in their order; an equal prediction counts half.
+
+    The interval is a bootstrap over decisions, not over pairs: pairs share their decisions.
+    """
+    audits = audits[-WINDOW:]
+    predicted, said = (np.array([getattr(audit, name) for audit in audits]) for name in ("predicted", "said"))
+    counts = said[:, None] > said[None, :]
+    right = counts * (1 + np.sign(predicted[:, None] - predicted[None, :])) / 2
+    if not counts.any():
+        return Accuracy(None, None, None, len(audits))
+    return _with_interval(counts.astype(float), right, seed)
+
+
+def share_right(shares: Sequence[float], seed: int = 0) -> Accuracy:
+    """The same where each decision is itself a comparison, of whose pairs this share was predicted rightly."""
+    shares = shares[-WINDOW:]
+    if not shares:
+        return Accuracy(None, None, None, 0)
+    return _with_interval(np.eye(len(shares)), np.diag(shares), seed)
+
+
+def _with_interval(counts: np.ndarray, right: np.ndarray, seed: int) -> Accuracy:
+    n = len(counts)
+    drawn = np.random.default_rng(seed).multinomial(n, [1 / n] * n, size=DRAWS).astype(float)
+    weigh = drawn if np.count_nonzero(counts - np.diag(np.diagonal(counts))) else np.sqrt(drawn)
+    pairs = ((weigh @ counts) * weigh).sum(1)
+    hits = ((weigh @ right) * weigh).sum(1)
+    shares = hits[pairs > 0] / pairs[pairs > 0]
+    low, high = np.quantile(shares, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+    return Accuracy(float(right.sum() / counts.sum()), float(low), float(high), n)
+
+
+def light(accuracy: Accuracy) -> Light:
+    if accuracy.decisions < FEWEST or accuracy.share is None:
+        return Light.NONE
+    if accuracy.share < AMBER_FROM:
+        return Light.RED
+    return Light.AMBER if accuracy.share < GREEN_FROM else Light.GREEN
+
+
+def gap(audits: Sequence[Audit]) -> float | None:
+    """Predicted less human, mean of the last RECENT audits; None before there are so many."""
+    last = audits[-RECENT:]
+    return _mean([audit.predicted - audit.said for audit in last]) if len(last) == RECENT else None
+
+
+def alarms(audits: Sequence[Audit], distinct: float | None, mean_said: float | None) -> dict[str, str]:
+    """What calls for a person, by kind, in words that say what to do.
+
+    `distinct` is the share of different replies in the newest batch, `mean_said` people's mean word on the newest.
+    """
+    found = {}
+    over = gap(audits)
+    if over is not None and over > GAP:
+        found["over_prediction"] = (
+            f"The model predicts {over:.2f} more than people give (the last {RECENT} audits). Pause the run, ask 10 audits, let it refit."
+        )
+    if _turned(audits):
+        found["turned"] = "People's words fall while predictions rise. Pause the run, ask 10 audits, let it refit."
+    if distinct is not None and mean_said is not None and distinct < DISTINCT and mean_said < CONTENT:
+        found["settled"] = (
+            f"Only {distinct:.0%} of the replies differ and people give {1 + 4 * mean_said:.1f} stars. Ask for two rewrites, go back "
+            "to an earlier version, or raise the sampling temperature."
+        )
+    return found
+
+
+def _turned(audits: Sequence[Audit]) -> bool:
+    if len(audits) < 2 * RECENT:
+        return False
+    before, after = audits[-2 * RECENT : -RECENT], audits[-RECENT:]
+    said = _mean([audit.said for audit in after]) - _mean([audit.said for audit in before])
+    predicted = _mean([audit.predicted for audit in after]) - _mean([audit.predicted for audit in before])
+    return said < -TURN and predicted > TURN
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)
