@@ -23,4 +23,4 @@ class BestWorst(Form):
         return answer
 
     def values(self, answer: Answer, shown: Sequence[int], people: People) -> dict[int, float]:
-        return {rollout: 0.5 for rollout in shown} | {answer["best"]: 1.0, answer["worst"]: 0.0}
+        return dict.fromkeys(shown, 0.5) | {answer["best"]: 1.0, answer["worst"]: 0.0}

@@ -1,20 +1,26 @@
-"""Broken, with a reason: `{"reason": …}`. Whatever others say, the rollout then has no reward."""
+"""Broken, with a reason: `{"reason": …}`. Whatever others say, the rollout then has no reward.
+
+Of several, `{"reason": …, "rollout": id}` says which; without it all of them are.
+"""
 
 from collections.abc import Mapping
 from typing import Any
 
 from apps.feedback.forms.form import Answer, Asked, Form
 from apps.feedback.forms.ranking import MANY
-from apps.feedback.forms.words import required, words
+from apps.feedback.forms.words import one_of, required, words
 
 LONGEST_REASON = 300  # characters, as a reward without a value keeps of its reason
 
 
 class Flag(Form):
-    name, fields = "flag", frozenset({"reason"})
+    name, fields = "flag", frozenset({"reason", "rollout"})
     most = MANY  # an item that compares several can be flagged as a whole
 
     def read(self, raw: Mapping[str, Any], asked: Asked, problems: dict[str, str]) -> Answer:
         if not required(raw, "reason", problems, "a few words about what is broken"):
             return {}
-        return {"reason": words(raw["reason"], "reason", problems, longest=LONGEST_REASON, needed=True)}
+        answer = {"reason": words(raw["reason"], "reason", problems, longest=LONGEST_REASON, needed=True)}
+        if "rollout" in raw:
+            answer["rollout"] = one_of(raw["rollout"], "rollout", problems, asked.shown)
+        return answer

@@ -1,5 +1,6 @@
-"""Which of two, and how clearly: `{"preference": −3…3}`, negative where the first shown is better, 0 a tie; or `{"both_bad": true}`.
+"""Which of two, and how clearly: `{"preference": −3…3}`, or `{"both_bad": true}`.
 
+A negative preference says that the first shown is better, 0 is a tie.
 The better one is worth 1/2 + |preference| / 6, the other 1/2 − |preference| / 6; of two bad ones both are worth 0.
 """
 
@@ -19,15 +20,15 @@ class Pairwise(Form):
 
     def read(self, raw: Mapping[str, Any], asked: Asked, problems: dict[str, str]) -> Answer:
         if len(raw) != 1:
-            right = (
-                f"give either a preference from -{STRONGEST} (the first is much better) to {STRONGEST}, or both_bad, and only one"
+            problems["preference"] = (
+                f"give one of two: a preference from -{STRONGEST} (the first is much better) to {STRONGEST}, or both_bad"
             )
-            problems["preference"] = right
-        elif "both_bad" in raw:
-            if raw["both_bad"] is not True:
-                problems["both_bad"] = "must be true, or left out"
-            return {"both_bad": True}
-        return {"preference": whole(raw.get("preference"), "preference", problems, -STRONGEST, STRONGEST)} if not problems else {}
+            return {}
+        if "preference" in raw:
+            return {"preference": whole(raw["preference"], "preference", problems, -STRONGEST, STRONGEST)}
+        if raw["both_bad"] is not True:
+            problems["both_bad"] = "must be true, or left out"
+        return {"both_bad": True}
 
     def values(self, answer: Answer, shown: Sequence[int], people: People) -> dict[int, float]:
         first, second = shown

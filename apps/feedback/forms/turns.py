@@ -1,7 +1,7 @@
-"""Marks on the policy's turns, counted from 0: `{"marks": {"<turn>": −1 | 0 | 1}}`, or the first wrong one: `{"first_error": turn}`.
+"""Marks on the policy's turns, or the first wrong one: `{"marks": {"<turn>": −1 | 0 | 1}}`, `{"first_error": turn}`.
 
-Marks are worth the share of good turns among those marked, a neutral one counting half. A first error at turn n of T is worth
-n / T, none (null) 1; the canonical answer keeps T beside it: `{"first_error": 2, "of": 5}`.
+Turns count from 0. Marks are worth the share of good turns among those marked, a neutral one counting half.
+A first error at turn n of T is worth n / T, none (null) 1; the canonical answer keeps T beside it: `{"first_error": 2, "of": 5}`.
 """
 
 from collections.abc import Mapping, Sequence
