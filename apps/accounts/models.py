@@ -17,6 +17,9 @@ class User(AbstractUser):
     """A person, or a labelled stand-in for one."""
 
     is_simulated = models.BooleanField(default=False, help_text="A program that rates; shown as such wherever it speaks.")
+    rating_keys = models.JSONField(
+        default=dict, blank=True, help_text="Keys of the rating page this person moved, by action (apps.accounts.rating_keys)."
+    )
 
     def __str__(self) -> str:
         return self.username

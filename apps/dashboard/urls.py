@@ -26,6 +26,7 @@ urlpatterns = [
     path("tasksets/<slug:project>/<slug:slug>/", tasksets.taskset, name="taskset"),
     path("weights/", weights.weights, name="weights"),
     path("settings/", account.settings_page, name="settings"),
+    path("settings/keys/", account.rating_keys, name="rating-keys"),
     path("settings/tokens/", account.issue_token, name="issue-token"),
     path("settings/tokens/<int:pk>/revoke/", account.revoke_token, name="revoke-token"),
     path("favicon.ico", RedirectView.as_view(url=settings.STATIC_URL + "icon.svg")),

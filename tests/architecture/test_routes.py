@@ -78,6 +78,7 @@ TABLE = {
     "tasksets/<slug:project>/<slug:slug>/": {"GET": MEMBER, "POST": None},
     "weights/": {"GET": PERSON, "POST": None},
     "settings/": {"GET": PERSON, "POST": None},
+    "settings/keys/": {"GET": None, "POST": PERSON},
     "settings/tokens/": {"GET": None, "POST": PERSON},
     "settings/tokens/<int:pk>/revoke/": {"GET": None, "POST": ("login", "absent", "absent", "in", "absent")},
 }  # fmt: skip

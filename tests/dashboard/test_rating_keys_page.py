@@ -1,0 +1,33 @@
+"""Settings: one's own keys of the rating page."""
+
+import pytest
+from django.urls import reverse
+
+pytestmark = pytest.mark.django_db
+
+
+def post(client, **keys):
+    return client.post(reverse("rating-keys"), keys)
+
+
+def test_a_moved_key_is_kept_for_this_person_alone(bob_client, bob, alice):
+    assert post(bob_client, skip="q").status_code == 302
+    bob.refresh_from_db()
+    alice.refresh_from_db()
+    assert (bob.rating_keys, alice.rating_keys) == ({"skip": "q"}, {})
+    assert 'name="skip" value="q"' in bob_client.get(reverse("settings")).content.decode()
+
+
+def test_a_clash_is_refused_in_words_and_nothing_changes(bob_client, bob):
+    answer = post(bob_client, skip="f")
+    page = answer.content.decode()
+    bob.refresh_from_db()
+    assert answer.status_code == 422 and bob.rating_keys == {}
+    assert "F is taken already: flag as broken, with a reason." in page and 'name="skip" value="f"' in page
+
+
+def test_all_can_be_put_back(bob_client, bob):
+    post(bob_client, skip="q")
+    post(bob_client, skip="q", defaults="1")
+    bob.refresh_from_db()
+    assert bob.rating_keys == {}
