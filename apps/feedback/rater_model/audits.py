@@ -98,14 +98,15 @@ def alarms(audits: Sequence[Audit], distinct: float | None, mean_said: float | N
     over = gap(audits)
     if over is not None and over > GAP:
         found["over_prediction"] = (
-            f"The model predicts {over:.2f} more than people give (the last {RECENT} audits). Pause the run, ask 10 audits, let it refit."
+            f"Predictions are {over:.2f} above what people give (the last {RECENT} audits). "
+            "Pause the run, ask 10 audits, let it refit."
         )
     if _turned(audits):
         found["turned"] = "People's words fall while predictions rise. Pause the run, ask 10 audits, let it refit."
     if distinct is not None and mean_said is not None and distinct < DISTINCT and mean_said < CONTENT:
         found["settled"] = (
-            f"Only {distinct:.0%} of the replies differ and people give {1 + 4 * mean_said:.1f} stars. Ask for two rewrites, go back "
-            "to an earlier version, or raise the sampling temperature."
+            f"Only {distinct:.0%} of the replies differ and people give {1 + 4 * mean_said:.1f} stars. "
+            "Ask for two rewrites, go back to an earlier version, or raise the sampling temperature."
         )
     return found
 

@@ -1,0 +1,122 @@
+"""All decisions of a run that the model has learned, and what it makes of them: raters differ in kindness and in care."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from apps.feedback.rater_model.linear import Decisions, Order, Posterior, fit
+from apps.feedback.rater_model.reading import NUMBERS, Seen, Vocabulary
+
+CARE_COUNTS = 8.0  # decisions that the common noise weighs when one rater's own is guessed
+CARE_ROUNDS = 3
+
+
+@dataclass(frozen=True)
+class Valued:
+    """A person's number for one reply: 0 worst, 1 best."""
+
+    reply: Seen
+    value: float
+    rater: int
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A person's comparison of several replies: orders among their places."""
+
+    replies: tuple[Seen, ...]
+    orders: tuple[Order, ...]
+    rater: int
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What is believed after so many decisions."""
+
+    vocabulary: Vocabulary
+    posterior: Posterior
+    raters: tuple[int, ...]
+    decisions: int
+
+    def predict(self, replies: Sequence[Seen]) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and deviation of what the raters, on average, would say of each reply."""
+        table, unknown = self.vocabulary.matrix(replies)
+        width = len(self.posterior.centre)
+        rows = np.tile(self.posterior.centre, (len(replies), 1))  # raters' columns stay at their mean
+        rows[:, : table.shape[1]] = table[:, : width - len(self.raters)]
+        return self.posterior.predict(rows, unknown)
+
+    def coefficients(self) -> dict[str, object]:
+        """Its weights by the name of what they weigh, rounded: what is stored and shown."""
+        words: dict[str, float] = {}
+        weights = self.posterior.weights
+        for word, place in self.vocabulary.columns.items():
+            if len(NUMBERS) + place < len(weights) - len(self.raters):
+                words[word] = round(float(weights[len(NUMBERS) + place]), 5)
+        offsets = weights[len(weights) - len(self.raters) :]
+        return {
+            "intercept": round(self.posterior.intercept, 5),
+            "numbers": {name: round(float(weights[n]), 5) for n, name in enumerate(NUMBERS)},
+            "words": words,
+            "raters": {str(rater): round(float(offset), 5) for rater, offset in zip(self.raters, offsets, strict=True)},
+            "noise": round(self.posterior.noise, 6),
+            "prior": round(self.posterior.prior, 3),
+        }
+
+
+@dataclass
+class Learner:
+    """Grows with each decision; `fit` is repeatable: the same decisions in the same order give the same numbers."""
+
+    vocabulary: Vocabulary = field(default_factory=Vocabulary)
+    values: list[Valued] = field(default_factory=list)
+    comparisons: list[Compared] = field(default_factory=list)
+
+    @property
+    def decisions(self) -> int:
+        return len(self.values) + len(self.comparisons)
+
+    def learn(self, decision: Valued | Compared) -> None:
+        if isinstance(decision, Valued):
+            self.values.append(decision)
+            self.vocabulary.meet(decision.reply.words)
+        else:
+            self.comparisons.append(decision)
+            for reply in decision.replies:
+                self.vocabulary.meet(reply.words)
+
+    def fit(self) -> Fitted:
+        raters = tuple(sorted({valued.rater for valued in self.values}))
+        table, orders = self._table(raters)
+        values = np.array([valued.value for valued in self.values])
+        own = np.array([raters.index(valued.rater) for valued in self.values], dtype=int)
+        care = np.ones(len(values))
+        posterior = fit(Decisions(table, values, orders, care))
+        for _ in range(CARE_ROUNDS if len(raters) > 1 else 0):
+            care = _care(values - posterior.predict(table[: len(values)])[0], own, len(raters))
+            posterior = fit(Decisions(table, values, orders, care))
+        return Fitted(self.vocabulary, posterior, raters, self.decisions)
+
+    def _table(self, raters: tuple[int, ...]) -> tuple[np.ndarray, list[Order]]:
+        """Rows of the valued replies, then of the compared ones, with a column for each rater; orders among those rows."""
+        replies = [valued.reply for valued in self.values] + [reply for c in self.comparisons for reply in c.replies]
+        table, _ = self.vocabulary.matrix(replies)
+        offsets = np.zeros((len(replies), len(raters)))
+        for n, valued in enumerate(self.values):
+            offsets[n, raters.index(valued.rater)] = 1.0
+        orders, start = [], len(self.values)
+        for compared in self.comparisons:
+            orders += [Order(start + o.better, tuple(start + w for w in o.worse), o.weight) for o in compared.orders]
+            start += len(compared.replies)
+        return np.hstack([table, offsets]), orders
+
+
+def _care(missed: np.ndarray, own: np.ndarray, raters: int) -> np.ndarray:
+    """How much each decision weighs: its rater's precision over the common one, drawn to 1 while the rater is little known."""
+    common = float((missed**2).mean()) + 1e-6
+    sums = np.bincount(own, missed**2, minlength=raters)
+    counts = np.bincount(own, minlength=raters)
+    variance = (sums + CARE_COUNTS * common) / (counts + CARE_COUNTS)
+    weights = (common / variance)[own]
+    return weights * len(weights) / weights.sum()

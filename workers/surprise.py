@@ -1,0 +1,70 @@
+"""How surprising finished rollouts are to a run's base policy: −log p of every token, under weights that never change.
+
+Only scorer workers of runs with a rater model load these, beside the learned scorers.
+"""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from transformers import AutoModelForCausalLM
+
+from apps.policies.manifest import verify
+
+RARE_ABOVE = 4.0  # nats: a token that the base gives less than 1.8 %
+RESIDENT = 2  # base policies held in memory
+TOKENS_AT_ONCE = 16_384  # in one forward pass, padding included
+Tokens = tuple[Sequence[int], Sequence[int]]  # prompt ids, completion ids
+
+
+class Base:
+    """The weights of version 0. Raises DamagedWeights, OSError."""
+
+    def __init__(self, folder: Path) -> None:
+        verify(folder)
+        self.device = "cuda" if torch.cuda.is_available() else "cpu"
+        self.model = AutoModelForCausalLM.from_pretrained(
+            folder, dtype="float32", local_files_only=True, use_safetensors=True
+        ).to(self.device)
+        self.model.eval()
+
+    def surprises(self, rows: Sequence[Tokens]) -> list[list[float]]:
+        """Nats of each completion token, in the order of the rows; an empty completion has none."""
+        order = sorted(range(len(rows)), key=lambda n: len(rows[n][0]) + len(rows[n][1]))
+        found: list[list[float]] = [[] for _ in rows]
+        while order:
+            width = sum(map(len, rows[order[-1]]))
+            take = max(1, TOKENS_AT_ONCE // max(1, width))
+            some, order = order[-take:], order[:-take]
+            for n, values in zip(some, self._together([rows[n] for n in some], width), strict=True):
+                found[n] = values
+        return found
+
+    @torch.no_grad()
+    def _together(self, rows: Sequence[Tokens], width: int) -> list[list[float]]:
+        """Rows padded on the right, so that positions need no mask; what is behind a row's end is not read."""
+        ids = torch.zeros(len(rows), width, dtype=torch.long)
+        for n, (prompt, completion) in enumerate(rows):
+            ids[n, : len(prompt) + len(completion)] = torch.tensor([*prompt, *completion])
+        ids = ids.to(self.device)
+        logits = self.model(input_ids=ids).logits[:, :-1].float()
+        said = logits.gather(2, ids[:, 1:, None])[..., 0] - logits.logsumexp(2)
+        return [
+            (-said[n, len(prompt) - 1 : len(prompt) + len(completion) - 1]).tolist() for n, (prompt, completion) in enumerate(rows)
+        ]
+
+
+class Bases:
+    """The last few used, by folder."""
+
+    def __init__(self) -> None:
+        self.loaded: OrderedDict[Path, Base] = OrderedDict()
+
+    def of(self, folder: Path) -> Base:
+        if folder not in self.loaded:
+            self.loaded[folder] = Base(folder)
+        self.loaded.move_to_end(folder)
+        while len(self.loaded) > RESIDENT:
+            self.loaded.popitem(last=False)
+        return self.loaded[folder]
