@@ -17,6 +17,7 @@ from apps.pipelines.advantages.named import gdpo
 from apps.pipelines.advantages.spread import centred, deviation
 from apps.pipelines.advantages.token import discounted, gae
 from apps.rollouts.payload import Tokens
+from apps.rollouts.turns import stretches
 from apps.runs.algorithms.advantages import Advantage
 from apps.runs.config import RunConfig
 
@@ -80,7 +81,7 @@ def _standard_scores(advantage: Advantage, rows: Rows) -> Credits:
     if advantage.name != "step_wise_grpo":
         scores = ADVANTAGES[advantage.name]([[e.reward for e in members] for members in rows], **options)
         return [[Credit(score) for score in own] for own in scores]
-    turns = [[[e.reward] * len(turns_of(e.rollout.tokens)) for e in members] for members in rows]
+    turns = [[[e.reward] * len(stretches(e.rollout.tokens.action_mask)) for e in members] for members in rows]
     return [[Credit(own[0]) for own in group] for group in step_wise_grpo(turns, **options)]
 
 
@@ -126,7 +127,7 @@ def _reaching_back(advantage: Advantage, rows: Rows) -> Credits:
 def _turns_in_their_states(advantage: Advantage, rows: Rows) -> Credits:
     """GiGPO; a turn's state is all that the policy had before its eyes when it began."""
     tokens = [[e.rollout.tokens for e in members] for members in rows]
-    spans = [[turns_of(own) for own in group] for group in tokens]
+    spans = [[stretches(own.action_mask) for own in group] for group in tokens]
     rewards = [
         [[0.0] * (len(turns) - 1) + [e.reward] for e, turns in zip(members, group, strict=True)]
         for members, group in zip(rows, spans, strict=True)
@@ -140,14 +141,6 @@ def _turns_in_their_states(advantage: Advantage, rows: Rows) -> Credits:
         [_over_turns(own, turns, score) for own, turns, score in zip(t, s, group, strict=True)]
         for t, s, group in zip(tokens, spans, scores, strict=True)
     ]
-
-
-def turns_of(tokens: Tokens) -> list[tuple[int, int]]:
-    """The stretches of completion tokens that the policy wrote, (first, one past the last); one empty one if it wrote none."""
-    mask = tokens.action_mask
-    starts = [place for place, here in enumerate(mask) if here and not (place and mask[place - 1])]
-    ends = [place + 1 for place, here in enumerate(mask) if here and not (place + 1 < len(mask) and mask[place + 1])]
-    return list(zip(starts, ends, strict=True)) or [(0, 0)]
 
 
 def _state(tokens: Tokens, start: int) -> str:

@@ -9,11 +9,12 @@ from django.db import transaction
 from django.db.models.functions import Now
 
 from apps.buffer.models import Experience
-from apps.pipelines.crediting import Judged, of_group, turns_of
+from apps.pipelines.crediting import Judged, of_group
 from apps.pipelines.length import length_rewards
 from apps.rewards.combining import Judgement, combined, full_reward
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group, Rollout
+from apps.rollouts.turns import spoken_by_policy, stretches
 from apps.runs.config import RunConfig
 from apps.runs.models import StaleFence
 from apps.streaming import bells
@@ -88,7 +89,7 @@ def _is_number(reward: float | None) -> bool:
 
 def _judged(plan: RunConfig, rollout: Rollout, reward: float, judgements: list[Judgement]) -> Judged:
     by_scorer = {judgement.scorer: judgement.value for judgement in judgements if not judgement.is_human}
-    turns = len(turns_of(rollout.tokens)) if plan.algorithm.advantage.name == "step_wise_grpo" else 1
+    turns = len(stretches(rollout.tokens.action_mask)) if plan.algorithm.advantage.name == "step_wise_grpo" else 1
     return Judged(reward, by_scorer, turns)
 
 
@@ -110,11 +111,13 @@ def _nothing_to_learn(plan: RunConfig) -> str:
 
 
 def _finished(groups: Sequence[Group]) -> dict[int, list[Rollout]]:
+    """What the policy can learn from; an answer that a person typed from its first word to its last is a lesson, no sample."""
     found = defaultdict(list)
     for rollout in Rollout.objects.filter(group__in=groups, state=Rollout.State.FINISHED, completion_tokens__gt=0).order_by(
         "sample_index"
     ):
-        found[rollout.group_id].append(rollout)
+        if spoken_by_policy(rollout):
+            found[rollout.group_id].append(rollout)
     return found
 
 

@@ -4,6 +4,7 @@ A group's state is where it stands on its way (the next station finds its work b
 sampling → scoring → waiting (for people) → judged → admitted, or dropped with a reason.
 """
 
+import json
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from django.db.models.functions import Now
 
 from apps.accounts.models import User
 from apps.rollouts.payload import Tokens, pack, unpack
+from apps.rollouts.turns import Turn, kept
 from apps.runs.admission import groups_allowed
 from apps.runs.models import Run, StaleFence, after
 from apps.streaming import bells
@@ -40,6 +42,7 @@ class Outcome:
     tokens: Tokens | None
     text: str
     stop_reason: str
+    turns: tuple[Turn, ...] = ()  # where they say more than the text: several, or words of a person
 
 
 class GroupQuerySet(models.QuerySet):
@@ -169,7 +172,7 @@ class Group(models.Model):
         locked = Run.objects.select_for_update().get(pk=run.pk)
         pace = replace(locked.pace, published_version=min(version, locked.published_version))
         plan = locked.settings
-        count = min(at_most, groups_allowed(pace)) if locked.is_live and not plan.algorithm.learns_from_lessons else 0
+        count = min(at_most, groups_allowed(pace)) if locked.is_live and plan.samples else 0
         if not count:
             return []
         draws = list(range(locked.groups_opened, locked.groups_opened + count))
@@ -275,7 +278,10 @@ class Rollout(models.Model):
     origin = models.CharField(max_length=9, choices=Origin.choices, default=Origin.POLICY)
     state = models.CharField(max_length=8, choices=State.choices, default=State.SAMPLING)
     text = models.TextField(blank=True)
-    stop_reason = models.CharField(max_length=200, blank=True, help_text="stop, length, abort, or why it failed.")
+    stop_reason = models.CharField(
+        max_length=200, blank=True, help_text="stop, length, abort, what a person did, or why it failed."
+    )
+    turns = models.JSONField(default=list, help_text="Who said what (apps.rollouts.turns); empty: one turn, the policy's.")
     prompt_tokens = models.PositiveIntegerField(default=0)
     completion_tokens = models.PositiveIntegerField(default=0)
     first_version = models.PositiveIntegerField(null=True, help_text="Oldest weight version that sampled a token of it.")
@@ -315,7 +321,17 @@ class Rollout(models.Model):
                 counts, versions = (len(outcome.tokens.prompt_ids), len(outcome.tokens.completion_ids)), outcome.tokens.versions
                 payloads.append(RolloutPayload(rollout=rollout, data=pack(outcome.tokens)))
             state = cls.State.FAILED if outcome.tokens is None else cls.State.FINISHED
-            rows.append((rollout.pk, state.value, shown(outcome.text), outcome.stop_reason[:200], *counts, *versions))
+            rows.append(
+                (
+                    rollout.pk,
+                    state.value,
+                    shown(outcome.text),
+                    outcome.stop_reason[:200],
+                    json.dumps(kept(outcome.turns)),
+                    *counts,
+                    *versions,
+                )
+            )
         # One statement for all rows: bulk_update's CASE per column costs ten times as much.
         with connection.cursor() as cursor:
             cursor.execute(WRITE_OUTCOMES, [list(column) for column in zip(*rows, strict=True)])
@@ -324,11 +340,11 @@ class Rollout(models.Model):
 
 WRITE_OUTCOMES = """
     UPDATE rollouts_rollout r
-    SET state = o.state, text = o.text, stop_reason = o.stop_reason, prompt_tokens = o.prompt_tokens,
+    SET state = o.state, text = o.text, stop_reason = o.stop_reason, turns = o.turns::jsonb, prompt_tokens = o.prompt_tokens,
         completion_tokens = o.completion_tokens, first_version = o.first_version, last_version = o.last_version,
         finished_at = statement_timestamp()
-    FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::text[], %s::int[], %s::int[], %s::int[], %s::int[])
-        AS o(id, state, text, stop_reason, prompt_tokens, completion_tokens, first_version, last_version)
+    FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[], %s::int[], %s::int[], %s::int[], %s::int[])
+        AS o(id, state, text, stop_reason, turns, prompt_tokens, completion_tokens, first_version, last_version)
     WHERE r.id = o.id"""
 
 

@@ -81,6 +81,9 @@ class People(Section):
         None, gt=0, le=86_400, description="How long an item is held for a rater; empty: three times the median decision."
     )
     blind: bool = Field(True, description="Raters see neither others' ratings nor the weight version nor machine rewards.")
+    steer: bool = Field(
+        False, description="Raters too may stop an answer while it is written, edit it, or type it in the policy's place."
+    )
     deadline_s: Positive = Field(60.0, description="How long a finished group waits for people, in seconds.")
     at_deadline: Literal["machine_only", "drop", "fill_with_rater_model"] = Field(
         "machine_only", description="What becomes of a group nobody judged in time."

@@ -47,6 +47,7 @@ class Task(models.Model):
     taskset = models.ForeignKey(Taskset, on_delete=models.CASCADE, related_name="tasks")
     index = models.PositiveIntegerField()
     prompt = models.JSONField(help_text="Chat messages: [{role, content}].")
+    follow_ups = models.JSONField(default=list, help_text="What the user says after each answer of the policy: texts, in order.")
     answer = models.JSONField(default=dict, help_text="For scorers only; never shown to the policy.")
     meta = models.JSONField(default=dict)
     digest = models.CharField(max_length=64)

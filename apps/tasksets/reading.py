@@ -12,6 +12,7 @@ from apps.tasksets.rows import TaskRow, user_message
 
 LONGEST_LINE = 1 << 20  # bytes
 ROLES = frozenset({"system", "user", "assistant"})
+MOST_FOLLOW_UPS = 100
 EXCERPT = 120  # characters of a bad line that are kept
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -22,10 +23,11 @@ class NotATask(ValueError):
 
 @dataclass(frozen=True)
 class Columns:
-    """Under which keys the file keeps what we need. `answer` None: the file has none."""
+    """Under which keys the file keeps what we need. `answer` None: the file has none; `follow_ups` may be missing."""
 
     prompt: str = "prompt"
     answer: str | None = "answer"
+    follow_ups: str = "follow_ups"
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,8 @@ def _task(raw: bytes, columns: Columns) -> TaskRow:
     row = strict_json.decode(raw)
     if not isinstance(row, dict):
         raise NotATask("not a JSON object")
-    return TaskRow(prompt_of(row, columns.prompt), _answer(row, columns.answer))
+    follow_ups = _follow_ups(row, columns.follow_ups)
+    return TaskRow(prompt_of(row, columns.prompt), _answer(row, columns.answer), follow_ups=follow_ups)
 
 
 def prompt_of(row: dict[str, Any], column: str) -> list[dict[str, str]]:
@@ -88,6 +91,18 @@ def _require_message(message: Any, column: str) -> None:
         raise NotATask(f"{column}: a message has exactly role and content")
     if message["role"] not in ROLES or not isinstance(message["content"], str):
         raise NotATask(f"{column}: role must be one of {', '.join(sorted(ROLES))}, content a text")
+
+
+def _follow_ups(row: dict[str, Any], column: str) -> list[str]:
+    """What the user says after each answer; none where the column is missing or null."""
+    texts = row.get(column)
+    if texts is None:
+        return []
+    if not isinstance(texts, list) or not all(isinstance(text, str) and text.strip() for text in texts):
+        raise NotATask(f"{column}: must be a list of texts, what the user says after each answer")
+    if len(texts) > MOST_FOLLOW_UPS:
+        raise NotATask(f"{column}: at most {MOST_FOLLOW_UPS} are taken, not {len(texts)}")
+    return texts
 
 
 def _answer(row: dict[str, Any], column: str | None) -> dict[str, Any]:

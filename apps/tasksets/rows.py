@@ -7,11 +7,12 @@ from typing import Any
 
 @dataclass(frozen=True)
 class TaskRow:
-    """`prompt` is a list of chat messages {"role", "content"}; `answer` is what scorers judge by."""
+    """`prompt` is a list of chat messages {"role", "content"}; `answer` is what scorers judge by; `follow_ups`: what the user says after each answer."""
 
     prompt: list[dict[str, str]]
     answer: dict[str, Any] = field(default_factory=dict)
     meta: dict[str, Any] = field(default_factory=dict)
+    follow_ups: list[str] = field(default_factory=list)
 
 
 def user_message(text: str) -> list[dict[str, str]]:

@@ -89,9 +89,14 @@ def _write(taskset: Taskset, rows: list[TaskRow], digest: "hashlib._Hash") -> in
 
 
 def _task(taskset: Taskset, index: int, row: TaskRow) -> Task:
-    canonical = json.dumps(asdict(row), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    # Tasks of one question are spelt as they were before there were follow-ups: the same set has the same digest for ever.
+    said = {name: value for name, value in asdict(row).items() if value or name != "follow_ups"}
+    canonical = json.dumps(said, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     task_digest = hashlib.sha256(canonical.encode()).hexdigest()
-    return Task(taskset=taskset, index=index, prompt=row.prompt, answer=row.answer, meta=row.meta, digest=task_digest)
+    return Task(
+        taskset=taskset, index=index, prompt=row.prompt, follow_ups=row.follow_ups, answer=row.answer, meta=row.meta,
+        digest=task_digest,
+    )  # fmt: skip
 
 
 def _quarantined(taskset: Taskset, line: BadLine) -> QuarantinedLine:

@@ -6,8 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from apps.pipelines.crediting import CREDITS, Judged, of_batch, of_group, turns_of
+from apps.pipelines.crediting import CREDITS, Judged, of_batch, of_group
 from apps.rollouts.payload import Tokens
+from apps.rollouts.turns import stretches
 from apps.runs.config import parse
 
 GOOD = {"policy": "p", "taskset": "t", "steps": 3, "rewards": [{"scorer": "a"}, {"scorer": "b", "weight": 2.0}]}
@@ -78,8 +79,8 @@ def test_tokens_that_the_policy_did_not_write_are_no_time_and_count_nothing():
 
 
 def test_turns_are_the_stretches_that_the_policy_wrote():
-    assert turns_of(tokens([1, 1, 0, 1, 0, 0, 1])) == [(0, 2), (3, 4), (6, 7)]
-    assert turns_of(tokens([0, 1])) == [(1, 2)] and turns_of(tokens([0])) == [(0, 0)]
+    assert stretches([1, 1, 0, 1, 0, 0, 1]) == [(0, 2), (3, 4), (6, 7)]
+    assert stretches([0, 1]) == [(1, 2)] and stretches([0]) == [(0, 0)]
 
 
 def test_a_turn_is_compared_with_turns_that_began_from_the_same_words():
