@@ -278,9 +278,7 @@ class Rollout(models.Model):
     origin = models.CharField(max_length=9, choices=Origin.choices, default=Origin.POLICY)
     state = models.CharField(max_length=8, choices=State.choices, default=State.SAMPLING)
     text = models.TextField(blank=True)
-    stop_reason = models.CharField(
-        max_length=200, blank=True, help_text="stop, length, abort, what a person did, or why it failed."
-    )
+    stop_reason = models.CharField(max_length=200, blank=True, help_text="stop, length, abort, what people did, or why it failed.")
     turns = models.JSONField(default=list, help_text="Who said what (apps.rollouts.turns); empty: one turn, the policy's.")
     prompt_tokens = models.PositiveIntegerField(default=0)
     completion_tokens = models.PositiveIntegerField(default=0)
@@ -321,17 +319,8 @@ class Rollout(models.Model):
                 counts, versions = (len(outcome.tokens.prompt_ids), len(outcome.tokens.completion_ids)), outcome.tokens.versions
                 payloads.append(RolloutPayload(rollout=rollout, data=pack(outcome.tokens)))
             state = cls.State.FAILED if outcome.tokens is None else cls.State.FINISHED
-            rows.append(
-                (
-                    rollout.pk,
-                    state.value,
-                    shown(outcome.text),
-                    outcome.stop_reason[:200],
-                    json.dumps(kept(outcome.turns)),
-                    *counts,
-                    *versions,
-                )
-            )
+            said = (shown(outcome.text), outcome.stop_reason[:200], json.dumps(kept(outcome.turns)))
+            rows.append((rollout.pk, state.value, *said, *counts, *versions))
         # One statement for all rows: bulk_update's CASE per column costs ten times as much.
         with connection.cursor() as cursor:
             cursor.execute(WRITE_OUTCOMES, [list(column) for column in zip(*rows, strict=True)])

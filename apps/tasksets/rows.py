@@ -7,7 +7,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class TaskRow:
-    """`prompt` is a list of chat messages {"role", "content"}; `answer` is what scorers judge by; `follow_ups`: what the user says after each answer."""
+    """`prompt` is a list of chat messages {"role", "content"}; `answer` is what scorers judge by.
+
+    `follow_ups`: what the user says after each answer of the policy; none in a task of one question.
+    """
 
     prompt: list[dict[str, str]]
     answer: dict[str, Any] = field(default_factory=dict)

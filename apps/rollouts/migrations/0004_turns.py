@@ -13,8 +13,6 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name="rollout",
             name="stop_reason",
-            field=models.CharField(
-                blank=True, help_text="stop, length, abort, what a person did, or why it failed.", max_length=200
-            ),
+            field=models.CharField(blank=True, help_text="stop, length, abort, what people did, or why it failed.", max_length=200),
         ),
     ]
