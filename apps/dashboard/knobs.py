@@ -1,0 +1,204 @@
+"""A section of a configuration as the fields of a form: words, bounds and choices come from its schema alone.
+
+A field's address is dotted, `gold.rate`; that is its name in the form, and where its error stands.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin
+
+from annotated_types import Ge, Gt, Le, Lt
+from django.http import QueryDict
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+ON = "on"  # what a browser sends for a ticked box
+UNITS = {"_s": "s", "_ms": "ms"}
+LONG_TEXT = 1_000  # characters from which a text gets several lines
+
+
+@dataclass(frozen=True)
+class Knob:
+    """One field. `kind`: choice, switch, whole, number, text, words (several lines), names (boxes) or rows (a table)."""
+
+    address: str
+    label: str
+    why: str
+    kind: str
+    value: Any = None
+    unit: str = ""
+    choices: tuple[tuple[str, str, str], ...] = ()  # what is posted, its name, a few words more
+    bounds: Mapping[str, float] = field(default_factory=dict)
+    longest: int | None = None
+    wrong: str = ""
+
+    @property
+    def slug(self) -> str:
+        """Its address as an HTML id."""
+        return self.address.replace(".", "-")
+
+    @property
+    def step(self) -> str:
+        return "1" if self.kind == "whole" else "any"
+
+    @property
+    def slots(self) -> list[Mapping[str, Any]]:
+        """Its rows, and the empty ones that may still be filled."""
+        rows = list(self.value)
+        return rows + [{}] * ((self.longest or 0) - len(rows))
+
+    @property
+    def range(self) -> str:
+        """Its bounds in words: `1 to 20`, `above 0, up to 86,400`."""
+        low, high = self.bounds.get("min"), self.bounds.get("max")
+        if low is not None and high is not None:
+            return f"{'above ' if 'above' in self.bounds else ''}{low:,.9g} to {high:,.9g}"
+        if low is not None:
+            return f"above {low:,.9g}" if "above" in self.bounds else f"{low:,.9g} or more"
+        return "" if high is None else f"up to {high:,.9g}"
+
+
+def knobs_of(
+    section: type[BaseModel], values: Mapping[str, Any], labels: Mapping[str, str], wrong: Mapping[str, str], prefix: str = ""
+) -> Iterator[Knob]:
+    """The leaves of a section in its order. An optional section is a switch and then its fields, filled with their defaults.
+
+    `values` is the section as nested dicts; `labels` and `wrong` go by dotted address.
+    """
+    for name, info in section.model_fields.items():
+        address, value = f"{prefix}{name}", values.get(name)
+        inner, is_optional = _inner(info)
+        if _is_section(inner):
+            if is_optional:
+                yield _knob(address, info, "switch", value is not None, labels, wrong)
+            yield from knobs_of(inner, value if value is not None else defaults(inner), labels, wrong, f"{address}.")
+        else:
+            yield _leaf(address, info, inner, is_optional, value, labels, wrong)
+
+
+def defaults(section: type[BaseModel]) -> dict[str, Any]:
+    """What a section starts with; None where its schema asks for a value."""
+    found = {}
+    for name, info in section.model_fields.items():
+        default = None if info.is_required() else info.get_default(call_default_factory=True)
+        found[name] = default.model_dump(mode="json") if isinstance(default, BaseModel) else default
+    return found
+
+
+def values_in(section: type[BaseModel], form: QueryDict, prefix: str = "") -> dict[str, Any]:
+    """What a posted form says, as nested dicts for the schema to judge: numbers are still texts, an empty one is None.
+
+    An optional section whose switch is off is None.
+    """
+    said: dict[str, Any] = {}
+    for name, info in section.model_fields.items():
+        address = f"{prefix}{name}"
+        inner, is_optional = _inner(info)
+        if _is_section(inner):
+            is_off = is_optional and form.get(address) != ON
+            said[name] = None if is_off else values_in(inner, form, f"{address}.")
+        else:
+            said[name] = _said(address, inner, is_optional, form)
+    return said
+
+
+def _said(address: str, inner: Any, is_optional: bool, form: QueryDict) -> Any:
+    if rows := _row_section(inner):
+        return _rows_in(rows, address, form)
+    if get_origin(inner) is tuple:
+        return form.getlist(address)
+    if inner is bool:
+        return form.get(address) == ON
+    text = form.get(address, "")
+    if inner is str:
+        return text.replace("\r\n", "\n")
+    return None if is_optional and not text.strip() else text.strip()
+
+
+def _rows_in(section: type[BaseModel], address: str, form: QueryDict) -> list[dict[str, str]]:
+    """The rows of a small table, `rubric.0.name` and so on; a row without its first field is no row."""
+    first, *_ = section.model_fields
+    rows = []
+    for n in range(len([key for key in form if key.startswith(f"{address}.") and key.endswith(f".{first}")])):
+        row = {name: form.get(f"{address}.{n}.{name}", "").strip() for name in section.model_fields}
+        if row[first]:
+            rows.append({name: said for name, said in row.items() if said or name == first})
+    return rows
+
+
+def _leaf(
+    address: str, info: FieldInfo, inner: Any, is_optional: bool, value: Any, labels: Mapping[str, str], wrong: Mapping[str, str]
+) -> Knob:
+    if _row_section(inner):
+        return _knob(address, info, "rows", value or (), labels, wrong, longest=_longest(info))
+    if get_origin(inner) is tuple:
+        return _knob(address, info, "names", value or (), labels, wrong)
+    if get_origin(inner) is Literal:
+        return _knob(address, info, "choice", value, labels, wrong, choices=_named(get_args(inner)))
+    if inner is bool:
+        return _knob(address, info, "switch", bool(value), labels, wrong)
+    if inner is str:
+        kind = "words" if _longest(info) > LONG_TEXT else "text"
+        return _knob(address, info, kind, value or "", labels, wrong, longest=_longest(info))
+    kind = "whole" if inner is int else "number"
+    return _knob(address, info, kind, "" if value is None else value, labels, wrong, unit=_unit(address), bounds=_bounds(info))
+
+
+def _knob(
+    address: str, info: FieldInfo, kind: str, value: Any, labels: Mapping[str, str], wrong: Mapping[str, str], **more: Any
+) -> Knob:
+    label = labels.get(address) or address.rpartition(".")[2].replace("_", " ").capitalize()
+    return Knob(address, label, (info.description or "").replace("`", ""), kind, value, wrong=wrong.get(address, ""), **more)
+
+
+def _inner(info: FieldInfo) -> tuple[Any, bool]:
+    """A field's type without None, and whether None was in it."""
+    if get_origin(info.annotation) not in (Union, UnionType):
+        return info.annotation, False
+    kinds = [kind for kind in get_args(info.annotation) if kind is not NoneType]
+    return kinds[0], len(kinds) < len(get_args(info.annotation))
+
+
+def _is_section(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseModel)
+
+
+def _row_section(kind: Any) -> type[BaseModel] | None:
+    """The section that the rows of `tuple[Section, ...]` are."""
+    inner = get_args(kind)[0] if get_origin(kind) is tuple else None
+    return inner if _is_section(inner) else None
+
+
+def _named(values: Sequence[str]) -> tuple[tuple[str, str, str], ...]:
+    return tuple((value, value.replace("_", " "), "") for value in values)
+
+
+def _unit(address: str) -> str:
+    return next((unit for ending, unit in UNITS.items() if address.endswith(ending)), "")
+
+
+def _bounds(info: FieldInfo) -> dict[str, float]:
+    """`min` and `max` as an input takes them; `above` where the lower one is itself not allowed."""
+    found: dict[str, float] = {}
+    for bound in _constraints(info):
+        match bound:
+            case Ge():
+                found["min"] = bound.ge
+            case Gt():
+                found |= {"min": bound.gt, "above": bound.gt}
+            case Le():
+                found["max"] = bound.le
+            case Lt():
+                found["max"] = bound.lt
+    return found
+
+
+def _longest(info: FieldInfo) -> int:
+    return next((bound.max_length for bound in _constraints(info) if hasattr(bound, "max_length")), 0)
+
+
+def _constraints(info: FieldInfo) -> Sequence[Any]:
+    """The limits of a field, wherever they stand: on it, or on the annotated type it names (`Share`)."""
+    inside = [part for kind in get_args(info.annotation) for part in getattr(kind, "__metadata__", ())]
+    return [*info.metadata, *(limit for part in inside for limit in getattr(part, "metadata", [part]))]
