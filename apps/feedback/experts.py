@@ -40,7 +40,7 @@ def admit(run: Run, fence: int, spelt: Sequence[Spelt]) -> int:
         pairs = list(zip(rollouts, spelt, strict=True))
         RolloutPayload.objects.bulk_create(RolloutPayload(rollout=rollout, data=pack(tokens)) for rollout, (_, tokens) in pairs)
         ExpertAnswer.objects.bulk_create(ExpertAnswer(demonstration=d, run=locked, rollout=rollout) for rollout, (d, _) in pairs)
-        Experience.objects.bulk_create(_experience(rollout) for rollout in rollouts)
+        Experience.objects.bulk_create(expert_experience(rollout) for rollout in rollouts)
     return len(rollouts)
 
 
@@ -61,7 +61,8 @@ def _rollout(group: Group, place: int, text: str, tokens: Tokens) -> Rollout:
     )  # fmt: skip
 
 
-def _experience(rollout: Rollout) -> Experience:
+def expert_experience(rollout: Rollout) -> Experience:
+    """What can be learned of an expert's rollout, not yet written: nobody judged it, and it has no advantage."""
     return Experience(
         run_id=rollout.run_id, group_id=rollout.group_id, rollout=rollout, kind=Experience.Kind.EXPERT, reward=None, advantage=0.0,
         weight_version=0,

@@ -7,8 +7,8 @@ would not happen.
 from apps.runs.config import ConfigError, RunConfig, parse
 
 LIVE = ("people", "rewards", "max_staleness", "group_attempts", "sampling.max_tokens", "checkpoints.every", "checkpoints.weights")
-# A run's policy and taskset are rows it refers to.
-FIXED = ("policy", "taskset")
+# A run's policy and taskset are rows it refers to, and what it replays is decided with them.
+FIXED = ("policy", "taskset", "replay")
 AGAIN = "stop this run and create another one with the changed configuration"
 
 
@@ -45,7 +45,7 @@ def _merged(known: object, value: object) -> object:
 
 def _why_not(field: str, before: RunConfig, after: RunConfig, has_begun: bool) -> str:
     if not has_begun:
-        return f"is fixed when a run is created; {AGAIN}" if field in FIXED else ""
+        return f"is fixed when a run is created; {AGAIN}" if field.split(".")[0] in FIXED else ""
     if not any(field == live or field.startswith(f"{live}.") for live in LIVE):
         return f"cannot change once a run has begun; {AGAIN}"
     if field == "rewards" and _scorers(before) != _scorers(after):

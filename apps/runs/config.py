@@ -16,6 +16,7 @@ from apps.runs.algorithms.refusals import refusals
 from apps.runs.algorithms.section import Positive, Section, Share
 from apps.runs.algorithms.snapshot import Snapshot
 from apps.runs.people import People
+from apps.runs.replay import Replay
 
 LARGEST_FILE_BYTES = 256 * 1024
 
@@ -96,6 +97,7 @@ class RunConfig(Section):
     length_penalty: LengthPenalty | None = Field(None, description="Short answers gain, long ones lose (long to short).")
     algorithm: Algorithm = Field(Algorithm(), description="What is learned from a batch: a row of the table, with changes.")
     snapshot: Snapshot | None = Field(None, description="Which lessons a run learns from that samples nothing (sft, dpo, kto, …).")
+    replay: Replay | None = Field(None, description="Another run's recorded data to learn from again; empty samples its own.")
     lora: Lora | None = Field(None, description="Train low-rank adapters only; empty trains all weights.")
     optimizer: Optimizer = Optimizer()
     checkpoints: Checkpoints = Checkpoints()
@@ -113,6 +115,11 @@ class RunConfig(Section):
         if not math.isfinite(self.sampling.temperature):
             raise ValueError("sampling.temperature must be a number")
         return self
+
+    @property
+    def samples(self) -> bool:
+        """Whether an explorer samples for it: not where it learns from lessons, or from what another run has sampled."""
+        return not self.algorithm.learns_from_lessons and self.replay is None
 
     @property
     def usual_rows_per_step(self) -> int:

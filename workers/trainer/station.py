@@ -11,6 +11,7 @@ from apps.runs.models import NotPossible, Run, StaleFence, Worker
 from workers.trainer.desk import Desk
 from workers.trainer.keeper import Keeper
 from workers.trainer.lessons.desk import LessonDesk
+from workers.trainer.replays import ReplayDesk
 
 log = structlog.get_logger(__name__)
 # A run keeps its place at least this long before it makes room for one that has none.
@@ -69,7 +70,7 @@ class Trainer:
         self.keeper.hold(run, run.fence)
         desk = self.desks[run.pk] = desk_for(run)
         desk.open()
-        log.info("run_taken", run=run.slug, fence=run.fence, step=desk.host.step)
+        log.info("run_taken", run=run.slug, fence=run.fence, step=run.step)
         return desk
 
     def _has_room(self) -> bool:
@@ -111,7 +112,9 @@ class Trainer:
 
 
 def desk_for(run: Run) -> Desk:
-    return (LessonDesk if run.settings.algorithm.learns_from_lessons else Desk)(run, run.fence)
+    plan = run.settings
+    kind = LessonDesk if plan.algorithm.learns_from_lessons else Desk if plan.samples else ReplayDesk
+    return kind(run, run.fence)
 
 
 def _doing(desk: Desk) -> str:

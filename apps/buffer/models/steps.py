@@ -49,10 +49,12 @@ def plan_step(run: Run, fence: int, crediting: Crediting | None = None) -> Train
         groups = Experience.objects.oldest_groups(locked, locked.settings.groups_per_step)
         if len(groups) < locked.settings.groups_per_step or experts_missing(locked):
             return None
-        return _plan(locked, version, fence, groups, crediting)
+        return record_batch(locked, fence, groups, crediting, _experts(locked, locked.step + 1, groups))
 
 
-def _plan(run: Run, version: int, fence: int, groups: list[int], crediting: Crediting | None) -> TrainStep:
+def record_batch(run: Run, fence: int, groups: list[int], crediting: Crediting | None, experts: list[int]) -> TrainStep:
+    """The run's next step with these groups' ready experiences and these expert ones. The caller holds the run's row."""
+    version = run.step // run.settings.sync_interval
     step = TrainStep.objects.create(run=run, number=run.step + 1, version=version, fence=fence)
     ready = Experience.objects.usual().filter(group__in=groups, state=Experience.State.READY)
     ready = ready.order_by("group__draw_index", "rollout__sample_index")
@@ -62,7 +64,7 @@ def _plan(run: Run, version: int, fence: int, groups: list[int], crediting: Cred
             raise ValueError(f"{run.settings.algorithm.advantage.name} depends on the whole batch; give `crediting`")
         credits = crediting(run.settings, list(ready.select_related("rollout__payload")))
     Experience.objects.filter(pk__in=batch).update(state=Experience.State.CLAIMED)
-    batch += _experts(run, step.number, groups)
+    batch += experts
     StepItem.objects.bulk_create(_item(step, pk, n, credits.get(pk)) for n, pk in enumerate(batch))
     return step
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 Refusals = Iterator[tuple[str, str]]
 # What a run that samples nothing has no use for.
-SAMPLING_FIELDS = ("group_size", "groups_per_step", "max_staleness", "rewards", "people")
+SAMPLING_FIELDS = ("group_size", "groups_per_step", "max_staleness", "rewards", "people", "replay")
 
 
 def refusals(plan: "RunConfig") -> dict[str, str]:

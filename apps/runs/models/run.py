@@ -40,7 +40,8 @@ class RunQuerySet(models.QuerySet):
 
     def exploring(self) -> "RunQuerySet":
         """Running, and learning from what their own policy samples."""
-        return self.running().exclude(config__algorithm__name__in=list(SOURCES))
+        own = self.running().exclude(config__algorithm__name__in=list(SOURCES))
+        return own.filter(Q(config__replay=None) | Q(config__replay__isnull=True))
 
 
 class Run(models.Model):
@@ -109,7 +110,7 @@ class Run(models.Model):
             for field, found in (("policy", policy), ("taskset", taskset))
             if found is None
         }
-        missing |= cls._missing_reference(project, plan)
+        missing |= cls._missing_reference(project, plan) | cls._missing_replay(project, plan, policy)
         if missing:
             raise ConfigError(missing)
         topic = Topic.objects.create(project=project, name=f"run:{project.slug}/{slug}")
@@ -144,6 +145,27 @@ class Run(models.Model):
             return {
                 "algorithm.reference.version": f"run {run.slug!r} has no version {reference.version} that is kept; it has {known}"
             }
+        return {}
+
+    @staticmethod
+    def _missing_replay(project: Project, plan: RunConfig, policy: Policy | None) -> dict[str, str]:
+        """What the plan wants replayed and the project does not have, by field."""
+        replay = plan.replay
+        if replay is None:
+            return {}
+        run = project.runs.filter(slug=replay.run).first()
+        if run is None:
+            return {"replay.run": f"no run {replay.run!r} in project {project.slug!r}"}
+        if run.step < replay.until:
+            return {"replay.until": f"run {run.slug!r} is at step {run.step}; there is nothing recorded up to {replay.until}"}
+        version = run.weight_versions.filter(version=replay.version).first()
+        if version is None:
+            return {"replay.version": f"run {run.slug!r} has no version {replay.version}"}
+        if version.step >= replay.until:
+            return {"replay.version": f"is of step {version.step}, so nothing is left to make again up to step {replay.until}"}
+        # A merged adapter has a fingerprint of its own.
+        if policy and version.fingerprint != policy.fingerprint and policy.source != replay.weights:
+            return {"policy": f"{policy.slug!r} is not version {replay.version} of {run.slug!r}; replay it from that run's page"}
         return {}
 
     @property

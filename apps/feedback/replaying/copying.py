@@ -1,0 +1,258 @@
+"""The recorded data of a run into the run that replays it: groups in their recorded order, with all that was said of them.
+
+What was said is what stood when each group was refined: words that came late were never trained on, and stay where they
+are. The copies wait for the refiner; advantages, and what people's words amount to, are its work as they were before.
+"""
+
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+from django.db.models import Count, Q
+from django.db.models.functions import Now
+
+from apps.buffer.models import Experience, Recorded, StepItem
+from apps.feedback.experts import expert_experience
+from apps.feedback.models import ExpertAnswer, Item, Rating, RatingReward, Surprise
+from apps.feedback.replaying.leaving_out import LeftOut
+from apps.feedback.replaying.rows import copied_rows
+from apps.rewards.models import Reward
+from apps.rollouts.models import Group, Rollout, RolloutPayload
+from apps.runs.models import Run, TrainStep
+
+STEPS_AT_ONCE = 50  # updates whose data is copied together
+LEFT_OUT = "left out: somebody whose word is left out had a hand in it"
+PEOPLE, RATER_MODEL = "people", "rater_model"  # the scorers of what is made of people's words
+
+
+@dataclass
+class Copied:
+    """What came over."""
+
+    groups: int = 0
+    rollouts: int = 0
+    ratings: int = 0
+
+
+def copy_recorded(run: Run, fence: int) -> Copied:
+    """Bring the recorded data of the run's `replay` section over, in one transaction. Raises StaleFence, LookupError."""
+    with run.fenced(fence) as locked:
+        copy = _Copy.of(locked)
+        for steps in _some(copy.steps(), STEPS_AT_ONCE):
+            copy.bring(steps)
+        Run.objects.filter(pk=locked.pk).update(groups_opened=copy.done.groups)
+    run.refresh_from_db()
+    return copy.done
+
+
+def _some(rows: Iterable, size: int) -> Iterator[list]:
+    stream = iter(rows)
+    while some := list(islice(stream, size)):
+        yield some
+
+
+@dataclass
+class _Copy:
+    """One run being copied into another; ids of what is copied, old → new, where several steps need them."""
+
+    run: Run
+    source: Run
+    left_out: LeftOut
+    done: Copied = field(default_factory=Copied)
+    experts: dict[int, int] = field(default_factory=dict)  # rollouts
+    expert_groups: dict[int, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, run: Run) -> "_Copy":
+        plan = run.settings.replay
+        source = Run.objects.get(project=run.project_id, slug=plan.run)
+        return cls(run, source, LeftOut.of(source, plan.without_raters, plan.without_tasks))
+
+    def steps(self) -> list[TrainStep]:
+        plan = self.run.settings.replay
+        after = self.source.weight_versions.values_list("step", flat=True).get(version=plan.version)
+        made = self.source.steps.filter(state=TrainStep.State.COMMITTED, number__gt=after, number__lte=plan.until)
+        return list(made.order_by("number"))
+
+    def bring(self, steps: Sequence[TrainStep]) -> None:
+        """The data of these updates."""
+        items = StepItem.objects.filter(step__in=steps).order_by("step__number", "position")
+        rows = list(items.values_list("step__number", "experience__kind", "experience__group", "experience__rollout"))
+        usual = dict.fromkeys(group for _, kind, group, _ in rows if kind == Experience.Kind.USUAL)
+        groups = self._groups(list(usual))
+        rollouts = self._rollouts(groups)
+        self._words(groups, rollouts)
+        self._experts({rollout for _, kind, _, rollout in rows if kind == Experience.Kind.EXPERT})
+        self._record(rows, groups)
+
+    def _groups(self, ids: list[int]) -> dict[int, int]:
+        """The groups of tasks that stay, in this order; old id → new id."""
+        stay = {group.pk: group for group in Group.objects.filter(pk__in=ids).exclude(task__in=self.left_out.tasks)}
+        old = [stay[pk] for pk in ids if pk in stay]
+        new = Group.objects.bulk_create(
+            Group(run=self.run, draw_index=self.done.groups + n, task_id=group.task_id, size=group.size, state=Group.State.JUDGED,
+                  opened_version=group.opened_version, sampled_at=group.sampled_at, judged_at=Now())
+            for n, group in enumerate(old)
+        )  # fmt: skip
+        self.done.groups += len(new)
+        return {before.pk: after.pk for before, after in zip(old, new, strict=True)}
+
+    def _rollouts(self, groups: Mapping[int, int]) -> dict[int, int]:
+        """All rollouts of these groups with their tokens; those that an excluded person had a hand in are out of use."""
+        self.done.rollouts += copied_rows(Rollout, "group", groups, run=self.run.pk)
+        places = ("group_id", "origin", "sample_index")
+        there = {tuple(place): pk for pk, *place in Rollout.objects.filter(group__in=groups.values()).values_list("pk", *places)}
+        found = {
+            pk: there[groups[group], origin, index]
+            for pk, group, origin, index in Rollout.objects.filter(group__in=groups).values_list("pk", *places)
+        }
+        copied_rows(RolloutPayload, "rollout", found)
+        copied_rows(Surprise, "rollout", found)
+        theirs = [found[pk] for pk in self.left_out.interventions.filter(rollout__in=found).values_list("rollout", flat=True)]
+        Rollout.objects.filter(pk__in=theirs).update(state=Rollout.State.FAILED, stop_reason=LEFT_OUT)
+        return found
+
+    # -- what was said ----------------------------------------------------------------------------------------------------
+
+    def _words(self, groups: Mapping[int, int], rollouts: Mapping[int, int]) -> None:
+        """Machine rewards as they are; people's without the excluded; what is made of people's only where it is the same."""
+        touched = self.left_out.touched(list(groups))
+        remade = [pk for pk, group in Rollout.objects.filter(group__in=touched).values_list("pk", "group")]
+        copied_rows(
+            Reward, "rollout", rollouts,
+            "o.by_id IS NULL AND NOT (o.scorer = %s AND o.rollout_id = ANY(%s)) "
+            "AND NOT (o.scorer = %s AND o.details ->> 'rater_model' = ANY(%s))",
+            [PEOPLE, remade, RATER_MODEL, [str(number) for number in self.left_out.tainted_models]],
+        )  # fmt: skip
+        ratings = self._ratings(groups, rollouts)
+        self._rewards_of(ratings, rollouts)
+        self.done.ratings += len(ratings)
+
+    def _ratings(self, groups: Mapping[int, int], rollouts: Mapping[int, int]) -> dict[int, int]:
+        """What was said in time by those who stay; old id → new id."""
+        said = Rating.objects.filter(Q(item__group__in=groups) | Q(rollout__in=rollouts), run=self.source, is_late=False)
+        old = list(said.exclude(rater__in=self.left_out.raters).order_by("pk"))
+        items = self._items({rating.item_id for rating in old if rating.item_id}, groups, rollouts)
+        replaced = {rating.replaces_id for rating in old if rating.replaces_id}
+        new = Rating.objects.bulk_create(
+            Rating(
+                item_id=items.get(rating.item_id), rollout_id=rollouts.get(rating.rollout_id), run=self.run,
+                rater_id=rating.rater_id, form=rating.form, answer=renamed(rating.answer, rollouts), critique=rating.critique,
+                shown=[rollouts[pk] for pk in rating.shown if pk in rollouts],
+                client_uuid=uuid.uuid5(rating.client_uuid, str(self.run.pk)),
+                is_current=rating.pk not in replaced and not rating.is_withdrawn, is_withdrawn=rating.is_withdrawn,
+                seconds=rating.seconds, first_key_ms=rating.first_key_ms, changes=rating.changes, at=rating.at,
+            )
+            for rating in old
+        )  # fmt: skip
+        ids = {before.pk: after.pk for before, after in zip(old, new, strict=True)}
+        chained = [(after, before.replaces_id) for before, after in zip(old, new, strict=True) if before.replaces_id in ids]
+        for after, replaces in chained:
+            after.replaces_id = ids[replaces]
+        Rating.objects.bulk_update([after for after, _ in chained], ["replaces"], batch_size=1_000)
+        return ids
+
+    def _items(self, ids: set[int], groups: Mapping[int, int], rollouts: Mapping[int, int]) -> dict[int, int]:
+        old = list(Item.objects.filter(pk__in=ids, group__in=groups).order_by("pk"))
+        new = Item.objects.bulk_create(
+            Item(run=self.run, group_id=groups[item.group_id], form=item.form, purpose=item.purpose,
+                 members=[rollouts[pk] for pk in item.members if pk in rollouts], wanted=item.wanted, version=item.version,
+                 expected=item.expected, explanation=item.explanation, state=Item.State.CLOSED, opened_at=item.opened_at)
+            for item in old
+        )  # fmt: skip
+        return {before.pk: after.pk for before, after in zip(old, new, strict=True)}
+
+    def _rewards_of(self, ratings: Mapping[int, int], rollouts: Mapping[int, int]) -> None:
+        """The rewards that these ratings made. Of one person's by one scorer, the last that was not taken back is current."""
+        ties = RatingReward.objects.filter(rating__in=ratings).select_related("reward").order_by("reward")
+        old = [(tie.rating_id, tie.reward) for tie in ties if tie.reward.rollout_id in rollouts]
+        standing = set(Rating.objects.filter(pk__in=ratings.values(), is_current=True).values_list("pk", flat=True))
+        last = {_word(reward): reward.pk for _, reward in old}
+        new = Reward.objects.bulk_create(
+            Reward(rollout_id=rollouts[reward.rollout_id], source=reward.source, scorer=reward.scorer, value=reward.value,
+                   uncertainty=reward.uncertainty, reason=reward.reason, details=renamed(reward.details, rollouts),
+                   by_id=reward.by_id,
+                   is_current=last[_word(reward)] == reward.pk and ratings[rating] in standing)
+            for rating, reward in old
+        )  # fmt: skip
+        RatingReward.objects.bulk_create(
+            RatingReward(rating_id=ratings[rating], reward=reward) for (rating, _), reward in zip(old, new, strict=True)
+        )
+
+    # -- experts ----------------------------------------------------------------------------------------------------------
+
+    def _experts(self, rollouts: set[int]) -> None:
+        """Experts' answers that these updates took, without those of excluded people or about excluded tasks."""
+        theirs = self.left_out.demonstrations.values("pk")
+        fresh = ExpertAnswer.objects.filter(rollout__in=rollouts - self.experts.keys(), run=self.source)
+        answers = list(fresh.exclude(demonstration__in=theirs).select_related("rollout__group").order_by("rollout"))
+        groups = {
+            answer.rollout.group_id: answer.rollout.group for answer in answers if answer.rollout.group_id not in self.expert_groups
+        }
+        made = Group.objects.bulk_create(
+            Group(run=self.run, task_id=group.task_id, size=0, state=Group.State.ADMITTED, opened_version=0, sampled_at=Now(),
+                  closed_at=Now())
+            for group in groups.values()
+        )  # fmt: skip
+        self.expert_groups |= {before: after.pk for before, after in zip(groups, made, strict=True)}
+        made_of = Rollout.objects.filter(group__in=self.expert_groups.values(), origin=Rollout.Origin.EXPERT)
+        places = dict(made_of.values_list("group").annotate(n=Count("pk")))
+        new = []
+        for answer in answers:
+            group = self.expert_groups[answer.rollout.group_id]
+            new.append(self._expert(answer.rollout, group, places.get(group, 0)))
+            places[group] = places.get(group, 0) + 1
+        Rollout.objects.bulk_create(new)
+        pairs = list(zip(answers, new, strict=True))
+        copied_rows(RolloutPayload, "rollout", {answer.rollout_id: rollout.pk for answer, rollout in pairs})
+        ExpertAnswer.objects.bulk_create(
+            ExpertAnswer(demonstration_id=answer.demonstration_id, run=self.run, rollout=rollout) for answer, rollout in pairs
+        )
+        Experience.objects.bulk_create(expert_experience(rollout) for rollout in new)
+        self.experts |= {answer.rollout_id: rollout.pk for answer, rollout in pairs}
+
+    def _expert(self, rollout: Rollout, group: int, place: int) -> Rollout:
+        return Rollout(
+            run=self.run, group_id=group, sample_index=place, origin=Rollout.Origin.EXPERT, state=Rollout.State.FINISHED,
+            text=rollout.text, stop_reason=rollout.stop_reason, prompt_tokens=rollout.prompt_tokens,
+            completion_tokens=rollout.completion_tokens, finished_at=rollout.finished_at,
+        )  # fmt: skip
+
+    # -- which update takes what ------------------------------------------------------------------------------------------
+
+    def _record(self, rows: Sequence[tuple[int, str, int, int]], groups: Mapping[int, int]) -> None:
+        """`rows`: (update, kind, group, rollout) of the recorded batches, in their order."""
+        taken: dict[tuple[int, int, int | None], None] = {}
+        for step, kind, group, rollout in rows:
+            if kind == Experience.Kind.EXPERT:
+                if rollout in self.experts:
+                    taken[step, group, rollout] = None
+            elif group in groups:
+                taken[step, group, None] = None
+        places: dict[int, int] = {}
+        recorded = []
+        for step, group, expert in taken:
+            place = places.setdefault(step, 0)
+            places[step] += 1
+            recorded.append(
+                Recorded(run=self.run, recorded_step=step, place=place, of_id=group, expert_id=expert and self.experts[expert],
+                         group_id=groups[group] if expert is None else self.expert_groups[group])
+            )  # fmt: skip
+        Recorded.objects.bulk_create(recorded)
+
+
+def _word(reward: Reward) -> tuple[int, str, int | None]:
+    """Whose word on what it is: of each, one is current."""
+    return reward.rollout_id, reward.scorer, reward.by_id
+
+
+def renamed(answer: dict, rollouts: Mapping[int, int]) -> dict:
+    """An answer that names rollouts, with the copies in their places."""
+    found = dict(answer)
+    if isinstance(ranks := answer.get("ranks"), dict):
+        found["ranks"] = {str(rollouts[int(pk)]): rank for pk, rank in ranks.items() if int(pk) in rollouts}
+    for place in ("best", "worst"):
+        if answer.get(place) in rollouts:
+            found[place] = rollouts[answer[place]]
+    return found

@@ -1,0 +1,77 @@
+"""Whose word a replay leaves out, and what of the recorded run that touches."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from django.db.models import Q, QuerySet
+
+from apps.accounts.models import User
+from apps.feedback.models import Demonstration, Intervention, RaterModel, Rating
+from apps.rollouts.models import Group
+from apps.runs.models import Run
+from apps.tasksets.models import Task
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """People (ids) and tasks (ids) of one recorded run."""
+
+    run: Run
+    raters: frozenset[int]
+    tasks: frozenset[int]
+
+    @classmethod
+    def of(cls, run: Run, raters: Iterable[str], tasks: Iterable[int]) -> "LeftOut":
+        """By username and by task index. Raises LookupError naming who or what there is not."""
+        people = dict(User.objects.filter(username__in=raters).values_list("username", "pk"))
+        places = dict(Task.objects.filter(taskset=run.taskset_id, index__in=tasks).values_list("index", "pk"))
+        for name in raters:
+            if name not in people:
+                raise LookupError(f"nobody is called {name!r}")
+        for index in tasks:
+            if index not in places:
+                raise LookupError(f"taskset {run.taskset.slug!r} has no task {index}")
+        return cls(run, frozenset(people.values()), frozenset(places.values()))
+
+    @property
+    def ratings(self) -> QuerySet[Rating]:
+        """What they said in time to be trained on."""
+        return Rating.objects.filter(run=self.run, rater__in=self.raters, is_late=False)
+
+    @property
+    def interventions(self) -> QuerySet[Intervention]:
+        return Intervention.objects.filter(rollout__run=self.run, by__in=self.raters, state=Intervention.State.DONE)
+
+    @property
+    def demonstrations(self) -> QuerySet[Demonstration]:
+        """Experts' answers that the run learned from and that are theirs, or about their tasks."""
+        return Demonstration.objects.filter(Q(author__in=self.raters) | Q(task__in=self.tasks), expert_answers__run=self.run)
+
+    @cached_property
+    def first_rating(self) -> int | None:
+        """The id of the first thing they said: models that learned up to before it know nothing of them."""
+        theirs = self.ratings
+        if self.tasks:
+            theirs = Rating.objects.filter(run=self.run, is_late=False).filter(
+                Q(rater__in=self.raters) | Q(item__group__task__in=self.tasks) | Q(rollout__group__task__in=self.tasks)
+            )
+        return theirs.order_by("pk").values_list("pk", flat=True).first()
+
+    @cached_property
+    def tainted_models(self) -> frozenset[int]:
+        """Numbers of the run's rater models that learned something of what is left out."""
+        if self.first_rating is None:
+            return frozenset()
+        models = RaterModel.objects.filter(run=self.run, last_rating__gte=self.first_rating)
+        return frozenset(models.values_list("number", flat=True))
+
+    def touched(self, groups: list[int]) -> set[int]:
+        """Those of these groups about which one of the people said something, or in which one did something."""
+        if not self.raters:
+            return set()
+        said = self.ratings.filter(Q(item__group__in=groups) | Q(rollout__group__in=groups))
+        found = {group for pair in said.values_list("item__group", "rollout__group") for group in pair if group}
+        return found | set(
+            Group.objects.filter(pk__in=groups, rollouts__in=self.interventions.values("rollout")).values_list("pk", flat=True)
+        )
