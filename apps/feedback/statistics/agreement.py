@@ -1,0 +1,120 @@
+"""How far raters agree: percent, Cohen's, Fleiss' and Krippendorff's coefficients.
+
+All but Cohen's work on a table of counts, (units, values): how many raters gave unit u the value v. It says nothing of who
+said what, and has room for missing decisions: units with fewer than two drop out.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from apps.feedback.statistics.figure import ALL_EQUAL, NOTHING_TWICE, Figure, undefined
+
+Level = Literal["nominal", "ordinal", "interval"]
+
+
+def counted(units: Sequence, values: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
+    """Decisions (unit i got value i) as counts, (units, values), and the values there are, (values,), ascending."""
+    _, unit = np.unique(np.asarray(units), return_inverse=True)
+    kinds, value = np.unique(np.asarray(values, dtype=float), return_inverse=True)
+    counts = np.zeros((unit.max(initial=-1) + 1, len(kinds)))
+    np.add.at(counts, (unit, value), 1)
+    return counts, kinds
+
+
+def percent(counts: np.ndarray) -> Figure:
+    """Share of pairs of decisions on one unit that are equal, each unit counting alike."""
+    counts = _decided_twice(counts)
+    if not len(counts):
+        return undefined(NOTHING_TWICE)
+    return Figure(float(_agreeing(counts).mean()), *_size(counts))
+
+
+def cohen_kappa(
+    first: Sequence[int], second: Sequence[int], kinds: int, weights: Literal["linear", "quadratic"] | np.ndarray | None = None
+) -> Figure:
+    """Cohen's kappa of two raters' decisions on the same units, each one of 0 … kinds − 1.
+
+    `weights` make a disagreement of i and j count |i − j|, its square, or what a table (kinds, kinds) with a zero diagonal says.
+    J. Cohen, Educational and Psychological Measurement 20 (1960); weighted: Psychological Bulletin 70 (1968).
+    """
+    table = np.zeros((kinds, kinds))
+    np.add.at(table, (np.asarray(first, dtype=int), np.asarray(second, dtype=int)), 1)
+    return kappa_of_table(table, weights)
+
+
+def kappa_of_table(table: np.ndarray, weights: Literal["linear", "quadratic"] | np.ndarray | None = None) -> Figure:
+    """The same from the table of both, (kinds, kinds): how many units the first put at row, the second at column."""
+    table = np.asarray(table, dtype=float)
+    units = table.sum()
+    if not units:
+        return undefined(NOTHING_TWICE)
+    weight = _disagreement(len(table), weights)
+    by_chance = (weight * np.outer(table.sum(1), table.sum(0))).sum() / units
+    if not by_chance:
+        return undefined(ALL_EQUAL, round(units), round(2 * units))
+    return Figure(float(1 - (weight * table).sum() / by_chance), round(units), round(2 * units))
+
+
+def _disagreement(kinds: int, weights: Literal["linear", "quadratic"] | np.ndarray | None) -> np.ndarray:
+    if isinstance(weights, np.ndarray):
+        return weights
+    apart = np.abs(np.subtract.outer(np.arange(kinds), np.arange(kinds))).astype(float)
+    return {None: apart > 0, "linear": apart, "quadratic": apart**2}[weights].astype(float)
+
+
+def fleiss_kappa(counts: np.ndarray) -> Figure:
+    """Fleiss' kappa of many raters, nominal; where units were decided by different numbers, each unit counts alike in
+    what is observed and each decision in what is expected. J. L. Fleiss, Psychological Bulletin 76 (1971)."""
+    counts = _decided_twice(counts)
+    if not len(counts):
+        return undefined(NOTHING_TWICE)
+    share = counts.sum(0) / counts.sum()
+    by_chance = float((share**2).sum())
+    if (share > 0).sum() < 2:
+        return undefined(ALL_EQUAL, *_size(counts))
+    return Figure(float((_agreeing(counts).mean() - by_chance) / (1 - by_chance)), *_size(counts))
+
+
+def krippendorff_alpha(counts: np.ndarray, kinds: Sequence[float], level: Level) -> Figure:
+    """Krippendorff's alpha, 1 − observed / expected disagreement, for any number of raters and missing decisions.
+
+    `kinds` (values,) are what the columns of `counts` (units, values) stand for, ascending.
+    K. Krippendorff, "Computing Krippendorff's Alpha-Reliability" (2011).
+    """
+    counts = _decided_twice(counts)
+    if not len(counts):
+        return undefined(NOTHING_TWICE)
+    per_unit = counts.sum(1)
+    together = (counts / (per_unit - 1)[:, None]).T @ counts  # coincidences, (values, values)
+    together -= np.diag((counts / (per_unit - 1)[:, None]).sum(0))
+    each = counts.sum(0)
+    apart = _distance(each, np.asarray(kinds, dtype=float), level)
+    expected = (np.outer(each, each) * apart).sum() / (each.sum() - 1)
+    if not expected:
+        return undefined(ALL_EQUAL, *_size(counts))
+    return Figure(float(1 - (together * apart).sum() / expected), *_size(counts))
+
+
+def _distance(each: np.ndarray, kinds: np.ndarray, level: Level) -> np.ndarray:
+    """Squared difference of two values at this level of measurement, (values, values)."""
+    if level == "nominal":
+        return 1.0 - np.eye(len(kinds))
+    # Ordinal: how many decisions lie from one value to the other, half of those at both ends.
+    place = np.cumsum(each) - each / 2 if level == "ordinal" else kinds
+    return np.subtract.outer(place, place) ** 2
+
+
+def _decided_twice(counts: np.ndarray) -> np.ndarray:
+    return counts[counts.sum(1) >= 2]
+
+
+def _agreeing(counts: np.ndarray) -> np.ndarray:
+    """For each unit, the share of pairs of its decisions that are equal, (units,)."""
+    per_unit = counts.sum(1)
+    return ((counts**2).sum(1) - per_unit) / (per_unit * (per_unit - 1))
+
+
+def _size(counts: np.ndarray) -> tuple[int, int]:
+    return len(counts), round(counts.sum())

@@ -1,0 +1,96 @@
+"""Truth and raters' reliability from categories alone, by expectation and maximisation.
+
+A. P. Dawid and A. M. Skene, Applied Statistics 28 (1979). `confusions` is their model: each rater has a table of what is
+said when what is true. `one_coin` gives each rater one number instead, how often he or she is right, all mistakes
+being alike; it needs far fewer decisions per rater. Decisions come as three arrays of one length: unit, rater and
+said, each counted from 0.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+ROUNDS, CLOSE = 200, 1e-8  # at most so many rounds, until no truth moves by more
+
+
+@dataclass(frozen=True)
+class Truth:
+    """`units` (units, kinds): how likely each kind is true; `shares` (kinds,) of the kinds; `likelihood`: log, of the data."""
+
+    units: np.ndarray
+    shares: np.ndarray
+    likelihood: float
+
+
+def confusions(
+    unit: np.ndarray, rater: np.ndarray, said: np.ndarray, kinds: int, *, smoothing: float = 0.0
+) -> tuple[Truth, np.ndarray]:
+    """The truth, and for each rater the share of `said` when `true`, (raters, true, said).
+
+    `smoothing` is added to each cell before it is divided; 0 is the paper's maximum likelihood.
+    """
+    raters = int(rater.max()) + 1
+    truth = _majority(unit, said, kinds)
+    before = np.full_like(truth, np.inf)
+    for _ in range(ROUNDS):
+        shares = truth.mean(0)
+        cells = np.full((raters, kinds, kinds), smoothing)  # (rater, said, true): one scatter of rows
+        np.add.at(cells, (rater, said), truth[unit])
+        total = cells.sum(1, keepdims=True)
+        table = np.divide(cells, total, out=np.full_like(cells, 1 / kinds), where=total > 0)
+        truth, likelihood = _expected(unit, _log(table)[rater, said], _log(shares), len(truth))
+        if np.abs(truth - before).max() < CLOSE:
+            break
+        before = truth
+    return Truth(truth, shares, likelihood), table.transpose(0, 2, 1)
+
+
+def one_coin(
+    unit: np.ndarray, rater: np.ndarray, said: np.ndarray, kinds: int, *, right: float = 4.0, wrong: float = 1.0
+) -> tuple[Truth, np.ndarray]:
+    """The truth, and for each rater how often he or she says it, (raters,).
+
+    `right` and `wrong` are decisions that everybody is taken to have made before (a Beta prior): somebody with three decisions is
+    believed about as much as anybody, and truth and lie cannot change places.
+    """
+    raters = int(rater.max()) + 1
+    decisions = np.bincount(rater, minlength=raters)
+    truth = _majority(unit, said, kinds)
+    before = np.full_like(truth, np.inf)
+    for _ in range(ROUNDS):
+        shares = truth.mean(0)
+        hits = np.bincount(rater, weights=truth[unit, said], minlength=raters)
+        accuracy = (hits + right) / (decisions + right + wrong)
+        wrongly = (1 - accuracy) / max(kinds - 1, 1)
+        says = np.repeat(_log(wrongly)[rater, None], kinds, axis=1)
+        says[np.arange(len(said)), said] = _log(accuracy)[rater]
+        truth, likelihood = _expected(unit, says, _log(shares), len(truth))
+        if np.abs(truth - before).max() < CLOSE:
+            break
+        before = truth
+    return Truth(truth, shares, likelihood), accuracy
+
+
+def vote_weights(accuracy: np.ndarray, kinds: int) -> np.ndarray:
+    """What each rater's vote weighs, (raters,): the log-odds of being right against one mistake; 0 from chance down."""
+    accuracy = np.clip(accuracy, 1e-6, 1 - 1e-6)
+    return np.maximum(np.log(accuracy * max(kinds - 1, 1) / (1 - accuracy)), 0.0)
+
+
+def _majority(unit: np.ndarray, said: np.ndarray, kinds: int) -> np.ndarray:
+    votes = np.zeros((int(unit.max()) + 1, kinds))
+    np.add.at(votes, (unit, said), 1)
+    return votes / votes.sum(1, keepdims=True)
+
+
+def _expected(unit: np.ndarray, says: np.ndarray, shares: np.ndarray, units: int) -> tuple[np.ndarray, float]:
+    """Truth (units, kinds) and log-likelihood, from each decision's log-probability given each truth, (decisions, kinds)."""
+    logs = np.tile(shares, (units, 1))
+    np.add.at(logs, unit, says)
+    top = logs.max(1, keepdims=True)
+    odds = np.exp(logs - top)
+    return odds / odds.sum(1, keepdims=True), float((np.log(odds.sum(1)) + top[:, 0]).sum())
+
+
+def _log(chance: np.ndarray) -> np.ndarray:
+    return np.log(np.maximum(chance, 1e-300))

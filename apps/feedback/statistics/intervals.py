@@ -1,0 +1,38 @@
+"""How sure a figure is: a bootstrap over decisions, and Wilson's interval for shares."""
+
+from collections.abc import Callable
+from math import sqrt
+
+import numpy as np
+
+Z95 = 1.959963984540054
+DRAWS = 1000
+FEWEST_DRAWS = 0.5  # of the draws must have a figure
+
+
+def bootstrap(
+    figure: Callable[[np.ndarray], float | None], decisions: int, *, share: float = 0.95, draws: int = DRAWS, seed: int = 0
+) -> tuple[float, float] | None:
+    """Percentile interval of `figure(rows)` over decisions drawn again with replacement; rows are indices, (decisions,).
+
+    Draws for which the figure is not defined (None) are left out; None when that is most of them, or there is only one decision.
+    Deterministic by `seed`: the same decisions always give the same interval.
+    """
+    if decisions < 2:
+        return None
+    random = np.random.default_rng(seed)
+    drawn = (figure(random.integers(decisions, size=decisions)) for _ in range(draws))
+    values = [value for value in drawn if value is not None]
+    if len(values) < FEWEST_DRAWS * draws:
+        return None
+    low, high = np.quantile(values, [(1 - share) / 2, (1 + share) / 2])
+    return float(low), float(high)
+
+
+def wilson(hits: float, of: float, z: float = Z95) -> tuple[float, float] | None:
+    """Interval of a share (E. B. Wilson, JASA 22 (1927)): 0 to 1 whatever the counts, honest for few; None of nothing."""
+    if of <= 0:
+        return None
+    share = hits / of
+    middle, half = share + z * z / (2 * of), z * sqrt(share * (1 - share) / of + z * z / (4 * of * of))
+    return max((middle - half) / (1 + z * z / of), 0.0), min((middle + half) / (1 + z * z / of), 1.0)

@@ -1,0 +1,127 @@
+"""Strengths from choices: Bradley–Terry from pairs, Plackett–Luce from rankings.
+
+The strength (a logarithm, `scores`) of k candidates such that each choice "this one, out of these" is most likely.
+Fitted by Hunter's minorisation (D. R. Hunter, Annals of Statistics 32 (2004), 384–406), sure to rise; standard errors from the
+observed information. A prior of `games` won and `games` lost against a typical candidate of strength 0 keeps every strength finite
+and gives the scores a zero; without it they are put around their mean, and there may be none (NoStrengths).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+ROUNDS, CLOSE = 10_000, 1e-10
+
+
+class NoStrengths(ValueError):
+    """The choices do not determine finite strengths: somebody always won or lost, or was never compared with some."""
+
+
+@dataclass(frozen=True)
+class Strengths:
+    """`scores` (k,), natural logarithms; `covariance` (k, k); the square roots of its diagonal are standard errors."""
+
+    scores: np.ndarray
+    covariance: np.ndarray
+
+    @property
+    def errors(self) -> np.ndarray:
+        return np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
+
+
+def bradley_terry(wins: np.ndarray, *, games: float = 0.0, against_typical: np.ndarray | None = None) -> Strengths:
+    """From wins (k, k): how often, or with what weight, row beat column; half of a tie to each.
+
+    `against_typical` (k, 2): what each won and lost against the typical candidate, beside the prior's `games`.
+    """
+    wins = np.array(wins, dtype=float)
+    np.fill_diagonal(wins, 0.0)
+    typical = np.full((len(wins), 2), games) + (0.0 if against_typical is None else against_typical)
+    met, won = wins + wins.T, wins.sum(1) + typical[:, 0]
+    anchored = bool(typical.sum())
+    _check_finite(wins, typical)
+    strength = np.ones(len(wins))
+    for _ in range(ROUNDS):
+        pull = (met / np.add.outer(strength, strength)).sum(1) + typical.sum(1) / (strength + 1)
+        new = won / pull
+        new = new if anchored else new / np.exp(np.log(new).mean())
+        if np.abs(np.log(new / strength)).max() < CLOSE:
+            break
+        strength = new
+    chance = np.divide(strength[:, None], np.add.outer(strength, strength))
+    doubt = met * chance * (1 - chance)
+    alone = typical.sum(1) * strength / (1 + strength) ** 2
+    return Strengths(np.log(strength), _inverse(np.diag(doubt.sum(1) + alone) - doubt, anchored))
+
+
+@dataclass(frozen=True)
+class Choice:
+    """`best` was preferred to all others of `among` (which includes it), counted `weight` times."""
+
+    best: int
+    among: tuple[int, ...]
+    weight: float = 1.0
+
+
+def plackett_luce(count: int, choices: Sequence[Choice], *, games: float = 0.0) -> Strengths:
+    """From choices out of sets of any size; candidates are 0 … count − 1."""
+    best = np.array([choice.best for choice in choices], dtype=int)
+    weight = np.array([choice.weight for choice in choices])
+    among = np.zeros((len(choices), count))
+    for row, choice in enumerate(choices):
+        among[row, list(choice.among)] = 1
+    won = np.bincount(best, weights=weight, minlength=count) + games
+    _check_choices(best, among, weight, count, games)
+    strength = np.ones(count)
+    for _ in range(ROUNDS):
+        pull = (weight / (among @ strength)) @ among + 2 * games / (strength + 1)
+        new = won / pull
+        new = new if games else new / np.exp(np.log(new).mean())
+        if np.abs(np.log(new / strength)).max() < CLOSE:
+            break
+        strength = new
+    chance = among * strength / (among @ strength)[:, None]  # (choices, k)
+    information = np.diag(weight @ chance) - (chance * weight[:, None]).T @ chance
+    information += np.diag(2 * games * strength / (1 + strength) ** 2)
+    return Strengths(np.log(strength), _inverse(information, bool(games)))
+
+
+def choices_of(ranks: dict[int, int], weight: float = 1.0) -> list[Choice]:
+    """A ranking (candidate → rank, 1 best) as choices: the best of all, then the best of the rest, and so on.
+
+    Those that tie are each chosen out of all not placed before (Breslow's way); a last one alone is no choice.
+    """
+    choices = []
+    for rank in sorted(set(ranks.values())):
+        left = tuple(sorted(candidate for candidate, at in ranks.items() if at >= rank))
+        if len(left) > 1:
+            choices += [Choice(candidate, left, weight) for candidate in left if ranks[candidate] == rank]
+    return choices
+
+
+def _inverse(information: np.ndarray, anchored: bool) -> np.ndarray:
+    """Covariance of the scores; where only their differences are known, of the scores around their mean."""
+    return np.linalg.inv(information) if anchored else np.linalg.pinv(information)
+
+
+def _check_finite(wins: np.ndarray, typical: np.ndarray) -> None:
+    """Finite strengths need a way, by wins, from everyone to everyone (Ford 1957); the typical candidate is one of them."""
+    whole = np.zeros((len(wins) + 1,) * 2)
+    whole[:-1, :-1], whole[:-1, -1], whole[-1, :-1] = wins, typical[:, 0], typical[:, 1]
+    _check_reach(whole if typical.any() else wins)
+
+
+def _check_choices(best: np.ndarray, among: np.ndarray, weight: np.ndarray, count: int, games: float) -> None:
+    beats = np.zeros((count, count))
+    np.add.at(beats, best, among * weight[:, None])
+    np.fill_diagonal(beats, 0.0)
+    _check_finite(beats, np.full((count, 2), games))
+
+
+def _check_reach(beats: np.ndarray) -> None:
+    reach = (beats > 0) | np.eye(len(beats), dtype=bool)
+    for _ in range(max(int(np.ceil(np.log2(len(beats)))), 1)):
+        reach = (reach.astype(float) @ reach) > 0
+    if not reach.all():
+        raise NoStrengths("somebody always won or lost, or was never compared with some: give a prior, or more pairs")

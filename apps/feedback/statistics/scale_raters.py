@@ -1,0 +1,67 @@
+"""Truth and raters' reliability on a scale: each rater has a bias and a noise.
+
+    what rater r says of unit u = truth[u] + bias[r] + noise,   truth ~ N(mean, spread²),   noise ~ N(0, variance[r])
+
+Fitted by expectation and maximisation over the truths: a unit that few have judged is drawn to the mean as far as its judges are
+noisy. Biases sum to zero over the raters' precision (a scale has no other zero than its raters'), and variances
+have a weak prior, so that two raters who happened to agree do not become infinitely sure.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+ROUNDS, CLOSE = 500, 1e-9
+PRIOR_DECISIONS = 4.0  # decisions at the common variance that every rater is taken to have made before
+
+
+@dataclass(frozen=True)
+class ScaleRaters:
+    """Raters: `bias`, `variance` (raters,). Units: `truth` and its standard `deviation` (units,). All on the scale's own unit."""
+
+    bias: np.ndarray
+    variance: np.ndarray
+    truth: np.ndarray
+    deviation: np.ndarray
+    mean: float
+    spread: float
+
+
+def fit(unit: np.ndarray, rater: np.ndarray, said: np.ndarray, *, prior: float = PRIOR_DECISIONS) -> ScaleRaters:
+    """The model of decisions given as three arrays of one length; unit and rater counted from 0, `said` a number on the scale."""
+    raters, units = int(rater.max()) + 1, int(unit.max()) + 1
+    said = np.asarray(said, dtype=float)
+    decisions = np.bincount(rater, minlength=raters)
+    common = max(_within(unit, said, units), 1e-6)
+    bias, variance = np.zeros(raters), np.full(raters, common)
+    mean, spread2 = float(said.mean()), max(float(said.var()), 1e-6)
+    before = np.full(units, np.inf)
+    for _ in range(ROUNDS):
+        truth, doubt = _truths(unit, said - bias[rater], 1 / variance[rater], units, mean, spread2)
+        bias = np.bincount(rater, weights=said - truth[unit], minlength=raters) / np.maximum(decisions, 1)
+        shift = float(np.average(bias, weights=decisions / variance))  # what all share is the scale's own zero, not a bias
+        bias, truth = bias - shift, truth + shift
+        squares = np.bincount(rater, weights=(said - truth[unit] - bias[rater]) ** 2 + doubt[unit], minlength=raters)
+        variance = np.maximum((squares + prior * common) / (decisions + prior), 1e-9)
+        mean = float(truth.mean())
+        spread2 = max(float(((truth - mean) ** 2 + doubt).mean()), 1e-9)
+        if np.abs(truth - before).max() < CLOSE:
+            break
+        before = truth
+    return ScaleRaters(bias, variance, truth, np.sqrt(doubt), mean, float(np.sqrt(spread2)))
+
+
+def _truths(
+    unit: np.ndarray, unbiased: np.ndarray, precision: np.ndarray, units: int, mean: float, spread2: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Each unit's expected truth and its variance, (units,)."""
+    total = np.bincount(unit, weights=precision, minlength=units) + 1 / spread2
+    return (np.bincount(unit, weights=precision * unbiased, minlength=units) + mean / spread2) / total, 1 / total
+
+
+def _within(unit: np.ndarray, said: np.ndarray, units: int) -> float:
+    """How decisions on one unit vary; where no unit was judged twice, half of how all vary."""
+    count = np.bincount(unit, minlength=units)
+    means = np.bincount(unit, weights=said, minlength=units) / np.maximum(count, 1)
+    free = int((count[count > 0] - 1).sum())
+    return float(((said - means[unit]) ** 2).sum() / free) if free else float(said.var()) / 2
