@@ -17,6 +17,7 @@ from apps.accounts.models import User
 from apps.accounts.scopes import MayRead
 from apps.buffer.models import Experience
 from apps.rollouts.models import Group
+from apps.runs.blindness import judged_openly
 from apps.runs.models import Run, Worker
 from apps.streaming import bells
 from apps.streaming.sockets import Socket
@@ -69,7 +70,7 @@ class Figures:
         return family
 
     def _progress(self) -> Iterator[Metric]:
-        """The counters of each run that has not ended."""
+        """The counters of each run that has not ended; its version for who does not judge it blind."""
         steps = CounterMetricFamily("rftweb_run_steps", "Committed optimiser updates.", labels=RUN)
         planned = GaugeMetricFamily("rftweb_run_planned_steps", "Updates the run is to make.", labels=RUN)
         version = GaugeMetricFamily("rftweb_run_weight_version", "Published weight version.", labels=RUN)
@@ -77,9 +78,11 @@ class Figures:
         dropped = CounterMetricFamily("rftweb_run_groups_dropped", "Groups dropped.", labels=RUN)
         figures = ("step", "planned_steps", "published_version", "groups_opened", "groups_dropped")
         families = (steps, planned, version, opened, dropped)
-        for project, slug, *values in self.open_runs.order_by("pk").values_list("project__slug", "slug", *figures):
+        seen = set(judged_openly(self.user).exclude(state__in=Run.ENDED).values_list("pk", flat=True))
+        for pk, project, slug, *values in self.open_runs.order_by("pk").values_list("pk", "project__slug", "slug", *figures):
             for family, value in zip(families, values, strict=True):
-                family.add_metric([project, slug], value)
+                if family is not version or pk in seen:
+                    family.add_metric([project, slug], value)
         yield from families
 
     def _rows_by_state(self, name: str, words: str, kind: type[Model], states: tuple) -> Metric:

@@ -1,5 +1,6 @@
 """Parameters of REST addresses, and lists that page by key: no offset, so the last page costs what the first does."""
 
+from collections.abc import Callable
 from typing import Any
 
 from django.db.models import QuerySet
@@ -48,15 +49,19 @@ class Paged(Query):
         return attrs
 
 
-def page(rows: QuerySet, query: dict, show: type[serializers.Serializer]) -> dict:
-    """{"items": […], "more": whether there are further rows in this direction}: one query, however long the list."""
+def page(rows: QuerySet, query: dict, show: type[serializers.Serializer], context: Callable[[list], dict] | None = None) -> dict:
+    """{"items": […], "more": whether there are further rows in this direction}: one query, however long the list.
+
+    `context` makes, once, of the rows found what the serializer needs to know of the asker.
+    """
     limit = query["limit"]
     if "after" in query:
         found = list(rows.filter(pk__gt=query["after"]).order_by("pk")[: limit + 1])
     else:
         older = rows.filter(pk__lt=query["before"]) if "before" in query else rows
         found = list(older.order_by("-pk")[: limit + 1])
-    return {"items": show(found[:limit], many=True).data, "more": len(found) > limit}
+    items = show(found[:limit], many=True, context=context(found[:limit]) if context else {}).data
+    return {"items": items, "more": len(found) > limit}
 
 
 def page_of(show: type[serializers.Serializer]) -> serializers.Serializer:

@@ -1,13 +1,15 @@
-"""Rollouts for lists and cards: each with its reward, who judged it, and its task, in a fixed number of queries."""
+"""Rollouts for lists and cards: each with its task and what this person may know of its judgements, in a few queries."""
 
 from collections.abc import Sequence
 
 from django.db.models import OuterRef, Prefetch, QuerySet, Subquery
 
+from apps.accounts.models import User
 from apps.buffer.models import Experience, StepItem
 from apps.rewards.combining import Judgement, combined
 from apps.rewards.models import Reward
-from apps.rollouts.models import Rollout
+from apps.rollouts.models import Group, Rollout
+from apps.runs.blindness import open_among
 from apps.runs.config import RunConfig
 from apps.runs.models import Run
 
@@ -28,13 +30,28 @@ def with_judgements(rollouts: QuerySet[Rollout]) -> QuerySet[Rollout]:
 def row(rollout: Rollout, plan: RunConfig) -> dict:
     """What a list shows of a rollout. The reward is the one used at admission, else what the judges have said so far."""
     return {
-        "rollout": rollout,
+        **_bare(rollout),
+        "is_open": True,
         "reward": reward_of(rollout, plan),
         "judgements": rollout.judgements,
         "advantage": advantage_of(rollout.learned[0]) if rollout.learned else None,
-        "question": rollout.group.task.question,
-        "excerpt": rollout.text[:EXCERPT],
+        "version": rollout.last_version,
+        "station": rollout.group.state,
     }
+
+
+def blind_row(rollout: Rollout, user: User) -> dict:
+    """The same for who must not know what others and the machine said of it: their own word alone."""
+    own = [judgement for judgement in rollout.judgements if judgement.by_id == user.pk]
+    station = rollout.group.state if rollout.group.state in Group.OPEN else "closed"
+    return {
+        **_bare(rollout), "is_open": False, "reward": None, "judgements": own, "advantage": None, "version": None,
+        "station": station,
+    }  # fmt: skip
+
+
+def _bare(rollout: Rollout) -> dict:
+    return {"rollout": rollout, "question": rollout.group.task.question, "excerpt": rollout.text[:EXCERPT]}
 
 
 def advantage_of(experience: Experience) -> float:
@@ -49,14 +66,17 @@ def reward_of(rollout: Rollout, plan: RunConfig) -> float | None:
     return combined(said, plan) if said else None
 
 
-def rows(rollouts: Sequence[Rollout]) -> list[dict]:
-    plans: dict[int, RunConfig] = {}
-    for rollout in rollouts:
-        plans.setdefault(rollout.run_id, rollout.run.settings)
-    return [row(rollout, plans[rollout.run_id]) for rollout in rollouts]
+def rows(rollouts: Sequence[Rollout], user: User) -> list[dict]:
+    """Each rollout as this person may see it. One query beside those of the rollouts."""
+    open_runs = open_among(user, {rollout.run_id for rollout in rollouts})
+    runs = {rollout.run_id: rollout.run for rollout in rollouts if rollout.run_id in open_runs}
+    settings = {pk: run.settings for pk, run in runs.items()}
+    return [
+        row(rollout, settings[rollout.run_id]) if rollout.run_id in open_runs else blind_row(rollout, user) for rollout in rollouts
+    ]
 
 
-def newest_rollouts(run: Run, count: int) -> list[dict]:
-    """The last finished rollouts of the run."""
+def newest_rollouts(run: Run, count: int, user: User) -> list[dict]:
+    """The last finished rollouts of the run, as this person may see them."""
     finished = run.rollouts.filter(state=Rollout.State.FINISHED).order_by("-pk")[:count]
-    return rows(with_judgements(finished))
+    return rows(with_judgements(finished), user)

@@ -22,6 +22,10 @@ class Verdict:
     step: int | None = None
 
 
+# All that is told to who judges blind: whether it was used would tell how it was judged.
+CLOSED = Verdict("Closed: its group waits for nobody any more")
+
+
 def verdict_on(rollout: Rollout, learned: list[Experience]) -> Verdict:
     if learned:
         return _verdict_on_experience(learned[0])

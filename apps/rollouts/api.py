@@ -1,5 +1,7 @@
 """Rollouts over REST: list and show."""
 
+from collections.abc import Iterable
+
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
@@ -10,6 +12,7 @@ from apps.accounts.listing import page, page_of
 from apps.accounts.scopes import MayRead
 from apps.rollouts.models import Rollout
 from apps.rollouts.schemas import RolloutDocument, RolloutQuery, RolloutRow
+from apps.runs.blindness import open_among
 from apps.runs.models import Run
 
 
@@ -27,7 +30,7 @@ class Rollouts(APIView):
             rows = rows.filter(group=query["group"])
         if "state" in query:
             rows = rows.filter(state=query["state"])
-        return Response(page(rows, query, RolloutRow))
+        return Response(page(rows, query, RolloutRow, lambda found: sight(request, found)))
 
 
 class OneRollout(APIView):
@@ -37,4 +40,10 @@ class OneRollout(APIView):
     def get(self, request: Request, pk: int) -> Response:
         """A rollout with its tokens."""
         rows = Rollout.objects.visible_to(request.user).select_related("group__task", "payload")
-        return Response(RolloutDocument(get_object_or_404(rows, pk=pk)).data)
+        found = get_object_or_404(rows, pk=pk)
+        return Response(RolloutDocument(found, context=sight(request, [found])).data)
+
+
+def sight(request: Request, rollouts: Iterable[Rollout]) -> dict:
+    """What the documents of these rollouts may tell the asker: one query."""
+    return {"open_runs": open_among(request.user, {rollout.run_id for rollout in rollouts})}

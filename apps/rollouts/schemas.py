@@ -9,7 +9,13 @@ from apps.rollouts.models import Rollout
 
 
 class RolloutRow(serializers.ModelSerializer):
-    """A rollout in a list."""
+    """A rollout in a list. The versions are null for who judges its run blind.
+
+    Its context holds `open_runs`: ids of the runs whose judgements the asker sees.
+    """
+
+    first_version = serializers.SerializerMethodField()
+    last_version = serializers.SerializerMethodField()
 
     class Meta:
         model = Rollout
@@ -19,6 +25,15 @@ class RolloutRow(serializers.ModelSerializer):
         )  # fmt: skip
         read_only_fields = fields
 
+    def get_first_version(self, rollout: Rollout) -> int | None:
+        return rollout.first_version if self.is_open(rollout) else None
+
+    def get_last_version(self, rollout: Rollout) -> int | None:
+        return rollout.last_version if self.is_open(rollout) else None
+
+    def is_open(self, rollout: Rollout) -> bool:
+        return rollout.run_id in self.context["open_runs"]
+
 
 class Segment(serializers.Serializer):
     start = serializers.IntegerField(help_text="First completion token.")
@@ -26,13 +41,15 @@ class Segment(serializers.Serializer):
 
 
 class TokenArrays(serializers.Serializer):
-    """Token ids are the truth. The completion's arrays are aligned."""
+    """Token ids are the truth. The completion's arrays are aligned. Logprobs and segments are null for who judges blind."""
 
     prompt_ids = serializers.ListField(child=serializers.IntegerField())
     completion_ids = serializers.ListField(child=serializers.IntegerField())
-    logprobs = serializers.ListField(child=serializers.FloatField(allow_null=True), help_text="At sampling time, nats.")
+    logprobs = serializers.ListField(
+        child=serializers.FloatField(allow_null=True), allow_null=True, help_text="At sampling time, nats."
+    )
     action_mask = serializers.ListField(child=serializers.IntegerField(), help_text="1 where the policy chose the token.")
-    segments = Segment(many=True)
+    segments = Segment(many=True, allow_null=True)
 
 
 class Message(serializers.Serializer):
@@ -55,12 +72,15 @@ class RolloutDocument(RolloutRow):
         if rollout.state != Rollout.State.FINISHED:
             return None
         tokens = rollout.tokens
+        judged = {
+            "logprobs": [value if math.isfinite(value) else None for value in tokens.logprobs],
+            "segments": [{"start": start, "version": version} for start, version in tokens.segments],
+        }
         return {
             "prompt_ids": tokens.prompt_ids,
             "completion_ids": tokens.completion_ids,
-            "logprobs": [value if math.isfinite(value) else None for value in tokens.logprobs],
             "action_mask": tokens.action_mask,
-            "segments": [{"start": start, "version": version} for start, version in tokens.segments],
+            **(judged if self.is_open(rollout) else dict.fromkeys(judged)),
         }
 
 

@@ -1,7 +1,7 @@
 """Runs over REST: list, show, create, steer, and their metrics."""
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
@@ -18,6 +18,7 @@ from apps.accounts.listing import page, page_of
 from apps.accounts.models import Project
 from apps.accounts.problems import Conflict
 from apps.accounts.scopes import MayRead, MaySteer
+from apps.runs.blindness import open_among, sees_judgements
 from apps.runs.config import ConfigError, RunConfig, parse
 from apps.runs.models import Metric, NotPossible, Run
 from apps.runs.schemas import MetricQuery, Metrics, NewRun, Nothing, RunDocument, RunQuery, RunRow, Why
@@ -25,6 +26,15 @@ from apps.runs.schemas import MetricQuery, Metrics, NewRun, Nothing, RunDocument
 
 def runs_of(request: Request) -> QuerySet[Run]:
     return Run.objects.visible_to(request.user).select_related("project", "policy", "taskset", "owner")
+
+
+def sight(request: Request, runs: Iterable[Run]) -> dict:
+    """What the documents of these runs may tell the asker: one query."""
+    return {"open_runs": open_among(request.user, {run.pk for run in runs})}
+
+
+def document(request: Request, run: Run) -> dict:
+    return RunDocument(run, context=sight(request, [run])).data
 
 
 def anything(plan: RunConfig, project: Project) -> None:
@@ -48,7 +58,7 @@ class Runs(APIView):
             rows = rows.filter(project__slug=query["project"])
         if "state" in query:
             rows = rows.filter(state=query["state"])
-        return Response(page(rows, query, RunRow))
+        return Response(page(rows, query, RunRow, lambda found: sight(request, found)))
 
     @extend_schema(operation_id="runs_create", request=NewRun, responses={201: RunDocument})
     def post(self, request: Request) -> Response:
@@ -56,7 +66,7 @@ class Runs(APIView):
         asked = NewRun(data=request.data)
         asked.is_valid(raise_exception=True)
         run = create(request, self.require, **asked.validated_data)
-        return Response(RunDocument(run).data, 201)
+        return Response(document(request, run), 201)
 
 
 class OneRun(APIView):
@@ -65,7 +75,7 @@ class OneRun(APIView):
     @extend_schema(operation_id="runs_show", responses=RunDocument)
     def get(self, request: Request, pk: int) -> Response:
         """A run with its configuration."""
-        return Response(RunDocument(get_object_or_404(runs_of(request), pk=pk)).data)
+        return Response(document(request, get_object_or_404(runs_of(request), pk=pk)))
 
 
 class Act(APIView):
@@ -83,7 +93,7 @@ class Act(APIView):
             getattr(run, self.verb)(by=request.user, **words)
         except NotPossible as error:
             raise Conflict(str(error)) from None
-        return Response(RunDocument(run).data)
+        return Response(document(request, run))
 
 
 class PlainAct(Act):
@@ -106,13 +116,15 @@ class RunMetrics(APIView):
 
     @extend_schema(operation_id="runs_metrics", parameters=[MetricQuery], responses=Metrics)
     def get(self, request: Request, pk: int) -> Response:
-        """The run's curves, a window of steps at a time."""
+        """The run's curves, a window of steps at a time; none for who judges it blind."""
         query = MetricQuery.of(request)
         run = get_object_or_404(Run.objects.visible_to(request.user).only("pk", "step"), pk=pk)
         until = max(query["after"], min(query["after"] + query["steps"], run.step))
         rows = Metric.objects.filter(run=run, step__gt=query["after"], step__lte=until)
         if "names" in query:
             rows = rows.filter(name__in=query["names"])
+        if not sees_judgements(request.user, run):
+            rows = rows.none()
         curves: dict[str, dict[str, list]] = defaultdict(lambda: {"steps": [], "values": []})
         for name, step, value in rows.order_by("name", "step").values_list("name", "step", "value"):
             curves[name]["steps"].append(step)

@@ -10,12 +10,13 @@ MOST_NAMES, STEPS, MOST_STEPS = 50, 200, 1_000
 
 
 class RunRow(serializers.ModelSerializer):
-    """A run in a list."""
+    """A run in a list. Its version is null for who judges it blind; the context's `open_runs` says who does not."""
 
     project = serializers.SlugRelatedField("slug", read_only=True)
     policy = serializers.SlugRelatedField("slug", read_only=True)
     taskset = serializers.SlugRelatedField("slug", read_only=True)
     owner = serializers.SlugRelatedField("username", read_only=True, allow_null=True)
+    published_version = serializers.SerializerMethodField()
     topic = serializers.IntegerField(source="topic_id", read_only=True, help_text="What the sockets call it.")
 
     class Meta:
@@ -24,6 +25,9 @@ class RunRow(serializers.ModelSerializer):
             "id", "project", "slug", "title", "state", "state_reason", "waiting_on", "policy", "taskset", "owner", "topic",
             "planned_steps", "step", "published_version", "groups_opened", "groups_dropped", "created_at", "started_at", "ended_at",
         )  # fmt: skip
+
+    def get_published_version(self, run: Run) -> int | None:
+        return run.published_version if run.pk in self.context["open_runs"] else None
 
 
 class RunDocument(RunRow):

@@ -80,8 +80,8 @@ def _id(text: str) -> int:
 
 
 def _cards(request: HttpRequest, rollouts: QuerySet[Rollout]) -> list[dict]:
-    """Rows with this person's own stars: five queries, whatever the number of cards."""
-    found = rows(with_judgements(rollouts))
+    """Rows with this person's own stars: six queries, whatever the number of cards."""
+    found = rows(with_judgements(rollouts), request.user)
     mine = Rating.objects.filter(rater=request.user, rollout__in=[card["rollout"].pk for card in found]).order_by("pk")
-    given = dict(mine.values_list("rollout_id", "stars"))
+    given = dict(mine.filter(form="stars").values_list("rollout_id", "answer__stars"))
     return [{**card, "stars": given.get(card["rollout"].pk)} for card in found]

@@ -10,11 +10,13 @@ from django.views.decorators.http import require_safe
 from apps.buffer.models import Experience, StepItem
 from apps.dashboard.access import seen_run
 from apps.dashboard.paging import page_of
-from apps.dashboard.rollout_rows import row, rows, with_judgements
+from apps.dashboard.rollout_rows import rows, with_judgements
 from apps.dashboard.shading import shading_of
-from apps.dashboard.verdicts import verdict_on
-from apps.feedback.models import Rating, ratable_by
+from apps.dashboard.verdicts import CLOSED, verdict_on
+from apps.feedback.models import Rating
+from apps.feedback.starring import ratable_by
 from apps.rollouts.models import Rollout
+from apps.runs.blindness import sees_judgements
 from apps.runs.models import Run
 
 
@@ -33,9 +35,17 @@ class Filter(forms.Form):
         "dropped": Q(group__state="dropped") | _learned_as("dropped"),
         "failed": Q(state="failed"),
     }
+    # What a blind person may ask for: what becomes of a reply tells how it was judged.
+    BLIND = ("waiting", "failed")
     fate = forms.ChoiceField(choices=[("", "all"), *((name, name) for name in FATES)], required=False)
     from_step = forms.IntegerField(min_value=0, max_value=2**31 - 1, required=False, label="from step")
     to_step = forms.IntegerField(min_value=0, max_value=2**31 - 1, required=False, label="to step")
+
+    def __init__(self, *arguments: object, is_open: bool, **options: object) -> None:
+        super().__init__(*arguments, **options)
+        if not is_open:
+            self.fields = {"fate": self.fields["fate"]}
+            self.fields["fate"].choices = [("", "all"), *((name, name) for name in self.BLIND)]
 
     def narrow(self, found: QuerySet[Rollout]) -> QuerySet[Rollout]:
         """Fields that are wrong narrow nothing; the page says so beside them."""
@@ -52,10 +62,14 @@ class Filter(forms.Form):
 def rollouts(request: HttpRequest, project: str, slug: str) -> HttpResponse:
     """Members of the run's project."""
     run = seen_run(request, project, slug)
-    form = Filter(request.GET)
+    is_open = sees_judgements(request.user, run)
+    form = Filter(request.GET, is_open=is_open)
     form.is_valid()
     page = page_of(with_judgements(form.narrow(run.rollouts.exclude(state=Rollout.State.SAMPLING))), request)
-    context = {"section": "runs", "run": run, "page": page, "rows": rows(page.rows), "form": form, "fates": ["", *Filter.FATES]}
+    context = {
+        "section": "runs", "run": run, "page": page, "rows": rows(page.rows, request.user), "form": form, "is_open": is_open,
+        "fates": [name for name, _ in form.fields["fate"].choices],
+    }  # fmt: skip
     return render(request, "dashboard/rollouts.html", context)
 
 
@@ -67,12 +81,15 @@ def rollout(request: HttpRequest, pk: int) -> HttpResponse:
     found = get_object_or_404(
         with_judgements(visible).select_related("payload", "group__task", "run__project", "run__policy"), pk=pk
     )
-    siblings = rows(with_judgements(Rollout.objects.filter(group=found.group)).order_by("sample_index"))
+    siblings = rows(with_judgements(Rollout.objects.filter(group=found.group)).order_by("sample_index"), request.user)
+    [row] = rows([found], request.user)
+    ratings = Rating.objects.filter(rollout=found).select_related("rater").order_by("-pk")
+    is_open = row["is_open"]
     context = {
-        "section": "runs", "run": found.run, "rollout": found, "row": row(found, found.run.settings), "siblings": siblings,
-        "shading": shading_of(found) if hasattr(found, "payload") else None,
-        "verdict": verdict_on(found, found.learned),
-        "ratings": Rating.objects.filter(rollout=found).select_related("rater").order_by("-pk")[:50],
+        "section": "runs", "run": found.run, "rollout": found, "row": row, "siblings": siblings, "is_open": is_open,
+        "shading": shading_of(found) if is_open and hasattr(found, "payload") else None,
+        "verdict": verdict_on(found, found.learned) if is_open or row["station"] != "closed" else CLOSED,
+        "ratings": (ratings if is_open else ratings.filter(rater=request.user))[:50],
         "may_rate": ratable_by(request.user).filter(pk=found.pk).exists(),
     }  # fmt: skip
     return render(request, "dashboard/rollout.html", context)

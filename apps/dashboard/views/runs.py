@@ -16,6 +16,7 @@ from apps.dashboard.rollout_rows import newest_rollouts
 from apps.feedback.models import rating_counts
 from apps.runs.algorithms.describing import parts
 from apps.runs.algorithms.table import TABLE
+from apps.runs.blindness import open_among, sees_judgements
 from apps.runs.models import Run, WeightVersion
 
 VERSIONS_SHOWN, ROLLOUTS_SHOWN, WORKERS_SHOWN = 5, 8, 12
@@ -27,9 +28,16 @@ def runs(request: HttpRequest) -> HttpResponse:
     """Everybody signed in: the runs of their projects."""
     found = Run.objects.visible_to(request.user).select_related("project", "policy", "taskset")
     page = page_of(found, request, size=25)
-    rewards = recent_rewards(page.rows)
+    is_open = open_among(request.user, [run.pk for run in page.rows])
+    rewards = recent_rewards([run for run in page.rows if run.pk in is_open])
     rows = [
-        {"run": run, "reward": (rewards.get(run.pk) or [None])[-1], "spark": polyline(rewards.get(run.pk, []))} for run in page.rows
+        {
+            "run": run,
+            "reward": (rewards.get(run.pk) or [None])[-1],
+            "spark": polyline(rewards.get(run.pk, [])),
+            "is_open": run.pk in is_open,
+        }
+        for run in page.rows
     ]
     return render(request, "dashboard/runs.html", {"section": "runs", "page": page, "rows": rows})
 
@@ -41,7 +49,8 @@ def run(request: HttpRequest, project: str, slug: str) -> HttpResponse:
     found = seen_run(request, project, slug)
     context = {
         "section": "runs", "run": found, "charts": charts_of(found.settings.algorithm), "sequence": found.topic.sequence,
-        "may_steer": may_steer(request, found), **_now(found), **_newest(found),
+        "may_steer": may_steer(request, found), "is_open": sees_judgements(request.user, found),
+        **_now(found), **_newest(request, found),
     }  # fmt: skip
     return render(request, "dashboard/run.html", context)
 
@@ -52,9 +61,10 @@ def run_part(request: HttpRequest, project: str, slug: str, part: str) -> HttpRe
     """Members of the run's project: a fragment of the run's page, fetched again when an event says that it changed."""
     found = seen_run(request, project, slug)
     if part in ("now", "beside"):
-        context = {**_now(found), "may_steer": may_steer(request, found)}
+        is_open = sees_judgements(request.user, found)
+        context = {**_now(found), "may_steer": may_steer(request, found), "is_open": is_open}
     elif part == "newest":
-        context = _newest(found)
+        context = _newest(request, found)
     else:
         raise Http404(part)
     return render(request, f"dashboard/_run_{part}.html", {"run": found, **context})
@@ -63,12 +73,14 @@ def run_part(request: HttpRequest, project: str, slug: str, part: str) -> HttpRe
 @require_safe
 @login_required
 def run_curves(request: HttpRequest, project: str, slug: str) -> HttpResponse:
-    """Members of the run's project: points of the run's curves above the step `after`."""
+    """Members of the run's project: points of the run's curves above the step `after`; none for who judges it blind."""
     found = seen_run(request, project, slug)
     try:
         after = max(0, int(request.GET.get("after", "0")))
     except ValueError as error:
         raise Http404("after must be a step") from error
+    if not sees_judgements(request.user, found):
+        return JsonResponse({"step": found.step, "series": {}, "changes": []})
     names = charts_of(found.settings.algorithm).names
     return JsonResponse({"step": found.step, "series": curves(found, names, min(after, found.step)), "changes": changes(found)})
 
@@ -95,5 +107,5 @@ def _newest_versions(run: Run) -> list[WeightVersion]:
     return list(newest.order_by("-version")[:VERSIONS_SHOWN])
 
 
-def _newest(run: Run) -> dict:
-    return {"rollouts": newest_rollouts(run, ROLLOUTS_SHOWN)}
+def _newest(request: HttpRequest, run: Run) -> dict:
+    return {"rollouts": newest_rollouts(run, ROLLOUTS_SHOWN, request.user)}
