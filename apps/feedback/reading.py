@@ -4,7 +4,8 @@ Columns: `prompt` (a text, or chat messages) or `task` (a task's index in the na
     demonstrations   answer
     preferences      chosen, rejected, margin (a number, optional)
     thumbs           completion, label (true or false)
-An answer is a text, or a list of one assistant message, as TRL's data sets have it.
+An answer is a text, or a list of one assistant message, as TRL's data sets have it. What the data sets of the Hub call
+otherwise is read as well: `apps.feedback.layouts`.
 """
 
 import math
@@ -13,6 +14,8 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from apps.accounts import strict_json
+from apps.feedback import parquet
+from apps.feedback.layouts import NotThisLayout, ours_of
 from apps.tasksets.reading import BYTE_ORDER_MARK, LONGEST_LINE, BadLine, NotATask, excerpt_of, lines_of, prompt_of
 
 TEXTS = {"demonstrations": ("answer",), "preferences": ("chosen", "rejected"), "thumbs": ("completion",)}
@@ -42,15 +45,19 @@ class RawBadLine(BadLine):
 
 
 def read(stream: BinaryIO, kind: str, columns: Mapping[str, str]) -> Iterator[LessonLine | RawBadLine]:
-    """Lessons and bad lines in the order of the file; blank lines are skipped. `columns`: our name → the file's."""
-    for number, raw in enumerate(lines_of(stream), start=1):
+    """Lessons and bad lines in the order of the file, JSON lines or Parquet; blank lines are skipped.
+
+    `columns`: our name → the file's. Raises NotParquet for a damaged file of that kind.
+    """
+    lines = parquet.lines_of(stream) if parquet.is_parquet(stream) else lines_of(stream)
+    for number, raw in enumerate(lines, start=1):
         if number == 1:
             raw = raw.removeprefix(BYTE_ORDER_MARK)
         if not raw.strip():
             continue
         try:
             yield _lesson(number, raw, kind, columns)
-        except (NotALesson, NotATask, strict_json.NotStrictJson) as error:
+        except (NotALesson, NotATask, NotThisLayout, strict_json.NotStrictJson) as error:
             yield bad(number, raw, str(error))
 
 
@@ -65,6 +72,9 @@ def _lesson(number: int, raw: bytes, kind: str, columns: Mapping[str, str]) -> L
     if not isinstance(row, dict):
         raise NotALesson("not a JSON object")
     row = {**row, **{ours: row[theirs] for ours, theirs in columns.items() if theirs in row}}
+    layout, row = ours_of(row, kind)
+    if layout:  # other people's columns of these names say something else
+        row = {name: value for name, value in row.items() if name not in ("task", "author")}
     task = row.get("task")
     if task is not None and (type(task) is not int or task < 0):
         raise NotALesson("task: must be the index of a task, a whole number from 0")

@@ -9,6 +9,7 @@ from django.db.models import Count
 from apps.accounts.models import Project, User
 from apps.feedback.importing import BadLessons, Destination, Imported, import_lessons
 from apps.feedback.models import Lesson
+from apps.feedback.parquet import NotParquet
 from apps.feedback.reading import TEXTS
 from rftweb.management.console import bar, project_named, run_named
 
@@ -40,6 +41,8 @@ def run(kind: str, options: dict) -> Imported:
             return _import(path, kind, to, options["set_aside"], progress)
     except BadLessons as refusal:
         raise CommandError(listed(kind, refusal)) from None
+    except NotParquet as damage:
+        raise CommandError(f"{path}: {damage}") from None
 
 
 def _import(path: Path, kind: str, to: Destination, aside: Path | None, progress) -> Imported:
