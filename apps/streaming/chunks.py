@@ -3,8 +3,9 @@
 The explorer writes here, `hub` reads. Nothing depends on it: what was said is kept in Postgres once a
 rollout has ended, and a dead Redis only pauses the live view.
 
-An entry holds one JSON chunk: `t` started | text | end, `r` rollout, and for text `o` offset of its first
-token in the completion, `n` tokens, `x` text, `lp` logprobs in nats, `v` weight version.
+An entry holds one JSON chunk: `t` started | text | turn | edit | held | freed | end, `r` rollout. Those that add tokens have `o`,
+the offset of their first token in the completion, `n` tokens, `x` text, and, once somebody has edited the rollout, `e`, how often:
+a reader knows from any one of them where it stands. Text has `lp` logprobs in nats and `v` weight version besides.
 """
 
 import json
@@ -21,6 +22,7 @@ from redis.retry import Retry
 log = structlog.get_logger(__name__)
 DEAD_REDIS = (redis.RedisError, OSError)
 
+ANNOUNCED = frozenset({"started", "end"})  # to the topic, too
 ENTRIES_KEPT = 20_000  # of one rollout
 ANNOUNCEMENTS_KEPT = 4_000  # of one topic
 KEPT_S = 3600
@@ -49,12 +51,14 @@ class ChunkWriter:
         )
         self.pending: list[dict] = []
         self.growing: dict[int, dict] = {}
+        self.edits: dict[int, int] = {}
         self.next_flush = 0.0
         self.silence_s = 0.0
 
     def started(self, rollout_id: int, group_id: int, question: str, version: int | None) -> None:
         """The rollout begins, or begins again at another explorer: whoever follows it forgets what came before."""
-        self.growing.pop(rollout_id, None)
+        self._close(rollout_id)
+        self.edits.pop(rollout_id, None)
         about = {"topic": self.topic_id, "group": group_id, "question": question, "v": version}
         self.pending.append({"r": rollout_id, "t": "started", **about})
 
@@ -68,12 +72,44 @@ class ChunkWriter:
             last["lp"] += rounded
             return
         chunk = {"r": rollout_id, "t": "text", "o": offset, "n": len(rounded), "x": text, "lp": rounded, "v": version}
+        chunk |= self._edited(rollout_id)
         self.growing[rollout_id] = chunk
         self.pending.append(chunk)
 
+    def turn(self, rollout_id: int, offset: int, tokens: int, text: str) -> None:
+        """The user says this; the policy's next turn begins behind its tokens, which are those of the template around it, too."""
+        self._close(rollout_id)
+        self.pending.append({"r": rollout_id, "t": "turn", "o": offset, "n": tokens, "x": text, **self._edited(rollout_id)})
+
+    def edit(self, rollout_id: int, turn: int, kept: int, keep: int, text: str, tokens: int, by: str) -> None:
+        """Turn `turn`, the last from now on, is its first `keep` characters (code points) and this text.
+
+        Of the completion's tokens `kept` stay; `tokens` typed ones stand behind them.
+        """
+        self._close(rollout_id)
+        self.edits[rollout_id] = self.edits.get(rollout_id, 0) + 1
+        place = {"turn": turn, "o": kept, "keep": keep, "n": tokens}
+        self.pending.append({"r": rollout_id, "t": "edit", **place, "x": text, "by": by, **self._edited(rollout_id)})
+
+    def held(self, rollout_id: int, by: str, seconds: float) -> None:
+        """The policy waits, at most so long, while somebody types."""
+        self._close(rollout_id)
+        self.pending.append({"r": rollout_id, "t": "held", "by": by, "s": seconds})
+
+    def freed(self, rollout_id: int) -> None:
+        self.pending.append({"r": rollout_id, "t": "freed"})
+
     def end(self, rollout_id: int, stop_reason: str) -> None:
-        self.growing.pop(rollout_id, None)
+        self._close(rollout_id)
+        self.edits.pop(rollout_id, None)
         self.pending.append({"r": rollout_id, "t": "end", "stop": stop_reason})
+
+    def _close(self, rollout_id: int) -> None:
+        """What comes next begins a chunk of its own."""
+        self.growing.pop(rollout_id, None)
+
+    def _edited(self, rollout_id: int) -> dict:
+        return {"e": self.edits[rollout_id]} if rollout_id in self.edits else {}
 
     def flush(self, at_once: bool = False) -> None:
         """Send what is pending, at most every 50 ms; call it on every tick. `at_once`: there will be no further tick."""
@@ -94,7 +130,7 @@ class ChunkWriter:
         for chunk in self.pending:
             entry = {"c": json.dumps(chunk, ensure_ascii=True, separators=(",", ":"))}
             pipe.xadd(rollout_key(chunk["r"]), entry, maxlen=ENTRIES_KEPT, approximate=True)
-            if chunk["t"] != "text":
+            if chunk["t"] in ANNOUNCED:
                 pipe.xadd(topic_key(self.topic_id), entry, maxlen=ANNOUNCEMENTS_KEPT, approximate=True)
         for key in {rollout_key(chunk["r"]) for chunk in self.pending} | {topic_key(self.topic_id)}:
             pipe.expire(key, KEPT_S)

@@ -39,7 +39,7 @@ class LiveConsumer(Socket):
     async def _begin(self) -> list[str]:
         """Take up the rollouts, waiting for Redis as long as need be."""
         while True:
-            self.replay = Replay(self.hub, self.watcher, self.topic_ids)
+            self.replay = Replay(self.hub, self.watcher, self.topic_ids, self.open_topics)
             try:
                 return await self.replay.begin(self.after)
             except DEAD_REDIS:
@@ -57,6 +57,7 @@ class LiveConsumer(Socket):
                 case Lost(key):
                     self.replay.lost(key)
                 case Entry(key, _, chunk) if key.startswith("live:"):
+                    self.replay.hear_announced(item)
                     if chunk["t"] == "started" and not self.replay.hears_from_the_start(chunk["r"]):
                         begun.add(chunk["r"])
                 case Entry(_, _, chunk):
@@ -116,7 +117,8 @@ class EventsConsumer(Socket):
             topic = self.names[message["topic"]]
             if topic not in gaps and message["sequence"] == self.sent[topic] + 1:
                 self.sent[topic] += 1
-                events.append({"topic": topic, **{key: message[key] for key in ("sequence", "kind", "payload", "at")}})
+                event = {"topic": topic, **{key: message[key] for key in ("sequence", "kind", "payload", "at")}}
+                events.append(self._told(event))
             elif message["sequence"] > self.sent[topic]:
                 gaps.add(topic)
         if events:
@@ -135,7 +137,12 @@ class EventsConsumer(Socket):
                 await self.send_json({"skipped": {topic: skipped}})
             if events:
                 self.sent[topic] = events[-1]["sequence"]
-                await self.send_json({"events": events})
+                await self.send_json({"events": [self._told(event) for event in events]})
+
+    def _told(self, event: dict) -> dict:
+        """The event as this person may hear it: that it happened, always."""
+        is_open = event["topic"] in self.open_topics
+        return event if is_open else {**event, "payload": self.sight.told(event["kind"], event["payload"])}
 
     @database_sync_to_async
     def _newest(self) -> dict[int, int]:

@@ -10,6 +10,7 @@ import json
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from weakref import WeakKeyDictionary
 
 import redis.asyncio
@@ -28,6 +29,8 @@ BLOCK_MS = 5_000
 ENTRIES_AT_ONCE = 200
 LONGEST_BACK_OFF_S = 5.0
 MOST_CONNECTIONS = 8
+# What a person who judges blind hears of a chunk: not the weight version, not how probable each token was.
+BLIND = frozenset({"id", "r", "t", "topic", "group", "question", "turn", "o", "keep", "n", "x", "by", "e", "s", "stop"})
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,12 @@ class Entry:
     id: EntryId
     chunk: dict
     text: str
+
+    @cached_property
+    def blind_text(self) -> str:
+        """The same for those who judge blind, made once for all of them."""
+        told = {"id": written(self.id)} | {name: value for name, value in self.chunk.items() if name in BLIND}
+        return json.dumps(told, ensure_ascii=True, separators=(",", ":"))
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,11 @@ MOST_ENDED = 2_000
 
 @dataclass
 class Position:
-    """What was sent of one rollout: the last entry, and the offset of the next token."""
+    """What was sent of one rollout: the last entry, how often it has been edited, and the offset of the next token."""
 
     last: EntryId = START
     offset: int = 0
+    edits: int = 0
 
     def takes(self, entry: Entry) -> bool:
         """Whether this is news; if so the position moves on. A chunk written twice by a retry is no news."""
@@ -26,21 +27,30 @@ class Position:
             return False
         self.last, chunk = entry.id, entry.chunk
         if chunk["t"] == "started":
-            self.offset = 0
-        if chunk["t"] == "text":
-            if chunk["o"] < self.offset:
-                return False
-            self.offset = chunk["o"] + chunk["n"]
+            self.offset = self.edits = 0
+        return "o" not in chunk or self._goes_on(chunk)
+
+    def _goes_on(self, chunk: dict) -> bool:
+        """An edit may go back, once; what was said before it and comes again, or was said already, is no news."""
+        edits = chunk.get("e", 0)
+        if edits < self.edits or (edits == self.edits and (chunk["t"] == "edit" or chunk["o"] < self.offset)):
+            return False
+        self.edits, self.offset = edits, chunk["o"] + chunk["n"]
         return True
 
 
 @dataclass
 class Replay:
-    """The rollouts one socket follows. Methods return the chunks to send, as JSON; those whose past is gone go to `gone`."""
+    """The rollouts one socket follows. Methods return the chunks to send, as JSON; those whose past is gone go to `gone`.
+
+    `open_topics`: those of which the person hears everything. A rollout that none of them has announced is told blind.
+    """
 
     hub: Hub
     watcher: Watcher
     topic_ids: list[int]
+    open_topics: frozenset[int]
+    open_rollouts: set[int] = field(default_factory=set)
     positions: dict[int, Position] = field(default_factory=dict)
     gone: set[int] = field(default_factory=set)
     ended: dict[int, EntryId] = field(default_factory=dict)  # what was sent to its end, in that order
@@ -58,8 +68,15 @@ class Replay:
         spans = {topic_key(topic): START for topic in self.topic_ids}
         live: dict[int, bool] = {}
         for entries in (await self.hub.past(spans, count=10_000)).values():
+            for entry in entries:
+                self.hear_announced(entry)
             live |= {entry.chunk["r"]: entry.chunk["t"] == "started" for entry in entries}
         return set(live), {rollout for rollout, is_live in live.items() if is_live}
+
+    def hear_announced(self, entry: Entry) -> None:
+        """Its topic says whether the rollout is told openly. One rollout is of one topic, for good."""
+        if entry.chunk["t"] == "started" and any(entry.key == topic_key(topic) for topic in self.open_topics):
+            self.open_rollouts.add(entry.chunk["r"])
 
     async def follow(self, after: dict[int, EntryId | None]) -> list[str]:
         """Follow these rollouts from the entry after the given one (None: from the beginning)."""
@@ -105,12 +122,13 @@ class Replay:
     def news(self, rollout: int, entry: Entry) -> list[str]:
         """The entry as JSON for the browser, or nothing when it has it. An end ends the following."""
         position = self.positions.get(rollout)
+        is_open = rollout in self.open_rollouts  # asked first: its end ends the following
         if position is None:
             return []
         is_news = position.takes(entry)
         if entry.chunk["t"] == "end" and entry.id == position.last:
             self._leave(rollout)
-        return [entry.text] if is_news else []
+        return [entry.text if is_open else entry.blind_text] if is_news else []
 
     def hears_from_the_start(self, rollout: int) -> bool:
         """Whether the hub puts this rollout, whose start was just announced, into our inbox without being asked to."""
@@ -121,6 +139,7 @@ class Replay:
     def _leave(self, rollout: int) -> None:
         self.hub.forget(self.watcher, [rollout_key(rollout)])
         self.ended[rollout] = self.positions.pop(rollout).last
+        self.open_rollouts.discard(rollout)
         if len(self.ended) > MOST_ENDED:
             del self.ended[next(iter(self.ended))]
 

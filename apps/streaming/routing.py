@@ -1,10 +1,14 @@
 """The sockets' addresses."""
 
-from django.urls import path
+from django.urls import URLPattern, path
 
 from apps.streaming.consumers import EventsConsumer, LiveConsumer
+from apps.streaming.sockets import Sight
 
-websocket_urlpatterns = [
-    path("ws/live/", LiveConsumer.as_asgi()),
-    path("ws/events/", EventsConsumer.as_asgi()),
-]
+
+def sockets(sight: Sight) -> list[URLPattern]:
+    """`sight` says what each person may hear of what was said about a run."""
+    return [
+        path("ws/live/", LiveConsumer.as_asgi(sight=sight)),
+        path("ws/events/", EventsConsumer.as_asgi(sight=sight)),
+    ]

@@ -3,7 +3,9 @@
 import asyncio
 import json
 from collections import Counter
+from collections.abc import Iterable
 from importlib import import_module
+from typing import Protocol
 from urllib.parse import parse_qs
 
 import structlog
@@ -30,6 +32,14 @@ RECHECK_S = 60.0
 SEND_S = 20.0
 
 
+class Sight(Protocol):
+    """What a person may hear of what was said about a run: `apps.runs.blindness`, wired in `rftweb.asgi`."""
+
+    def open_topics(self, user: User, topics: Iterable[int]) -> frozenset[int]: ...
+
+    def told(self, kind: str, payload: dict) -> dict: ...
+
+
 class Refused(Exception):
     """The socket is closed with this code."""
 
@@ -45,6 +55,11 @@ class Socket(AsyncWebsocketConsumer):
     channel_layer_alias = "none"
     recheck_s = RECHECK_S
     open_sockets: Counter[int] = Counter()
+
+    def __init__(self, sight: Sight) -> None:
+        super().__init__()
+        self.sight = sight
+        self.open_topics: frozenset[int] | None = None
 
     def prepare(self) -> None:
         """Read the rest of the query. Raises ValueError."""
@@ -125,14 +140,18 @@ class Socket(AsyncWebsocketConsumer):
         if not user.is_authenticated or not user.is_active:
             raise Refused(NOT_SIGNED_IN, "not signed in")
         self.signed_in_as = user.pk
-        topics = await self._visible(user)
+        topics, open_topics = await self._visible(user)
         if not self.topic_ids or set(topics) != set(self.topic_ids):
             raise Refused(NOT_YOURS, "no such topic that you may follow")
+        if self.open_topics not in (None, open_topics):
+            raise Refused(RESTARTING, "what you may see has changed")
+        self.open_topics = open_topics
         return topics
 
     @database_sync_to_async
-    def _visible(self, user: User) -> dict[int, str]:
-        return dict(Topic.objects.visible_to(user).filter(pk__in=self.topic_ids).values_list("pk", "name"))
+    def _visible(self, user: User) -> tuple[dict[int, str], frozenset[int]]:
+        names = dict(Topic.objects.visible_to(user).filter(pk__in=self.topic_ids).values_list("pk", "name"))
+        return names, self.sight.open_topics(user, self.topic_ids)
 
     def _stored_session(self) -> SessionBase:
         """The session as it is stored now, not as it was at connect: signing out elsewhere removes it."""

@@ -1,41 +1,209 @@
-"""A rollout in flight: what has been sampled of it so far, by which weight version."""
+"""A rollout in flight: what has been said in it so far, by which weight version, and by whom where it was not the policy."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from apps.rollouts.models import Claim, Outcome
 from apps.rollouts.payload import Tokens
-from workers.engines.interface import Delta
-from workers.explorer.speaker import Typist
+from apps.rollouts.turns import BETWEEN_TURNS, POLICY, USER, Turn, Typed
+from workers.engines.interface import Delta, Request, Sampling
+from workers.explorer.speaker import Speaker, Spelling, Typist
 
 FAILED = "error"
 
 
+@dataclass(frozen=True)
+class FollowUp:
+    """What the user says after an answer, and the template's tokens from behind that answer to the next one."""
+
+    text: str
+    token_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Script:
+    """What a task prescribes: its messages, in tokens too, and what the user says later.
+
+    `max_tokens`: the run's most for all that comes behind the prompt; `room`: how much of that the policy's context leaves.
+    """
+
+    task_id: int
+    prompt: list[dict]
+    prompt_ids: tuple[int, ...]
+    follow_ups: tuple[FollowUp, ...]
+    max_tokens: int
+    room: int
+
+
 @dataclass
+class Passage:
+    """One turn while it is written. `typed`: (the act, first token, one past its last), places in the completion.
+
+    `before`: what the policy had said of it when somebody first laid a hand on it.
+    """
+
+    role: str
+    first: int
+    text: str
+    typist: Typist
+    typed: list[tuple[int, int, int]] = field(default_factory=list)
+    before: str | None = None
+
+
+@dataclass(eq=False)
 class Flight:
     rollout_id: int
     claim: Claim
-    prompt_ids: tuple[int, ...]
-    typist: Typist
+    script: Script
+    speaker: Speaker
     token_ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
+    mask: list[int] = field(default_factory=list)
     segments: list[tuple[int, int]] = field(default_factory=list)
+    turns: list[Passage] = field(default_factory=list)
+    request_id: str = ""  # of the request that goes on with it; none while it is held
+    base: int = 0  # tokens here when that request began
+    held_until: float | None = None  # on the monotonic clock
+    held_for: float = 0.0  # seconds, all holds together
+
+    def __post_init__(self) -> None:
+        self._begin_turn()
+
+    @property
+    def turn(self) -> Passage:
+        """The one under way, or, once it has ended, the last."""
+        return self.turns[-1]
+
+    @property
+    def room(self) -> int:
+        """Tokens that may still be added."""
+        return self.script.room - len(self.token_ids)
+
+    def going_on(self, request_id: str, temperature: float) -> Request:
+        """The request that goes on with it from now on, from all that is here."""
+        self.request_id, self.base, self.held_until = request_id, len(self.token_ids), None
+        left = self.script.max_tokens - len(self.token_ids)
+        sampling = Sampling(left, temperature, self.speaker.stop_token_ids)
+        return Request(request_id, (*self.script.prompt_ids, *self.token_ids), sampling)
+
+    # -- what is said -----------------------------------------------------------------------------------------------
 
     def take(self, delta: Delta) -> str:
         """Append the engine's news; returns the text it adds. Raises ValueError when tokens are missing between."""
-        if delta.offset != len(self.token_ids):
+        if self.base + delta.offset != len(self.token_ids):
             raise ValueError(
-                f"rollout {self.rollout_id}: the engine went on at token {delta.offset}, {len(self.token_ids)} are here"
+                f"rollout {self.rollout_id}: the engine went on at token {self.base + delta.offset}, {len(self.token_ids)} are here"
             )
-        if delta.token_ids and (not self.segments or self.segments[-1][1] != delta.version):
-            self.segments.append((len(self.token_ids), delta.version))
-        self.token_ids += delta.token_ids
-        self.logprobs += delta.logprobs
-        return self.typist.push(delta.token_ids)
+        if delta.token_ids:
+            self._sampled_by(delta.version)
+        self._append(delta.token_ids, delta.logprobs, 1)
+        text = self.turn.typist.push(delta.token_ids)
+        self.turn.text += text
+        return text
+
+    def hear(self) -> FollowUp | None:
+        """The user's next words, once the policy has ended a turn; None when there are none, or no room for an answer."""
+        heard = sum(turn.role == USER for turn in self.turns)
+        if heard == len(self.script.follow_ups) or len(self.script.follow_ups[heard].token_ids) >= self.room:
+            return None
+        follow_up = self.script.follow_ups[heard]
+        self.turns.append(Passage(USER, len(self.token_ids), follow_up.text, Typist(self.speaker)))
+        self._append(follow_up.token_ids, (0.0,) * len(follow_up.token_ids), 0)
+        self._begin_turn()
+        return follow_up
+
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether the user would have more to say."""
+        return sum(turn.role == USER for turn in self.turns) < len(self.script.follow_ups)
+
+    def drop_unanswered(self) -> None:
+        """Without a user's last words that the policy has not begun to answer."""
+        if len(self.turns) > 1 and self.turn.first == len(self.token_ids):
+            self.turns.pop()
+            self._cut(self.turns.pop().first)
+
+    # -- what people do ---------------------------------------------------------------------------------------------
+
+    def said_in(self, number: int) -> list[int]:
+        """Tokens of a turn."""
+        turn = self.turns[number]
+        past = self.turns[number + 1].first if number + 1 < len(self.turns) else len(self.token_ids)
+        return self.token_ids[turn.first : past]
+
+    def rewrite(self, number: int, spelling: Spelling, act_id: int, version: int) -> None:
+        """Turn `number` of the policy is this from now on, and the last; typed tokens are nobody's sample: mask and logprob 0."""
+        turn = self.turns[number]
+        del self.turns[number + 1 :]
+        turn.before = turn.text if turn.before is None else turn.before
+        self._cut(turn.first + spelling.kept)
+        self._type(spelling.token_ids, act_id, version)
+        turn.text, turn.typist = spelling.text, Typist(self.speaker)
+        turn.typist.push(tuple(self.said_in(number)))
+
+    def end_turn(self, act_id: int, version: int) -> None:
+        """The person is done with the turn: its stop token, typed."""
+        self._type(self.speaker.stop_token_ids[:1], act_id, version)
+
+    def _type(self, token_ids: Sequence[int], act_id: int, version: int) -> None:
+        if not token_ids:
+            return
+        if not self.segments:
+            self._sampled_by(version)  # it was said while this version served
+        first = len(self.token_ids)
+        self._append(token_ids, (0.0,) * len(token_ids), 0)
+        marks = self.turn.typed
+        if marks and marks[-1][0] == act_id and marks[-1][2] == first:
+            first = marks.pop()[1]
+        marks.append((act_id, first, len(self.token_ids)))
+
+    # -- the arrays -------------------------------------------------------------------------------------------------
+
+    def _begin_turn(self) -> None:
+        self.turns.append(Passage(POLICY, len(self.token_ids), "", Typist(self.speaker)))
+
+    def _append(self, token_ids: Sequence[int], logprobs: Sequence[float], mask: int) -> None:
+        self.token_ids += token_ids
+        self.logprobs += logprobs
+        self.mask += [mask] * len(token_ids)
+
+    def _sampled_by(self, version: int) -> None:
+        if not self.segments or self.segments[-1][1] != version:
+            self.segments.append((len(self.token_ids), version))
+
+    def _cut(self, length: int) -> None:
+        """Forget every token from this place on, and all that is known of it."""
+        del self.token_ids[length:], self.logprobs[length:], self.mask[length:]
+        self.segments = [(start, version) for start, version in self.segments if start < length]
+        last = self.turn
+        last.typed = [(act, start, min(past, length)) for act, start, past in last.typed if start < length]
+
+    # -- how it ended -----------------------------------------------------------------------------------------------
 
     def outcome(self, stop_reason: str) -> Outcome:
         """How it ended: with its tokens, or failed without any."""
         if stop_reason == FAILED or not self.token_ids:
             return Outcome(self.rollout_id, None, "", f"the engine returned nothing ({stop_reason})")
-        mask = (1,) * len(self.token_ids)
-        tokens = Tokens(self.prompt_ids, tuple(self.token_ids), tuple(self.logprobs), mask, tuple(self.segments))
-        return Outcome(self.rollout_id, tokens, self.typist.speaker.text(self.token_ids), stop_reason)
+        tokens = Tokens(
+            self.script.prompt_ids, tuple(self.token_ids), tuple(self.logprobs), tuple(self.mask), tuple(self.segments)
+        )  # fmt: skip
+        turns = self._turns()
+        is_plain = len(turns) == 1 and not turns[0].typed
+        text = BETWEEN_TURNS.join(turn.text for turn in turns)
+        return Outcome(self.rollout_id, tokens, text, stop_reason, () if is_plain else tuple(turns))
+
+    def _turns(self) -> list[Turn]:
+        found, start = [], 0
+        for number, turn in enumerate(self.turns):
+            said = self.said_in(number)
+            text = turn.text if turn.role == USER else self.speaker.text(said)
+            typed = tuple(self._mark(turn, said, text, start, mark) for mark in turn.typed)
+            found.append(Turn(turn.role, text, start, turn.first, len(said), typed))
+            start += len(text) + len(BETWEEN_TURNS)
+        return found
+
+    def _mark(self, turn: Passage, said: list[int], text: str, start: int, mark: tuple[int, int, int]) -> Typed:
+        act, first, past = mark
+        begins = min(len(text), len(self.speaker.text(said[: first - turn.first])))
+        ends = min(len(text), len(self.speaker.text(said[: past - turn.first])))
+        return Typed(act, start + begins, start + ends, first, past - first)

@@ -5,18 +5,23 @@ from pathlib import Path
 
 import structlog
 from django.conf import settings
+from django.db import transaction
 
+from apps.feedback.interventions import keep_corrections, refuse_left
 from apps.policies.manifest import DamagedWeights, verify
-from apps.rollouts.models import Claim, Group, Outcome, Rollout
+from apps.rollouts.models import Claim, Group, Rollout
 from apps.runs.config import RunConfig
 from apps.runs.models import Acknowledgement, Run, WeightVersion, Worker
 from apps.streaming.chunks import ChunkWriter
+from apps.tasksets.models import Task
 from workers.engines.choose import build
-from workers.engines.interface import Delta, Engine, EngineDied, ParityError, Request, Sampling
-from workers.explorer.flight import Flight
-from workers.explorer.speaker import Speaker, Typist
+from workers.engines.interface import Delta, Engine, EngineDied, ParityError
+from workers.explorer.acts import TYPED, corrections_in
+from workers.explorer.flight import Flight, FollowUp, Script
+from workers.explorer.speaker import Speaker
 
 log = structlog.get_logger(__name__)
+ENDS_A_TURN = frozenset({"stop", TYPED})
 ABANDONED = "abandoned"  # to those who watch; the row keeps that it was never finished
 # What tells of the weights, not of the engine: no other engine of this kind would serve them either.
 UNFIT = (DamagedWeights, ParityError, ValueError, OSError)
@@ -31,6 +36,8 @@ class Seat:
         self.speaker = Speaker(Path(run.policy.folder))
         self.writer = ChunkWriter(run.topic_id)
         self.flights: dict[str, Flight] = {}
+        self.ended: dict[Flight, str] = {}  # and not recorded yet: more than a moment only while the database is away
+        self.requests = 0
         self.version: int | None = None
         self.tokens_sampled, self.since = 0, time.monotonic()
         self.heard_at = self.since
@@ -98,49 +105,97 @@ class Seat:
         """Send every rollout of these claimed groups that is not written yet."""
         rows = Rollout.objects.filter(group__in=groups, state=Rollout.State.SAMPLING).order_by("group_id", "sample_index")
         by_group = {group.pk: group for group in groups}
-        prompts = {group.pk: self.speaker.prompt_ids(group.task.prompt) for group in groups}
-        sampling = Sampling(self.plan.sampling.max_tokens, self.plan.sampling.temperature, self.speaker.stop_token_ids)
-        requests = []
+        scripts = {group.pk: self._script(group.task) for group in groups}
+        fresh = []
         for row in rows:
             group = by_group[row.group_id]
-            self.flights[str(row.pk)] = Flight(row.pk, group.claimed, prompts[group.pk], Typist(self.speaker))
+            flight = self.flights[str(row.pk)] = Flight(row.pk, group.claimed, scripts[group.pk], self.speaker)
             self.writer.started(row.pk, group.pk, group.task.question, self.version)
-            requests.append(Request(str(row.pk), prompts[group.pk], sampling))
-        self.engine.submit(requests)
+            fresh.append(flight)
+        self.go_on(fresh)
         self.heard_at = time.monotonic()
+
+    def _script(self, task: Task) -> Script:
+        """Raises NoDialogue where users have more to say than the policy's chat template can take."""
+        said, follow_ups = list(task.prompt), []
+        for text in task.follow_ups:
+            follow_ups.append(FollowUp(text, self.speaker.between(said, text)))
+        prompt_ids, most = self.speaker.prompt_ids(said), self.plan.sampling.max_tokens
+        context = self.run.policy.context_tokens
+        room = min(most, context - len(prompt_ids)) if context else most
+        return Script(task.pk, said, prompt_ids, tuple(follow_ups), most, room)
+
+    def go_on(self, flights: list[Flight]) -> None:
+        """Send each to the engine from where it is. Every request has a name of its own: what is late of another is known."""
+        requests = []
+        for flight in flights:
+            self.requests += 1
+            requests.append(flight.going_on(f"{flight.rollout_id}.{self.requests}", self.plan.sampling.temperature))
+        if requests:
+            self.engine.submit(requests)
+
+    def halt(self, flight: Flight) -> None:
+        """The engine says no more of it; what is under way is not taken."""
+        self.engine.abort([flight.request_id])
+        flight.request_id = ""
 
     def collect(self, timeout: float) -> bool:
         """Take the engine's news: stream the text, record what ended in one transaction. True when there was any."""
-        outcomes: list[Outcome] = []
         deltas = self.engine.drain(timeout)
         if deltas:
             self.heard_at = time.monotonic()
+        on: list[Flight] = []
         for delta in deltas:
-            flight = self.flights.get(delta.request_id)
-            if flight is not None:
-                self._take(flight, delta, outcomes)
+            flight = self.flights.get(delta.request_id.partition(".")[0])
+            # Anything else is late: of a request that was ended when somebody laid a hand on its rollout.
+            if flight is not None and flight.request_id == delta.request_id:
+                self._take(flight, delta)
+                if delta.stop_reason and self.goes_on_after_turn(flight, delta.stop_reason):
+                    on.append(flight)
+        self.record()
+        self.go_on([flight for flight in on if str(flight.rollout_id) in self.flights])
         self.writer.flush()
-        if outcomes:
-            self._record(outcomes)
         return bool(deltas)
 
-    def _take(self, flight: Flight, delta: Delta, outcomes: list[Outcome]) -> None:
+    def _take(self, flight: Flight, delta: Delta) -> None:
+        offset = len(flight.token_ids)
         text = flight.take(delta)
         self.tokens_sampled += len(delta.token_ids)
-        self.writer.add(flight.rollout_id, delta.offset, text, delta.logprobs, delta.version)
-        if delta.stop_reason:
-            self.writer.end(flight.rollout_id, delta.stop_reason)
-            outcomes.append(flight.outcome(delta.stop_reason))
+        self.writer.add(flight.rollout_id, offset, text, delta.logprobs, delta.version)
 
-    def _record(self, outcomes: list[Outcome]) -> None:
+    def goes_on_after_turn(self, flight: Flight, stop_reason: str) -> bool:
+        """The policy's turn has ended: whether the user goes on, so that it is the policy's turn again; else the rollout ends."""
+        offset = len(flight.token_ids)
+        if stop_reason in ENDS_A_TURN and (follow_up := flight.hear()):
+            self.writer.turn(flight.rollout_id, offset, len(follow_up.token_ids), follow_up.text)
+            return True
+        self.end(flight, "length" if stop_reason in ENDS_A_TURN and flight.is_cut_short else stop_reason)
+        return False
+
+    def end(self, flight: Flight, reason: str) -> None:
+        """Nothing more is said in it; `record` writes it."""
+        self.ended[flight] = reason
+        self.writer.end(flight.rollout_id, reason)
+
+    def record(self) -> None:
+        """Write what has ended, with what people typed in it, in one transaction."""
+        if not self.ended:
+            return
         claims = {flight.claim.group_id: flight.claim for flight in self.flights.values()}
-        ours = Group.finish_rollouts(claims, outcomes)
-        touched = {self.flights.pop(str(outcome.rollout_id)).claim.group_id for outcome in outcomes}
+        with transaction.atomic():
+            ours = Group.finish_rollouts(claims, [flight.outcome(reason) for flight, reason in self.ended.items()])
+            kept = [flight for flight in self.ended if flight.claim.group_id in ours]
+            refuse_left([flight.rollout_id for flight in kept])
+            keep_corrections(self.run, [correction for flight in kept for correction in corrections_in(flight)])
+        touched = {flight.claim.group_id for flight in self.ended}
+        for flight in self.ended:
+            del self.flights[str(flight.rollout_id)]
+        self.ended.clear()
         self.abandon(touched - ours)
 
     def require_alive(self, silence_s: float, deadline_s: float) -> None:
         """Ask an engine that has been silent that long, with work in hand, for a sign of life; raises EngineDied without one."""
-        if self.flights and time.monotonic() - self.heard_at > silence_s:
+        if any(flight.request_id for flight in self.flights.values()) and time.monotonic() - self.heard_at > silence_s:
             health = self.engine.health(deadline_s)
             if not health.alive:
                 raise EngineDied(health.detail)
@@ -152,9 +207,10 @@ class Seat:
     def abandon(self, group_ids: set[int]) -> None:
         """Another worker holds these groups now: stop sampling them and write nothing."""
         lost = [key for key, flight in self.flights.items() if flight.claim.group_id in group_ids]
-        for key in lost:
-            del self.flights[key]
-        self.engine.abort(lost)
+        flights = [self.flights.pop(key) for key in lost]
+        for flight in flights:
+            self.ended.pop(flight, None)
+        self.engine.abort([flight.request_id for flight in flights])
 
     def rate(self) -> float:
         """Tokens a second since the last question."""
@@ -165,7 +221,7 @@ class Seat:
 
     def leave(self) -> None:
         """Stop the engine. Rollouts of a run that has ended are over; those of any other will begin again elsewhere."""
-        self.engine.abort(list(self.flights))
+        self.engine.abort([flight.request_id for flight in self.flights.values()])
         self.engine.stop()
         if self.run.state in Run.ENDED:
             for flight in self.flights.values():

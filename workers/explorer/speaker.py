@@ -1,10 +1,30 @@
 """Between messages and token ids: the policy's own chat template and tokenizer. Ids are the truth, text a rendering."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 UNFINISHED_CHARACTER = "\ufffd"
+ANSWER = "RFTWEBANSWER"  # stands for the policy's answer where a template is read around it
+
+
+class NoDialogue(ValueError):
+    """The policy's chat template cannot be continued behind an answer; the message says why."""
+
+
+class Unspellable(ValueError):
+    """The policy's tokens cannot say this text; the message says what they would say."""
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """A turn as a person wants it: how many of its tokens stay, with how many characters, and what follows them."""
+
+    kept: int
+    keep: int
+    token_ids: tuple[int, ...]
+    text: str
 
 
 class Speaker:
@@ -26,6 +46,61 @@ class Speaker:
 
     def text(self, token_ids: list[int]) -> str:
         return self.tokenizer.decode(token_ids, skip_special_tokens=True)
+
+    # -- dialogues --------------------------------------------------------------------------------------------------
+
+    def between(self, messages: list[dict], follow_up: str) -> tuple[int, ...]:
+        """What stands between the stop token of an answer to these messages and the next answer: the template around the
+        user's `follow_up`. The answer itself is never tokenised again. Raises NoDialogue.
+        """
+        answer = ANSWER
+        while any(answer in text for text in (follow_up, *(message["content"] for message in messages))):
+            answer += answer
+        said = [*messages, {"role": "assistant", "content": answer}, {"role": "user", "content": follow_up}]
+        whole = self.tokenizer.apply_chat_template(said, add_generation_prompt=True, tokenize=False)
+        _, found, rest = whole.partition(answer)
+        stop = self.tokenizer.eos_token
+        if not found or not rest.lstrip().startswith(stop):
+            raise NoDialogue(f"the policy's chat template does not end an answer with {stop}, its stop token")
+        # The stop token is encoded with what follows, and cut off: nothing then begins in mid-text.
+        first, *token_ids = self.tokenizer.encode(rest.lstrip(), add_special_tokens=False)
+        if first != self.tokenizer.eos_token_id:
+            raise NoDialogue(f"the policy's tokenizer does not read {stop} as its stop token")
+        return tuple(token_ids)
+
+    # -- what people type -------------------------------------------------------------------------------------------
+
+    def spelt(self, token_ids: list[int], text: str) -> Spelling:
+        """This text in tokens, keeping those of `token_ids` that say its beginning. Raises Unspellable."""
+        lengths, shown = self._lengths(token_ids)
+        same = _common(shown, text)
+        kept, keep = max(((n, length) for n, length in enumerate(lengths) if length <= same), key=lambda pair: (pair[1], -pair[0]))
+        whole = self._encoded(text)
+        again = _common(token_ids, whole)
+        for stay, rest in ((kept, self._encoded(text[keep:])), (again, whole[again:])):
+            said = self.text([*token_ids[:stay], *rest])
+            if said == text:
+                return Spelling(stay, lengths[stay], tuple(rest), said)
+        if said.split() == text.split():  # a tokenizer of words knows no blanks
+            return Spelling(again, lengths[again], tuple(whole[again:]), said)
+        raise Unspellable(f"the policy has no tokens for this text; the nearest it can say is: {said[:200]}")
+
+    def _encoded(self, text: str) -> list[int]:
+        return self.tokenizer.encode(text, add_special_tokens=False)
+
+    def _lengths(self, token_ids: list[int]) -> tuple[list[int], str]:
+        """How many characters the first n tokens have finished, for each n from 0; and their text."""
+        typist = Typist(self)
+        shown, lengths = "", [0]
+        for token in token_ids:
+            shown += typist.push((token,))
+            lengths.append(len(shown))
+        return lengths, shown
+
+
+def _common(one, other) -> int:
+    """How many items both begin with."""
+    return next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
 class Typist:

@@ -14,7 +14,9 @@ from django.db.models.functions import Now
 from apps.rollouts.models import Group
 from apps.runs.models import NotPossible, Run, StaleFence, Worker
 from workers.engines.interface import EngineDied
+from workers.explorer.acts import asked_in, do, let_go
 from workers.explorer.seat import Seat
+from workers.explorer.speaker import NoDialogue
 
 log = structlog.get_logger(__name__)
 DRAIN_SECONDS = 0.05
@@ -44,6 +46,7 @@ class Explorer:
         if now - self.looked_at > LOOK_SECONDS or not any(seat.flights for seat in self.seats.values()):
             self._look_for_work()
             self.looked_at = now
+        self._do_what_people_ask()
         busy = [self._collect(seat) for seat in list(self.seats.values()) if seat.flights]
         self._report(now)
         return bool(busy)
@@ -70,8 +73,15 @@ class Explorer:
         groups += Group.open(run, self.worker.key, lease, room - len(groups), seat.version)
         if groups:
             Run.objects.filter(pk=run.pk).update(explored_at=Now())
+            self._submit(seat, groups)
+
+    def _submit(self, seat: Seat, groups: list[Group]) -> None:
+        try:
             seat.submit(groups)
-            log.info("groups_begun", run=run.slug, groups=[group.pk for group in groups], weight_version=seat.version)
+        except NoDialogue as why:
+            self._pause(seat.run, str(why))
+        else:
+            log.info("groups_begun", run=seat.run.slug, groups=[group.pk for group in groups], weight_version=seat.version)
 
     def _seat_for(self, run: Run) -> Seat | None:
         """The run's seat; a new one where there is room, or where a seat with nothing in flight can be given up."""
@@ -95,6 +105,13 @@ class Explorer:
         if idle:
             self._leave(idle[0])
         return bool(idle)
+
+    def _do_what_people_ask(self) -> None:
+        for seat, act in asked_in(self.seats.values()):
+            if self.seats.get(seat.run.pk) is seat:  # its engine may have died of the act before
+                self._guarded(seat, lambda: do(seat, act))  # noqa: B023  (called before the loop goes on)
+        for seat in list(self.seats.values()):
+            self._guarded(seat, lambda: let_go(seat))  # noqa: B023
 
     def _collect(self, seat: Seat) -> None:
         self._guarded(seat, lambda: seat.collect(DRAIN_SECONDS))
@@ -150,12 +167,14 @@ class Explorer:
         deaths.append(time.monotonic())
         if len(deaths) == DEATHS_ALLOWED and deaths[-1] - deaths[0] < DEATHS_WITHIN_SECONDS:
             deaths.clear()
-            try:
-                run.pause(
-                    reason=f"the engine died {DEATHS_ALLOWED} times within {DEATHS_WITHIN_SECONDS / 60:.0f} minutes: {reason}"[:500]
-                )
-            except NotPossible:
-                log.info("run_not_live", run=run.slug)
+            minutes = DEATHS_WITHIN_SECONDS / 60
+            self._pause(run, f"the engine died {DEATHS_ALLOWED} times within {minutes:.0f} minutes: {reason}")
+
+    def _pause(self, run: Run, reason: str) -> None:
+        try:
+            run.pause(reason=reason[:500])
+        except NotPossible:
+            log.info("run_not_live", run=run.slug)
 
     def _report(self, now: float) -> None:
         if now - self.reported_at < REPORT_SECONDS:
