@@ -29,12 +29,11 @@ from apps.pipelines.advantages import ADVANTAGES  # noqa: E402
 from apps.policies.manifest import read_manifest  # noqa: E402
 from apps.rewards import scorers  # noqa: E402
 from apps.runs import config  # noqa: E402
-from apps.tasksets import tone_language  # noqa: E402
 from bench.bare_loop import POLICIES, TASKS, Loop, task_batches, trainer_spec  # noqa: E402
 from bench.raters import RATERS  # noqa: E402
 from workers.engines import choose  # noqa: E402
 from workers.policies import build, recipes  # noqa: E402
-from workers.surprise import RARE_ABOVE, Base  # noqa: E402
+from workers.surprise import Base  # noqa: E402
 from workers.trainer.collate import EXPERT, Row  # noqa: E402
 from workers.trainer.host import TrainerHost  # noqa: E402
 
@@ -75,7 +74,7 @@ class PeopleLoop(Loop):
 
     def _seen(self, asked: list, completions: list[list[int]], texts: list[str]) -> list[Seen]:
         rows = [(self._prompt_ids(task), ids) for task, ids in zip(asked, completions, strict=True)]
-        surprises = [Surprise.of(found, RARE_ABOVE) for found in self.base.surprises(rows)]
+        surprises = [Surprise.of(found) for found in self.base.surprises(rows)]
         return [
             read(task.prompt[-1]["content"], text, surprise, self.topics)
             for task, text, surprise in zip(asked, texts, surprises, strict=True)
@@ -130,8 +129,8 @@ def one_run(budget: int, seed: int, options: argparse.Namespace) -> dict[str, ob
             if (step + 1) % 20 == 0:
                 print(
                     f"{budget} seed {seed} update {step + 1}: true {mean(loop.rewards[-5:]):.3f} predicted "
-                    f"{mean(loop.predicted[-5:]):.3f} well-formed {mean(loop.well_formed[-5:]):.2f} distinct {loop.distinct[-1]:.2f} "
-                    f"asked {loop.asked}", file=sys.stderr, flush=True,
+                    f"{mean(loop.predicted[-5:]):.3f} well-formed {mean(loop.well_formed[-5:]):.2f} "
+                    f"distinct {loop.distinct[-1]:.2f} asked {loop.asked}", file=sys.stderr, flush=True,
                 )  # fmt: skip
         finals = [measured(loop, next(batches)) for _ in range(MEASURED_UPDATES)]
         engine.stop()

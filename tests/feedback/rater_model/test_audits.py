@@ -1,0 +1,89 @@
+"""The audits' figures, each against the slow way of counting it."""
+
+import itertools
+import random
+
+import pytest
+
+from apps.feedback.rater_model import audits as figures
+from apps.feedback.rater_model.audits import FEWEST, GAP, RECENT, Accuracy, Audit, Light, alarms, gap, light, pair_accuracy
+
+
+def audits(n: int, slip: float, seed: int = 0) -> list[Audit]:
+    chance = random.Random(seed)
+    said = [chance.randrange(5) / 4 for _ in range(n)]
+    return [Audit(value + chance.gauss(0, slip), value) for value in said]
+
+
+def test_pair_accuracy_counts_pairs_with_different_words():
+    some = audits(40, 0.4)
+    pairs = [(a, b) for a, b in itertools.combinations(some, 2) if a.said != b.said]
+    right = sum((a.predicted - b.predicted) * (a.said - b.said) > 0 for a, b in pairs)
+    assert pair_accuracy(some).share == pytest.approx(right / len(pairs))
+
+
+def test_equal_predictions_are_half_right():
+    assert pair_accuracy([Audit(0.5, 0.0), Audit(0.5, 1.0)]).share == 0.5
+
+
+def test_the_interval_is_that_of_redrawn_decisions():
+    some = audits(30, 0.5)
+    found = pair_accuracy(some)
+    chance, shares = random.Random(5), []
+    for _ in range(1_000):
+        drawn = chance.choices(some, k=len(some))
+        pairs = [(a, b) for a, b in itertools.combinations(drawn, 2) if a.said != b.said]
+        shares.append(sum((a.predicted - b.predicted) * (a.said - b.said) > 0 for a, b in pairs) / len(pairs))
+    shares.sort()
+    assert found.low == pytest.approx(shares[25], abs=0.03) and found.high == pytest.approx(shares[975], abs=0.03)
+    assert found.low < found.share < found.high
+
+
+def test_comparisons_count_by_decision():
+    found = figures.share_right([1.0, 0.0, 1.0, 0.5])
+    assert found.share == 0.625 and 0 <= found.low < 0.625 < found.high <= 1
+
+
+@pytest.mark.parametrize(
+    ("share", "decisions", "shown"),
+    [
+        (0.9, FEWEST - 1, Light.NONE),
+        (0.69, 30, Light.RED),
+        (0.70, 30, Light.AMBER),
+        (0.79, 30, Light.AMBER),
+        (0.80, 30, Light.GREEN),
+    ],
+)
+def test_the_light_follows_accuracy_once_there_are_thirty(share, decisions, shown):
+    assert light(Accuracy(share, 0, 1, decisions)) == shown
+
+
+def test_no_light_where_all_said_the_same():
+    assert light(pair_accuracy([Audit(n / 50, 1.0) for n in range(50)])) == Light.NONE
+
+
+def test_over_prediction_over_the_last_twenty_alarms():
+    good = [Audit(0.5, 0.5)] * RECENT
+    over = [Audit(0.5 + GAP + 0.01, 0.5)] * RECENT
+    assert gap(good + over) == pytest.approx(GAP + 0.01) and "over_prediction" in alarms(good + over, None, None)
+    assert not alarms(over + good, None, None)
+
+
+def test_a_gap_within_the_noise_of_twenty_is_no_alarm():
+    noisy = [Audit(0.5, 0.38 + (0.4 if n % 2 else -0.4)) for n in range(RECENT)]
+    assert gap(noisy) > GAP and not alarms(noisy, None, None)
+
+
+def test_fewer_than_twenty_say_nothing_of_a_gap():
+    assert gap([Audit(0.9, 0.1)] * (RECENT - 1)) is None
+
+
+def test_people_falling_while_predictions_rise_alarms():
+    before, after = [Audit(0.4, 0.5)] * RECENT, [Audit(0.49, 0.43)] * RECENT
+    assert set(alarms(before + after, None, None)) == {"turned"}
+    assert not alarms(after + before, None, None)
+
+
+def test_few_different_replies_alarm_unless_people_are_content():
+    assert "settled" in alarms([], 0.06, 0.7)
+    assert not alarms([], 0.06, 0.95) and not alarms([], 0.3, 0.7) and not alarms([], 0.06, None)
