@@ -158,20 +158,21 @@ class _Story:
         return Tokens((3, 4, 5), ids, logprobs, (1,) * len(ids), segments)
 
     def judge(self, rated: int) -> None:
-        from apps.feedback.models import Rating, Submission
+        from apps.feedback.opening import open_items
+        from apps.feedback.starring import Stars, give
         from apps.rewards.scorers import find
         from apps.rewards.scoring import open_questions, record_verdicts
         from apps.rollouts.models import Group, Rollout
 
         groups = Group.objects.claim("scoring", "scorer@lab", 60, 100, self.run)
         questions = open_questions(groups)
-        record_verdicts(groups, [(q, find(q.scorer)(q.prompt, q.text, q.answer)) for q in questions])
+        open_items(record_verdicts(groups, [(q, find(q.scorer)(q.prompt, q.text, q.answer)) for q in questions]))
         truth = {q.rollout_id: find(q.scorer)(q.prompt, q.text, q.answer).value for q in questions}
         for group in groups:
             for rollout in Rollout.objects.filter(group=group, state="finished").order_by("sample_index")[:rated]:
                 rater = self.people[self.chance.choice(["bob", "simulated", "simulated"])]
                 value = min(1.0, max(0.0, self.chance.gauss(truth[rollout.pk], STARS_SCATTER)))
-                Rating.submit(rater, Submission(rollout.pk, 1 + round(4 * value), uuid.uuid4()))
+                give(rater, Stars(rollout.pk, 1 + round(4 * value), uuid.uuid4()))
 
     def refine(self) -> None:
         from apps.pipelines.refining import refine

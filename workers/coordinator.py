@@ -11,7 +11,8 @@ from celery import shared_task
 from django.conf import settings
 from django.db.models.functions import Now
 
-from apps.feedback.models import close_overdue
+from apps.feedback.models import Slot
+from apps.feedback.settling import close_overdue
 from apps.rollouts.models import Group
 from apps.runs.models import Worker
 
@@ -23,6 +24,7 @@ def sweep(**_: object) -> None:
     """Idempotent; two at once do no harm."""
     swept = {
         "leases_released": Group.objects.release_expired(),
+        "slots_expired": Slot.objects.release_expired(),
         "groups_overdue": close_overdue(),
         "groups_of_ended_runs": Group.objects.close_ended(),
     }

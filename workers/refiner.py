@@ -6,7 +6,9 @@ import structlog
 from celery import shared_task
 from django.conf import settings
 
-from apps.feedback.models import close_overdue
+from apps.feedback.models import Slot
+from apps.feedback.rater_model.filling import fill
+from apps.feedback.settling import close_overdue, settle_ready
 from apps.pipelines.refining import refine
 from apps.rollouts.models import Group
 from apps.runs.models import Worker
@@ -28,11 +30,14 @@ def me() -> Worker:
 
 def serve() -> bool:
     """Send on groups whose deadline for people has passed, then refine what is judged."""
+    Slot.objects.release_expired()
     close_overdue()
+    settle_ready()
     groups = Group.objects.claim(Group.State.JUDGED, me().key, settings.LEASE_SECONDS, GROUPS_AT_ONCE)
     me().beat(f"refining {len(groups)} groups" if groups else "waiting for judged groups")
     if not groups:
         return False
+    fill(groups)
     refine(groups)
     for run in {group.run_id: group.run for group in groups}.values():
         ours = [group for group in groups if group.run_id == run.pk]

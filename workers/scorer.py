@@ -1,21 +1,24 @@
 """The scorer's job: machine rewards for groups whose rollouts are all there."""
 
+import contextlib
 from collections import defaultdict
 from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
 
 import structlog
 from celery import shared_task
 from django.conf import settings
 from django.db import transaction
 
-from apps.feedback.models import settle
+from apps.feedback.opening import open_items
+from apps.feedback.rater_model.surprising import keep, unread
 from apps.policies.damage import DamagedWeights
 from apps.rewards import learned
 from apps.rewards.scorers import Verdict
 from apps.rewards.scoring import Question, open_questions, record_verdicts
 from apps.rollouts.models import Group
-from apps.runs.models import Worker
+from apps.runs.models import Run, StaleFence, Worker
 from apps.streaming import bells
 from workers.grading import Grader
 from workers.slices import register, run_slice
@@ -45,14 +48,54 @@ def serve() -> bool:
     me().beat(f"scoring {len(groups)} groups" if groups else "waiting for rollouts")
     if not groups:
         return False
+    groups = surprised(groups)
     questions = open_questions(groups)
-    done = record_verdicts(groups, answered(groups, questions))
-    for group in done:
-        settle_early(group)
+    verdicts = answered(groups, questions)
+    with transaction.atomic():
+        done = record_verdicts(groups, verdicts)
+        open_items(done)
     bells.ring("refine")
     for run in {group.run_id: group.run for group in done}.values():
         log.info("scored", run=run.slug, groups=[group.pk for group in done if group.run_id == run.pk])
     return True
+
+
+def surprised(groups: Sequence[Group]) -> list[Group]:
+    """The groups whose replies' surprise is known where a rater model reads it.
+
+    One whose base policy cannot be loaded is freed for another attempt, and dropped with the reason when these are used up.
+    """
+    ready = []
+    for run in {group.run_id: group.run for group in groups}.values():
+        ours = [group for group in groups if group.run_id == run.pk]
+        try:
+            ready += find_surprise(run, ours)
+        except (OSError, DamagedWeights, ValueError) as error:
+            log.error("base_policy_unusable", run=run.slug, error=str(error))
+            for group in ours:
+                fail(group, f"surprise under the base weights: {error}")
+    return ready
+
+
+def find_surprise(run: Run, groups: list[Group]) -> list[Group]:
+    """Compute and keep what is missing. Raises OSError, DamagedWeights and ValueError."""
+    rows = unread(groups)
+    if rows:
+        nats = base_policies().of(Path(run.policy.folder)).surprises([(row.prompt_ids, row.completion_ids) for row in rows])
+        keep({row.rollout: row.surprise(said) for row, said in zip(rows, nats, strict=True)})
+    return groups
+
+
+def fail(group: Group, reason: str) -> None:
+    with contextlib.suppress(StaleFence):  # another worker has it by now
+        group.fail(reason)
+
+
+@cache
+def base_policies():
+    from workers.surprise import Bases  # loads torch
+
+    return Bases()
 
 
 def answered(groups: Sequence[Group], questions: Sequence[Question]) -> list[tuple[Question, Verdict]]:
@@ -84,10 +127,3 @@ def reward_models():
     from workers.reward_models import RewardModels  # loads torch, which a worker of rules alone never needs
 
     return RewardModels()
-
-
-def settle_early(group: Group) -> None:
-    """People may have rated while the machine still did: then the group need not wait."""
-    if group.state == Group.State.WAITING:
-        with transaction.atomic():
-            settle(Group.objects.select_for_update().get(pk=group.pk))

@@ -4,7 +4,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.functional import SimpleLazyObject
 
-from apps.feedback.models import queue_for
+from apps.feedback.claiming import waiting_for
 
 PLACES = (
     ("live", "Live", "l"),
@@ -26,5 +26,5 @@ def frame(request: HttpRequest) -> dict:
 def waiting(request: HttpRequest) -> str:
     if not getattr(request, "user", None) or not request.user.is_authenticated:
         return ""
-    count = queue_for(request.user).order_by()[: MOST_COUNTED + 1].count()
+    count = waiting_for(request.user, MOST_COUNTED + 1)
     return f"{MOST_COUNTED}+" if count > MOST_COUNTED else str(count or "")

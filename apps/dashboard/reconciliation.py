@@ -12,11 +12,12 @@ from pathlib import Path
 
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import Count, F, Max, Q
-from django.db.models.functions import Now
+from django.db.models import Count, Exists, F, FloatField, Max, OuterRef, Q
+from django.db.models.fields.json import KeyTextTransform
+from django.db.models.functions import Cast, Now
 
 from apps.buffer.models import Experience, Snapshot, StepItem
-from apps.feedback.models import LESSONS, Rating
+from apps.feedback.models import LESSONS, STARS, Rating, Slot
 from apps.policies.manifest import DamagedWeights, verify
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group, Rollout
@@ -174,10 +175,24 @@ def engines_served_what_was_published() -> Iterator[str]:
 
 
 def rewards_of_people_are_their_ratings() -> Iterator[str]:
-    human = Reward.objects.filter(source=Reward.Source.HUMAN)
-    yield from (f"reward {reward.pk}: a person's, without a rating" for reward in human.filter(rating=None)[:SHOWN])
-    for reward in human.exclude(value=(F("rating__stars") - 1.0) / 4.0)[:SHOWN]:
+    human = Reward.objects.filter(source=Reward.Source.HUMAN).exclude(by=None)
+    yield from (f"reward {reward.pk}: a person's, without a rating" for reward in human.filter(rating_reward=None)[:SHOWN])
+    stars = Cast(KeyTextTransform("stars", "rating_reward__rating__answer"), FloatField())
+    for reward in human.filter(scorer=STARS).exclude(value=(stars - 1.0) / 4.0)[:SHOWN]:
         yield f"reward {reward.pk}: {reward.value} for another number of stars"
+
+
+def nobody_is_asked_about_closed_groups() -> Iterator[str]:
+    """An open slot belongs to a group that waits for people, or stands aside of its group."""
+    for slot in Slot.objects.filter(state=Slot.State.OPEN, is_required=True).exclude(group__state=Group.State.WAITING)[:SHOWN]:
+        yield f"{slot}: its group {slot.group_id} waits no longer"
+
+
+def decisions_left_their_ratings() -> Iterator[str]:
+    """A slot is done when its rater has said something about its item."""
+    said = Rating.objects.filter(item=OuterRef("item"), rater=OuterRef("rater"))
+    for slot in Slot.objects.filter(~Exists(said), state=Slot.State.DONE)[:SHOWN]:
+        yield f"{slot}: without a rating"
 
 
 def acts_left_their_events() -> Iterator[str]:
@@ -203,6 +218,8 @@ CHECKS = (
     Check("published weights are what their manifests say", published_weights_are_what_their_manifests_say),
     Check("engines served what was published", engines_served_what_was_published),
     Check("people's rewards are their ratings", rewards_of_people_are_their_ratings),
+    Check("nobody is asked about closed groups", nobody_is_asked_about_closed_groups),
+    Check("decisions left their ratings", decisions_left_their_ratings),
     Check("acts left their events", acts_left_their_events),
 )
 

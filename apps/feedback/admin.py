@@ -1,15 +1,27 @@
-"""What people said, in the administration: append-only, so only looked at."""
+"""What people were asked and said, in the administration: append-only, so only looked at."""
 
 from django.contrib import admin
 
 from apps.accounts.ledger_admin import LedgerAdmin
-from apps.feedback.models import Demonstration, ExpertAnswer, Preference, Rating, Thumb
+from apps.feedback.models import (
+    Demonstration,
+    ExpertAnswer,
+    Intervention,
+    Item,
+    Preference,
+    RaterModel,
+    Rating,
+    Skip,
+    Slot,
+    Thumb,
+)
 
 
 @admin.register(Rating)
 class RatingAdmin(LedgerAdmin):
-    list_display = ["rollout", "rater", "stars", "is_late", "at"]
-    list_select_related = ["rollout", "rater"]
+    list_display = ["pk", "run", "rollout", "rater", "form", "answer", "is_current", "is_withdrawn", "is_late", "at"]
+    list_filter = ["form", "is_late", "is_withdrawn"]
+    list_select_related = ["run", "rollout", "rater"]
     ordering = ["-pk"]
 
 
@@ -38,4 +50,42 @@ class ThumbAdmin(LessonAdmin):
 class ExpertAnswerAdmin(LedgerAdmin):
     list_display = ["demonstration", "run", "rollout"]
     list_select_related = ["demonstration", "run", "rollout"]
+    ordering = ["-pk"]
+
+
+@admin.register(Item)
+class ItemAdmin(LedgerAdmin):
+    list_display = ["pk", "run", "group", "form", "purpose", "wanted", "state", "opened_at"]
+    list_filter = ["form", "purpose", "state"]
+    list_select_related = ["run", "group"]
+    ordering = ["-pk"]
+
+
+@admin.register(Slot)
+class SlotAdmin(LedgerAdmin):
+    list_display = ["pk", "item", "run", "state", "rater", "due_at", "lease_until"]
+    list_filter = ["state"]
+    list_select_related = ["item", "run", "rater"]
+    ordering = ["-pk"]
+
+
+@admin.register(Skip)
+class SkipAdmin(LedgerAdmin):
+    list_display = ["item", "rater", "reason", "at"]
+    list_select_related = ["item", "rater"]
+    ordering = ["-pk"]
+
+
+@admin.register(Intervention)
+class InterventionAdmin(LedgerAdmin):
+    list_display = ["pk", "rollout", "by", "kind", "state", "reason", "at"]
+    list_filter = ["kind", "state"]
+    list_select_related = ["rollout", "by"]
+    ordering = ["-pk"]
+
+
+@admin.register(RaterModel)
+class RaterModelAdmin(LedgerAdmin):
+    list_display = ["run", "number", "kind", "decisions", "fitted_at"]
+    list_select_related = ["run"]
     ordering = ["-pk"]

@@ -8,8 +8,9 @@ from rest_framework.views import APIView
 from apps.accounts.models import User
 from apps.accounts.problems import by_field
 from apps.accounts.scopes import MayRate
-from apps.feedback.models import NotRatable, Rating, Submission, queue_for
+from apps.feedback.models import Rating
 from apps.feedback.schemas import NewRating, NewRatings, NewRatingsShape, QueueQuery, RatingResults, WaitingRollouts
+from apps.feedback.starring import NotRatable, Stars, give_many, waiting_rollouts
 from apps.rollouts.models import Rollout
 
 ATOMICITY = """Takes up to 500 ratings. Each stands for itself: what is acceptable is taken, whatever becomes of the others,
@@ -41,16 +42,16 @@ class RatingQueue(APIView):
     def get(self, request: Request) -> Response:
         """Rollouts that wait for you, the most urgent deadline first."""
         query = QueueQuery.of(request)
-        rows = queue_for(request.user).select_related("group__task")[: query["limit"]]
+        rows = waiting_rollouts(request.user).select_related("group__task")[: query["limit"]]
         return Response(WaitingRollouts({"items": rows}).data)
 
 
 def rate(rater: User, documents: list[object]) -> list[dict]:
     """The result of each rating, in their order."""
     forms = [NewRating(data=document) for document in documents]
-    submissions = [Submission(**renamed(form.validated_data)) if form.is_valid() else None for form in forms]
+    submissions = [Stars(**renamed(form.validated_data)) if form.is_valid() else None for form in forms]
     good = [submission for submission in submissions if submission]
-    outcomes = iter(Rating.submit_many(rater, good))
+    outcomes = iter(give_many(rater, good))
     asked = Rollout.objects.filter(pk__in={submission.rollout_id for submission in good})
     visible = set(asked.visible_to(rater).values_list("pk", flat=True))
     return [
@@ -63,7 +64,7 @@ def renamed(data: dict) -> dict:
     return {"rollout_id": data["rollout"], "stars": data["stars"], "client_uuid": data["client_uuid"]}
 
 
-def result_of(submission: Submission, outcome: Rating | NotRatable, visible: set[int]) -> dict:
+def result_of(submission: Stars, outcome: Rating | NotRatable, visible: set[int]) -> dict:
     """What became of it. A rating that was known already answers as it did the first time."""
     if isinstance(outcome, NotRatable):
         if submission.rollout_id in visible:

@@ -7,16 +7,13 @@ through the public rating endpoint (`manage.py simulated_rater`), like anybody's
 
 import random
 import uuid
-from collections import defaultdict
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
-from django.db.models import Exists, OuterRef, QuerySet
 from django.db.models.functions import Now
 
 from apps.accounts.models import Membership, Project, Token, User
-from apps.feedback.models import Rating
+from apps.feedback.models import STARS, Rating, Slot
 from apps.rewards import scorers
 from apps.rollouts.models import Group, Rollout
 from apps.runs.models import Run
@@ -65,7 +62,7 @@ def due_ratings(user: User, patience: Patience) -> list[dict[str, object]]:
     for project in Project.objects.filter(pk__in=projects):
         Membership.objects.get_or_create(project=project, user=user, defaults={"role": Membership.Role.RATER})
         waited = patience.somebody_there if _somebody_rates(project) else patience.nobody_there
-        for rollout in _still_wanted(_finished_rollouts(project, waited)):
+        for rollout in _asked_about(project, waited):
             stars = stars_for(rollout)
             if stars is not None:
                 found.append({"rollout": rollout.pk, "stars": stars, "client_uuid": str(uuid.uuid5(NAMESPACE, str(rollout.pk)))})
@@ -90,30 +87,16 @@ def noisy(stars: int, generator: random.Random) -> int:
 
 def _somebody_rates(project: Project) -> bool:
     recent = Now() - timedelta(seconds=ACTIVE_S)
-    return Rating.objects.filter(rollout__run__project=project, rater__is_simulated=False, at__gte=recent).exists()
+    return Rating.objects.filter(run__project=project, rater__is_simulated=False, at__gte=recent).exists()
 
 
-def _finished_rollouts(project: Project, waited_s: float) -> QuerySet[Rollout]:
-    """Rollouts of groups that wait for people, marked with whether anybody has rated them."""
-    groups = Group.objects.filter(
-        state=Group.State.WAITING, sampled_at__lte=Now() - timedelta(seconds=waited_s),
-        run__project=project, run__state=Run.State.RUNNING, run__config__people__simulated=True,
+def _asked_about(project: Project, waited_s: float) -> list[Rollout]:
+    """Rollouts whose stars somebody is still asked for, of groups that have waited so long; the most urgent first."""
+    slots = Slot.objects.filter(
+        state=Slot.State.OPEN, is_required=True, item__form=STARS, group__state=Group.State.WAITING,
+        group__sampled_at__lte=Now() - timedelta(seconds=waited_s), run__project=project, run__state=Run.State.RUNNING,
+        run__config__people__simulated=True,
     )  # fmt: skip
-    rated = Exists(Rating.objects.filter(rollout=OuterRef("pk")))
-    rollouts = Rollout.objects.filter(group__in=groups, state=Rollout.State.FINISHED, origin=Rollout.Origin.POLICY)
-    ordered = rollouts.order_by("group__deadline_at", "group_id", "sample_index")
-    return ordered.annotate(is_rated=rated).select_related("run", "group__task")
-
-
-def _still_wanted(rollouts: Iterable[Rollout]) -> list[Rollout]:
-    """Of each group as many unrated rollouts as it still waits for, drawn at random (but always the same)."""
-    groups: dict[int, list[Rollout]] = defaultdict(list)
-    for rollout in rollouts:
-        groups[rollout.group_id].append(rollout)
-    wanted: list[Rollout] = []
-    for group_id, members in groups.items():
-        open_ones = [rollout for rollout in members if not rollout.is_rated]
-        missing = min(members[0].run.settings.people.per_group, len(members)) - (len(members) - len(open_ones))
-        random.Random(group_id).shuffle(open_ones)
-        wanted += open_ones[: max(0, missing)]
-    return wanted
+    members = list(slots.order_by("due_at", "pk").values_list("item__members__0", flat=True)[:MOST_AT_ONCE])
+    rollouts = Rollout.objects.select_related("run", "group__task").in_bulk(members)
+    return [rollouts[pk] for pk in dict.fromkeys(members)]

@@ -2,9 +2,19 @@
 
 from django.urls import path
 
-from apps.feedback import views
+from apps.feedback.views import page, slots, stars
 
 urlpatterns = [
-    path("", views.desk, name="rate"),
-    path("<int:rollout>/", views.rate, name="rate-rollout"),
+    path("", page.rate, name="rate"),
+    path("next/", page.next_item, name="rate-next"),
+    path("end/", page.queue_end, name="rate-end"),
+    path("guidelines/<int:run>/", page.guidelines, name="rate-guidelines"),
+    path("undo/", slots.undo_last, name="rate-undo"),
+    path("slots/<int:slot>/", slots.decide, name="rate-slot"),
+    path("slots/<int:slot>/keep/", slots.keep_slot, name="rate-slot-keep"),
+    path("slots/<int:slot>/release/", slots.release_slot, name="rate-slot-release"),
+    path("slots/<int:slot>/skip/", slots.skip_slot, name="rate-slot-skip"),
+    path("slots/<int:slot>/flag/", slots.flag, name="rate-slot-flag"),
+    path("slots/<int:slot>/rewrite/", slots.rewrite_slot, name="rate-slot-rewrite"),
+    path("<int:rollout>/", stars.rate, name="rate-rollout"),
 ]

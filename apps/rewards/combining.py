@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from apps.runs.config import RunConfig
 
+RATER_MODEL = "rater_model"  # the scorer whose word is what people would say
+
 
 @dataclass(frozen=True)
 class Judgement:
@@ -20,14 +22,20 @@ def combined(judgements: Sequence[Judgement], plan: RunConfig) -> float | None:
     """The rollout's reward, or None when it has none.
 
     machine = Σ weight × value over the run's scorers, None while any is missing or failed; people = mean of the
-    current ratings. Where both exist: share × people + (1 − share) × machine, share = `people.weight`.
+    current ratings; in a run with a rater model, what that says people would give. Where both exist:
+    share × people + (1 − share) × machine, share = `people.weight`.
     """
     machine = _machine([j for j in judgements if not j.is_human], plan)
-    people = [j.value for j in judgements if j.is_human and j.value is not None]
+    people = [j.value for j in judgements if _is_peoples_word(j, plan) and j.value is not None]
     if not people:
         return machine
     mean = math.fsum(people) / len(people)
     return mean if machine is None else plan.people.weight * mean + (1 - plan.people.weight) * machine
+
+
+def _is_peoples_word(judgement: Judgement, plan: RunConfig) -> bool:
+    """A rater model has learned what people said: where there is one it speaks for them, of all rollouts alike."""
+    return judgement.scorer == RATER_MODEL if plan.people.rater_model else judgement.is_human
 
 
 def _machine(judgements: Sequence[Judgement], plan: RunConfig) -> float | None:

@@ -21,6 +21,7 @@ class Reward(models.Model):
     source = models.CharField(max_length=11, choices=Source.choices)
     scorer = models.CharField(max_length=60)
     value = models.FloatField(null=True)
+    uncertainty = models.FloatField(null=True, help_text="Standard error of the value, where it is known.")
     reason = models.CharField(max_length=300, blank=True)
     details = models.JSONField(default=dict)
     by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="rewards_given")
@@ -34,6 +35,10 @@ class Reward(models.Model):
                 condition=Q(value=None) | (Q(value__gt=float("-inf")) & Q(value__lt=float("inf"))), name="rewards_are_finite"
             ),
             models.CheckConstraint(condition=~Q(value=None) | ~Q(reason=""), name="a_missing_reward_says_why"),
+            models.CheckConstraint(
+                condition=Q(uncertainty=None) | (Q(uncertainty__gte=0) & Q(uncertainty__lt=float("inf"))),
+                name="uncertainties_are_finite",
+            ),
             models.UniqueConstraint(fields=["rollout", "scorer"], condition=Q(by=None), name="one_reward_per_machine"),
             models.UniqueConstraint(
                 fields=["rollout", "scorer", "by"], condition=Q(is_current=True), name="one_current_reward_per_person"

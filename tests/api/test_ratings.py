@@ -7,6 +7,7 @@ import pytest
 from django.db import transaction
 
 from apps.feedback.models import Rating
+from apps.feedback.opening import open_items
 from apps.rewards.models import Reward
 from apps.rewards.scoring import hand_on
 from apps.rollouts.models import Group, Rollout
@@ -20,6 +21,7 @@ def waiting(new_run, finish) -> Group:
     [group] = finish(new_run(people={"per_group": 2, "deadline_s": 60}))
     with transaction.atomic():
         hand_on(group)
+        open_items([group])
     return Group.objects.get(pk=group.pk)
 
 

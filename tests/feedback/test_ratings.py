@@ -5,7 +5,10 @@ import uuid
 import pytest
 
 from apps.accounts.models import User
-from apps.feedback.models import NotRatable, Rating, Submission, close_overdue, queue_for
+from apps.feedback.models import Rating
+from apps.feedback.opening import open_items
+from apps.feedback.settling import close_overdue
+from apps.feedback.starring import NotRatable, Stars, give, waiting_rollouts
 from apps.pipelines.refining import refine
 from apps.rewards.models import Reward
 from apps.rewards.scorers import Verdict
@@ -20,52 +23,52 @@ def waiting(new_run, finish):
     run = new_run(people={"per_group": 2, "deadline_s": 600, "at_deadline": "drop"})
     finish(run, ["one", "two"])
     claimed = Group.objects.claim(Group.State.SCORING, "s", 60, 10)
-    record_verdicts(claimed, [(q, Verdict(0.0, "test")) for q in open_questions(claimed)])
+    open_items(record_verdicts(claimed, [(q, Verdict(0.0, "test")) for q in open_questions(claimed)]))
     return Group.objects.get()
 
 
-def stars(rollout, n, client_uuid=None) -> Submission:
-    return Submission(rollout.pk, n, client_uuid or uuid.uuid4())
+def stars(rollout, n, client_uuid=None) -> Stars:
+    return Stars(rollout.pk, n, client_uuid or uuid.uuid4())
 
 
 def test_a_rating_is_a_reward_between_0_and_1(waiting, bob):
-    Rating.submit(bob, stars(waiting.rollouts.first(), 4))
+    give(bob, stars(waiting.rollouts.first(), 4))
     assert Reward.objects.get(source="human").value == 0.75
 
 
 def test_the_group_goes_on_when_people_have_said_enough(waiting, bob):
     for rollout in waiting.rollouts.all():
-        Rating.submit(bob, stars(rollout, 3))
+        give(bob, stars(rollout, 3))
     waiting.refresh_from_db()
     assert waiting.state == Group.State.JUDGED
 
 
 def test_the_same_client_uuid_counts_once(waiting, bob):
     rollout, key = waiting.rollouts.first(), uuid.uuid4()
-    assert Rating.submit(bob, stars(rollout, 4, key)) == Rating.submit(bob, stars(rollout, 4, key))
+    assert give(bob, stars(rollout, 4, key)) == give(bob, stars(rollout, 4, key))
     assert Rating.objects.count() == 1
 
 
 def test_a_change_of_mind_is_a_new_row_and_the_newest_counts(waiting, bob):
     rollout = waiting.rollouts.first()
-    Rating.submit(bob, stars(rollout, 1))
-    Rating.submit(bob, stars(rollout, 5))
+    give(bob, stars(rollout, 1))
+    give(bob, stars(rollout, 5))
     assert Rating.objects.count() == 2
     assert Reward.objects.get(source="human", is_current=True).value == 1.0
 
 
 def test_people_replace_the_machine_where_they_spoke(waiting, bob):
     for rollout, n in zip(waiting.rollouts.order_by("sample_index"), (5, 2), strict=True):
-        Rating.submit(bob, stars(rollout, n))
+        give(bob, stars(rollout, n))
     refine(Group.objects.claim(Group.State.JUDGED, "r", 60, 1))
     assert sorted(waiting.experiences.values_list("reward", flat=True)) == [0.25, 1.0]
 
 
 def test_a_rating_after_the_group_is_closed_is_kept_as_late(waiting, bob, alice):
     for rollout in waiting.rollouts.all():
-        Rating.submit(bob, stars(rollout, 3))
+        give(bob, stars(rollout, 3))
     refine(Group.objects.claim(Group.State.JUDGED, "r", 60, 1))
-    rating = Rating.submit(alice, stars(waiting.rollouts.first(), 1))
+    rating = give(alice, stars(waiting.rollouts.first(), 1))
     assert rating.is_late and set(waiting.experiences.values_list("reward", flat=True)) == {0.5}
 
 
@@ -80,14 +83,14 @@ def test_a_group_nobody_judged_in_time_follows_its_rule(waiting):
 
 def test_a_stranger_may_not_rate(waiting, carol):
     with pytest.raises(NotRatable):
-        Rating.submit(carol, stars(waiting.rollouts.first(), 3))
+        give(carol, stars(waiting.rollouts.first(), 3))
 
 
 def test_the_queue_holds_what_this_person_has_not_rated(waiting, bob):
     first, second = waiting.rollouts.order_by("pk")
-    Rating.submit(bob, stars(first, 3))
-    assert list(queue_for(bob)) == [second]
+    give(bob, stars(first, 3))
+    assert list(waiting_rollouts(bob)) == [second]
 
 
 def test_a_stranger_has_an_empty_queue(waiting, carol: User):
-    assert list(queue_for(carol)) == []
+    assert list(waiting_rollouts(carol)) == []

@@ -9,7 +9,9 @@ from django.db import transaction
 
 from apps.accounts.models import Token
 from apps.feedback import simulated
-from apps.feedback.models import Rating, Submission
+from apps.feedback.models import Rating
+from apps.feedback.opening import open_items
+from apps.feedback.starring import Stars, give
 from apps.rewards.scoring import hand_on
 from apps.rollouts.models import Group, Rollout
 
@@ -28,6 +30,7 @@ def waiting(new_run, finish):
         (group,) = finish(run, texts=list(texts))
         with transaction.atomic():
             hand_on(group)
+            open_items([group])
         return Group.objects.get(pk=group.pk)
 
     return make
@@ -40,7 +43,7 @@ def rater(project):
 
 def submit(user, ratings) -> None:
     for rating in ratings:
-        Rating.submit(user, Submission(rating["rollout"], rating["stars"], UUID(rating["client_uuid"])))
+        give(user, Stars(rating["rollout"], rating["stars"], UUID(rating["client_uuid"])))
 
 
 def test_the_account_is_labelled_and_nobody_can_log_in_to_it(rater):

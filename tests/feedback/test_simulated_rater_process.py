@@ -8,6 +8,7 @@ from django.db import connection, transaction
 
 from apps.accounts.models import Token
 from apps.feedback.models import Rating
+from apps.feedback.opening import open_items
 from apps.feedback.simulated import TOKEN_NAME, Patience
 from apps.rewards.models import Reward
 from apps.rewards.scoring import hand_on
@@ -26,6 +27,7 @@ def group(new_run, finish) -> Group:
     (group,) = finish(run)
     with transaction.atomic():
         hand_on(group)
+        open_items([group])
     return group
 
 

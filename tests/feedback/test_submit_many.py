@@ -8,7 +8,9 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from apps.accounts.models import Membership, User
-from apps.feedback.models import NotRatable, Rating, Submission
+from apps.feedback.models import Rating
+from apps.feedback.opening import open_items
+from apps.feedback.starring import NotRatable, Stars, give, give_many
 from apps.rewards.models import Reward
 from apps.rewards.scoring import hand_on
 from apps.rollouts.models import Group, Rollout
@@ -26,6 +28,7 @@ def waiting(new_run, finish):
         for group in groups:
             with transaction.atomic():
                 hand_on(group)
+                open_items([group])
         closed = Group.objects.get(pk=groups[-1].pk)
         closed.drop("for the test")
         return groups
@@ -49,14 +52,15 @@ def drawn(groups: list[Group], seed: int) -> list[tuple[int, int, int, uuid.UUID
     return words + random.sample(words, 4)
 
 
-def submissions(groups: list[Group], words: list[tuple]) -> list[Submission]:
-    return [Submission(Rollout.objects.get(group=groups[g], sample_index=s).pk, stars, client) for g, s, stars, client in words]
+def submissions(groups: list[Group], words: list[tuple]) -> list[Stars]:
+    return [Stars(Rollout.objects.get(group=groups[g], sample_index=s).pk, stars, client) for g, s, stars, client in words]
 
 
 def story(groups: list[Group], rater: User) -> tuple:
     """Everything that ratings leave behind, without ids."""
-    ratings = Rating.objects.filter(rater=rater, rollout__group__in=groups).select_related("reward", "rollout__group")
-    rewards = {r: (r.reward.value, r.reward.is_current, r.reward.details) for r in ratings}
+    ratings = Rating.objects.filter(rater=rater, rollout__group__in=groups).select_related("rollout__group")
+    made = {r: Reward.objects.get(rating_reward__rating=r) for r in ratings}
+    rewards = {r: (made[r].value, made[r].is_current, made[r].details) for r in ratings}
     places = {r: (groups.index(r.rollout.group), r.rollout.sample_index) for r in ratings}
     rows = [(places[r], r.stars, r.client_uuid, r.is_late, rewards[r]) for r in ratings]
     return sorted(rows, key=str), [Group.objects.get(pk=group.pk).state for group in groups]
@@ -67,8 +71,8 @@ def test_at_once_and_one_by_one_leave_the_same_behind(project, waiting, seed):
     here, there = waiting(), waiting()
     words = drawn(here, seed)
     bulk, single = rater_named(project, "bulk"), rater_named(project, "single")
-    outcomes = Rating.submit_many(bulk, submissions(here, words))
-    one_by_one = [Rating.submit(single, submission) for submission in submissions(there, words)]
+    outcomes = give_many(bulk, submissions(here, words))
+    one_by_one = [give(single, submission) for submission in submissions(there, words)]
     assert story(here, bulk) == story(there, single)
     assert [(o.stars, o.client_uuid, o.is_late) for o in outcomes] == [(o.stars, o.client_uuid, o.is_late) for o in one_by_one]
 
@@ -76,17 +80,17 @@ def test_at_once_and_one_by_one_leave_the_same_behind(project, waiting, seed):
 def test_each_outcome_stands_where_its_submission_stood(waiting, bob, carol):
     [group, *_] = waiting()
     first, second, _ = Rollout.objects.filter(group=group).order_by("sample_index")
-    asked = [Submission(2**40, 3, uuid.uuid4()), Submission(second.pk, 5, uuid.uuid4()), Submission(first.pk, 1, uuid.uuid4())]
-    unknown, *taken = Rating.submit_many(bob, asked)
+    asked = [Stars(2**40, 3, uuid.uuid4()), Stars(second.pk, 5, uuid.uuid4()), Stars(first.pk, 1, uuid.uuid4())]
+    unknown, *taken = give_many(bob, asked)
     assert isinstance(unknown, NotRatable)
     assert [(rating.rollout_id, rating.stars) for rating in taken] == [(second.pk, 5), (first.pk, 1)]
-    assert all(isinstance(outcome, NotRatable) for outcome in Rating.submit_many(carol, asked))
+    assert all(isinstance(outcome, NotRatable) for outcome in give_many(carol, asked))
 
 
 def test_the_last_word_on_a_rollout_is_the_current_one(waiting, bob):
     [group, *_] = waiting()
     rollout = Rollout.objects.filter(group=group).first()
-    Rating.submit_many(bob, [Submission(rollout.pk, stars, uuid.uuid4()) for stars in (1, 4, 2)])
+    give_many(bob, [Stars(rollout.pk, stars, uuid.uuid4()) for stars in (1, 4, 2)])
     assert list(Reward.objects.filter(rollout=rollout, by=bob, is_current=True).values_list("value", flat=True)) == [0.25]
     assert Rating.objects.filter(rollout=rollout).count() == 3
 
@@ -95,5 +99,5 @@ def test_the_last_word_on_a_rollout_is_the_current_one(waiting, bob):
 def test_statements_grow_with_groups_not_with_ratings(waiting, bob, ratings):
     asked = submissions(waiting(), [(0, n % 3, 3, uuid.uuid4()) for n in range(ratings)])
     with CaptureQueriesContext(connection) as captured:
-        Rating.submit_many(bob, asked)
-    assert len(captured) <= 14
+        give_many(bob, asked)
+    assert len(captured) <= 20

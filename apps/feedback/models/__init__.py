@@ -1,19 +1,13 @@
-"""What people say: ratings of rollouts, and lessons (demonstrations, preferences, thumbs) to learn from directly."""
+"""What people say: items to decide, ratings, interventions, and lessons (demonstrations, preferences, thumbs)."""
 
+from apps.feedback.models.interventions import Intervention
+from apps.feedback.models.items import ASIDE, Item, Skip, Slot, open_slots
 from apps.feedback.models.lessons import LESSONS, Demonstration, ExpertAnswer, Lesson, Preference, Thumb
-from apps.feedback.models.ratings import (
-    NotRatable,
-    Rating,
-    Submission,
-    close_overdue,
-    people_still_wanted,
-    queue_for,
-    ratable_by,
-    rating_counts,
-    settle,
-)
+from apps.feedback.models.rater_models import Prediction, RaterModel, Surprise
+from apps.feedback.models.ratings import FLAG, LONGEST_CRITIQUE, STARS, Rating, RatingReward, rating_counts
 
 __all__ = [
-    "LESSONS", "Demonstration", "ExpertAnswer", "Lesson", "NotRatable", "Preference", "Rating", "Submission", "Thumb",
-    "close_overdue", "people_still_wanted", "queue_for", "ratable_by", "rating_counts", "settle",
+    "ASIDE", "FLAG", "LESSONS", "LONGEST_CRITIQUE", "STARS", "Demonstration", "ExpertAnswer", "Intervention", "Item", "Lesson",
+    "Prediction", "Preference", "RaterModel", "Rating", "RatingReward", "Skip", "Slot", "Surprise", "Thumb", "open_slots",
+    "rating_counts",
 ]  # fmt: skip

@@ -7,11 +7,11 @@ from enum import StrEnum
 
 import numpy as np
 
-WINDOW = 100  # the newest audits that are looked at: what an early model got wrong is past
+WINDOW = 200  # the newest audits that are looked at: what an early model got wrong is past
 FEWEST = 30  # audits below which no light is shown
 AMBER_FROM, GREEN_FROM = 0.70, 0.80  # pair accuracies
 RECENT = 20  # audits compared for a gap or a turn
-GAP = 0.1  # of reward: predicted above human by more is alarming
+GAP = 0.1  # of reward: predicted above human by more, and by more than two standard errors, is alarming
 TURN = 0.05  # of reward: human fell and predicted rose by more
 DISTINCT, CONTENT = 0.1, 0.875  # share of different replies in a batch, and mean reward (4.5 stars) that makes few of them fine
 DRAWS, CONFIDENCE = 1_000, 0.95
@@ -96,7 +96,7 @@ def alarms(audits: Sequence[Audit], distinct: float | None, mean_said: float | N
     """
     found = {}
     over = gap(audits)
-    if over is not None and over > GAP:
+    if over is not None and over > max(GAP, 2 * _error([audit.predicted - audit.said for audit in audits[-RECENT:]])):
         found["over_prediction"] = (
             f"Predictions are {over:.2f} above what people give (the last {RECENT} audits). "
             "Pause the run, ask 10 audits, let it refit."
@@ -118,6 +118,11 @@ def _turned(audits: Sequence[Audit]) -> bool:
     said = _mean([audit.said for audit in after]) - _mean([audit.said for audit in before])
     predicted = _mean([audit.predicted for audit in after]) - _mean([audit.predicted for audit in before])
     return said < -TURN and predicted > TURN
+
+
+def _error(values: Sequence[float]) -> float:
+    """Standard error of the mean."""
+    return float(np.std(values, ddof=1)) / math.sqrt(len(values))
 
 
 def _mean(values: Sequence[float]) -> float:

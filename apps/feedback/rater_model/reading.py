@@ -17,23 +17,24 @@ WORD = re.compile(r"\w+|[^\w\s]")
 COLUMNS_FOR_WORDS = 1024  # of words as they come; later ones share what follows
 SHARED_COLUMNS = 256
 TOPIC = 0.1  # a word that at most this share of the prompts has says what a prompt is about
+RARE_ABOVE = 4.0  # nats: a token that the base weights give less than 1.8 %
 NUMBERS = ("words", "overlap", "names the topic", "names another topic", "repeats", "mean surprise", "worst", "rare", "any rare")
 
 
 @dataclass(frozen=True)
 class Surprise:
-    """−log p of a reply's tokens under the frozen base weights, in nats: their mean, the worst, how many are above RARE."""
+    """−log p of a reply's tokens under the frozen base weights, in nats: their mean, the worst, how many are above RARE_ABOVE."""
 
     mean: float
     worst: float
     rare: int
 
     @classmethod
-    def of(cls, surprises: Sequence[float], rare_above: float) -> "Surprise":
+    def of(cls, surprises: Sequence[float]) -> "Surprise":
         """Of one reply's tokens; raises ValueError when there is none or one is no number."""
         if not surprises or not all(math.isfinite(one) for one in surprises):
             raise ValueError("a reply without tokens, or with one whose probability is no number")
-        return cls(math.fsum(surprises) / len(surprises), max(surprises), sum(one > rare_above for one in surprises))
+        return cls(math.fsum(surprises) / len(surprises), max(surprises), sum(one > RARE_ABOVE for one in surprises))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,251 @@
+"""Taking an item to decide: one statement finds the most urgent open slot and holds it, one more fetches what is shown.
+
+SKIP LOCKED: two claimers never wait for and never take the same slot. The lease runs on the database's clock and the
+fence makes whoever held the slot before powerless.
+"""
+
+import json
+from dataclasses import dataclass
+
+from django.db import connection, transaction
+from django.db.models.functions import Now
+
+from apps.accounts.models import Membership, User
+from apps.feedback.models import Skip, Slot
+from apps.rollouts.models import Rollout
+from apps.runs.people import COMPARES, People
+
+SHORTEST_LEASE_S, USUAL_LEASE_S, LONGEST_LEASE_S = 30.0, 120.0, 1800.0
+LEASE_MEDIANS = 3.0  # the lease is so many median decisions long
+DECISIONS_LOOKED_AT = 100  # for the median
+MOST_AT_ONCE = 20
+
+
+class NotHeld(Exception):
+    """The slot is not this person's any more. `next` says in words who has it, or what became of it."""
+
+    def __init__(self, next: str) -> None:
+        super().__init__(next)
+        self.next = next
+
+
+@dataclass(frozen=True)
+class Member:
+    """A rollout as a rater sees it."""
+
+    id: int
+    text: str
+    rollout: Rollout
+
+
+@dataclass(frozen=True)
+class Held:
+    """An item in somebody's hands: what is asked, about what, and until when it is theirs."""
+
+    slot_id: int
+    item_id: int
+    fence: int
+    version: int
+    lease_s: float
+    form: str
+    run_id: int
+    run_slug: str
+    run_title: str
+    project_slug: str
+    group_id: int
+    draw_index: int | None
+    people: People
+    prompt: list[dict]
+    task_id: int
+    deadline_in_s: float | None
+    members: tuple[Member, ...]
+
+    @property
+    def shown(self) -> list[int]:
+        """The rollouts in the order in which they are seen."""
+        return [member.id for member in self.members]
+
+
+# Whose runs ask this person, and how many items more the person may hold of each.
+ASKING = """
+    SELECT r.id, r.config -> 'people' AS people FROM runs_run r
+    WHERE r.state = 'running' AND (%(run)s::bigint IS NULL OR r.id = %(run)s::bigint)
+      AND (%(everywhere)s OR EXISTS (
+        SELECT 1 FROM accounts_membership m WHERE m.project_id = r.project_id AND m.user_id = %(user)s AND m.role = ANY(%(roles)s)))
+      AND (coalesce(jsonb_array_length(r.config #> '{people,raters,people}'), 0)
+             + coalesce(jsonb_array_length(r.config #> '{people,raters,groups}'), 0) = 0
+        OR r.config #> '{people,raters,people}' ? %(username)s
+        OR EXISTS (SELECT 1 FROM accounts_user_groups ug JOIN auth_group g ON g.id = ug.group_id
+                   WHERE ug.user_id = %(user)s AND r.config #> '{people,raters,groups}' ? g.name))"""
+
+# Not what the person has decided or passed over, nor what the person wrote a part of.
+OPEN_TO = """
+    s.run_id = asking.id AND s.state = 'open'
+    AND NOT EXISTS (SELECT 1 FROM feedback_slot o WHERE o.item_id = s.item_id AND o.rater_id = %(user)s AND o.id <> s.id)
+    AND NOT EXISTS (SELECT 1 FROM feedback_skip k WHERE k.item_id = s.item_id AND k.rater_id = %(user)s)
+    AND NOT EXISTS (SELECT 1 FROM feedback_intervention v JOIN feedback_item w ON w.id = s.item_id
+                    WHERE v.rollout_id = ANY(w.members) AND v.by_id = %(user)s AND v.kind <> 'stop')"""
+
+CLAIM = f"""
+    WITH asking AS MATERIALIZED ({ASKING}),
+    room AS MATERIALIZED (
+        SELECT asking.id, greatest(0, coalesce((people ->> 'open_claims')::int, 3) - (
+            SELECT count(*) FROM feedback_slot h
+            WHERE h.rater_id = %(user)s AND h.state = 'held' AND h.lease_until > statement_timestamp())) AS free,
+          coalesce((people ->> 'lease_s')::float, least(%(longest)s, greatest(%(shortest)s, %(medians)s * (
+            SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY seconds) FROM (
+                SELECT seconds FROM feedback_rating t WHERE t.run_id = asking.id ORDER BY id DESC LIMIT %(looked_at)s) recent
+            WHERE seconds > 0))), %(usual)s) AS lease_s
+        FROM asking),
+    found AS MATERIALIZED (
+        SELECT s.id, room.lease_s FROM room CROSS JOIN LATERAL (
+            SELECT s.id, s.due_at FROM (SELECT room.id) asking, feedback_slot s WHERE {OPEN_TO}
+            ORDER BY s.due_at, s.id LIMIT least(%(count)s, room.free) FOR UPDATE OF s SKIP LOCKED) s
+        ORDER BY s.due_at, s.id LIMIT %(count)s),
+    taken AS (
+        UPDATE feedback_slot s SET state = 'held', rater_id = %(user)s, fence = s.fence + 1, held_at = statement_timestamp(),
+            lease_until = statement_timestamp() + found.lease_s * interval '1 second',
+            shown = CASE WHEN i.form = ANY(%(compares)s)
+                THEN ARRAY(SELECT m FROM unnest(i.members) m ORDER BY random()) ELSE i.members END
+        FROM found, feedback_item i WHERE s.id = found.id AND i.id = s.item_id
+        RETURNING s.id, s.item_id, s.fence, s.shown, s.due_at, s.group_id, s.run_id, found.lease_s)
+    SELECT taken.id, taken.item_id, taken.fence, i.version, taken.lease_s, i.form, r.id, r.slug, r.title, p.slug, g.id,
+        g.draw_index, r.config -> 'people', t.prompt, t.id, extract(epoch FROM g.deadline_at - statement_timestamp()), taken.shown
+    FROM taken JOIN feedback_item i ON i.id = taken.item_id JOIN runs_run r ON r.id = taken.run_id
+        JOIN accounts_project p ON p.id = r.project_id JOIN rollouts_group g ON g.id = taken.group_id
+        JOIN tasksets_task t ON t.id = g.task_id
+    ORDER BY taken.due_at, taken.id"""
+
+COUNT = f"""
+    WITH asking AS MATERIALIZED ({ASKING})
+    SELECT count(*) FROM (
+        SELECT 1 FROM asking CROSS JOIN LATERAL (
+            SELECT 1 FROM feedback_slot s WHERE {OPEN_TO} LIMIT %(most)s) s LIMIT %(most)s) bounded"""
+
+
+def claim(user: User, run: int | None = None, count: int = 1) -> list[Held]:
+    """Hold up to `count` items for this person, the most urgent first; fewer when fewer wait or the person's hands are full."""
+    values = {
+        **_asked_by(user, run), "count": min(count, MOST_AT_ONCE), "shortest": SHORTEST_LEASE_S, "usual": USUAL_LEASE_S,
+        "longest": LONGEST_LEASE_S, "medians": LEASE_MEDIANS, "looked_at": DECISIONS_LOOKED_AT, "compares": sorted(COMPARES),
+    }  # fmt: skip
+    with connection.cursor() as cursor:
+        cursor.execute(CLAIM, values)
+        rows = cursor.fetchall()
+    return _with_members(rows)
+
+
+def waiting_for(user: User, most: int) -> int:
+    """How many items wait for this person, counted up to `most`."""
+    with connection.cursor() as cursor:
+        cursor.execute(COUNT, {**_asked_by(user, None), "most": most})
+        return cursor.fetchone()[0]
+
+
+def held_by(user: User, slot_id: int) -> Held:
+    """What the person holds, as it was claimed. Raises NotHeld."""
+    slot = Slot.objects.filter(pk=slot_id, rater=user, state=Slot.State.HELD, lease_until__gt=Now()).first()
+    if slot is None:
+        raise NotHeld("This item is not in your hands.")
+    with connection.cursor() as cursor:
+        cursor.execute(AGAIN, {"slot": slot_id})
+        return _with_members(cursor.fetchall())[0]
+
+
+@transaction.atomic
+def take_again(user: User, slots: list[int]) -> Held | None:
+    """The first of these slots that the person still holds, under a new fence; None when it is none of them.
+
+    A page that was loaded anew goes on with what it showed; what the old page says of it afterwards has no power.
+    """
+    mine = Slot.objects.filter(pk__in=slots, rater=user, state=Slot.State.HELD, lease_until__gt=Now())
+    slot = mine.select_for_update().order_by("held_at", "pk").first()
+    if slot is None:
+        return None
+    Slot.objects.filter(pk=slot.pk).update(fence=slot.fence + 1)
+    return held_by(user, slot.pk)
+
+
+AGAIN = """
+    SELECT s.id, s.item_id, s.fence, i.version, extract(epoch FROM s.lease_until - statement_timestamp())::float, i.form, r.id,
+        r.slug, r.title, p.slug, g.id, g.draw_index, r.config -> 'people', t.prompt, t.id,
+        extract(epoch FROM g.deadline_at - statement_timestamp()), s.shown
+    FROM feedback_slot s JOIN feedback_item i ON i.id = s.item_id JOIN runs_run r ON r.id = s.run_id
+        JOIN accounts_project p ON p.id = r.project_id JOIN rollouts_group g ON g.id = s.group_id
+        JOIN tasksets_task t ON t.id = g.task_id
+    WHERE s.id = %(slot)s"""
+
+
+def keep(user: User, slot_id: int, fence: int) -> float:
+    """Lengthen the lease by its own length, from now; returns seconds. Raises NotHeld when it is somebody else's by now.
+
+    A lease that has ended is taken up again as long as nobody else has taken the slot.
+    """
+    sql = """
+        UPDATE feedback_slot SET state = 'held', held_at = statement_timestamp(),
+            lease_until = statement_timestamp() + greatest(lease_until - held_at, interval '1 second')
+        WHERE id = %s AND rater_id = %s AND fence = %s AND state IN ('held', 'open') AND lease_until IS NOT NULL
+        RETURNING extract(epoch FROM lease_until - statement_timestamp())::float"""
+    with connection.cursor() as cursor:
+        cursor.execute(sql, [slot_id, user.pk, fence])
+        row = cursor.fetchone()
+    if row is None:
+        raise NotHeld(who_has(slot_id))
+    return row[0]
+
+
+def release(user: User, slot_id: int, fence: int) -> None:
+    """Give it back untouched; nothing happens when it is not held any more."""
+    held = Slot.objects.filter(pk=slot_id, rater=user, fence=fence, state=Slot.State.HELD)
+    held.update(state=Slot.State.OPEN, rater=None, lease_until=None)
+
+
+@transaction.atomic
+def skip(user: User, slot_id: int, fence: int, reason: str) -> None:
+    """Pass it over: it goes to others, and not to this person again. Raises NotHeld."""
+    held = Slot.objects.select_for_update().filter(pk=slot_id, rater=user, fence=fence, state=Slot.State.HELD).first()
+    if held is None:
+        raise NotHeld(who_has(slot_id))
+    Skip.objects.get_or_create(item_id=held.item_id, rater=user, defaults={"reason": reason[:300]})
+    Slot.objects.filter(pk=held.pk).update(state=Slot.State.OPEN, rater=None, lease_until=None)
+
+
+def who_has(slot_id: int) -> str:
+    """What became of a slot that somebody has lost, in words; nobody's name, because raters work blind."""
+    slot = Slot.objects.filter(pk=slot_id).select_related("group").first()
+    if slot is None:
+        return "This item is gone."
+    return {
+        Slot.State.OPEN: "Your time with it ran out and it waits for the next person.",
+        Slot.State.HELD: "Your time with it ran out and somebody else is deciding it now.",
+        Slot.State.DONE: "Your time with it ran out and somebody else has decided it.",
+        Slot.State.CLOSED: "Its group has gone on without it.",
+    }[slot.state]
+
+
+def _asked_by(user: User, run: int | None) -> dict:
+    return {
+        "user": user.pk, "username": user.username, "everywhere": user.is_superuser, "run": run,
+        "roles": [str(role) for role in Membership.MAY_RATE],
+    }  # fmt: skip
+
+
+def _with_members(rows: list[tuple]) -> list[Held]:
+    ids = {pk for row in rows for pk in row[-1]}
+    rollouts = Rollout.objects.in_bulk(ids) if ids else {}
+    return [_held(row, rollouts) for row in rows]
+
+
+def _held(row: tuple, rollouts: dict[int, Rollout]) -> Held:
+    *facts, people, prompt, task_id, deadline_in_s, shown = row
+    slot, item, fence, version, lease_s, form, run, slug, title, project, group, draw = facts
+    members = tuple(Member(pk, rollouts[pk].text, rollouts[pk]) for pk in shown if pk in rollouts)
+    return Held(
+        slot, item, fence, version, float(lease_s), form, run, slug, title, project, group, draw,
+        People.model_validate(_read(people)), _read(prompt), task_id, None if deadline_in_s is None else float(deadline_in_s), members,
+    )  # fmt: skip
+
+
+def _read(value: object) -> object:
+    """JSON as a raw cursor gives it: decoded already, or as text."""
+    return json.loads(value) if isinstance(value, str) else value

@@ -1,0 +1,97 @@
+"""Which decisions a scored group is put before people: its items and their slots, ordered by where people's time pays."""
+
+import itertools
+import random
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import timedelta
+
+from django.db import transaction
+
+from apps.feedback.models import Item, Rating, open_slots
+from apps.feedback.settling import settle
+from apps.feedback.worth import worth
+from apps.rewards.models import Reward
+from apps.rollouts.models import Group, Rollout
+from apps.runs.people import COMPARES, People
+
+
+@transaction.atomic
+def open_items(groups: Sequence[Group]) -> list[Item]:
+    """Ask people about these groups, those of them that wait for people; a group about which nobody needs to be asked goes on.
+
+    What people have said already, while the machine still judged, is not asked again. A fixed number of statements.
+    """
+    waiting = list(
+        Group.objects.select_for_update(of=("self",)).select_related("run")
+        .filter(pk__in=[group.pk for group in groups], state=Group.State.WAITING, items=None).order_by("pk")
+    )  # fmt: skip
+    if not waiting:
+        return []
+    rollouts, rated = _rollouts(waiting), _rated(waiting)
+    items = [item for group in waiting for item in _items(group, rollouts[group.pk], rated[group.pk])]
+    Item.objects.bulk_create(items)
+    judgements = _judgements(waiting)
+    open_slots(items, {group.pk: _due_at(group, judgements[group.pk]) for group in waiting})
+    for group in waiting:
+        settle(group)
+    return items
+
+
+def _items(group: Group, rollouts: list[int], rated: set[int]) -> list[Item]:
+    people = group.run.settings.people
+    chosen = random.Random(group.pk).sample(rollouts, min(people.per_group, len(rollouts)))
+    if people.form in COMPARES:
+        return [_item(group, people, members) for members in _compared(people, chosen, group.pk)]
+    left = max(0, len(chosen) - len(rated & set(rollouts)))
+    return [_item(group, people, [rollout]) for rollout in [r for r in chosen if r not in rated][:left]]
+
+
+def _compared(people: People, chosen: list[int], seed: int) -> list[list[int]]:
+    """Which rollouts are looked at together: all at once, or pairs, each rollout in about as many of them as any other."""
+    if len(chosen) < 2:
+        return []
+    if people.form != "pairwise":
+        return [sorted(chosen)]
+    count = min(people.pairs or len(chosen), len(chosen) * (len(chosen) - 1) // 2)
+    # First around the circle, so that all hang together; then any others.
+    ring = [sorted(pair) for pair in zip(chosen, [*chosen[1:], chosen[0]], strict=True)]
+    others = [sorted(pair) for pair in itertools.combinations(chosen, 2)]
+    random.Random(seed).shuffle(others)
+    pairs = list({tuple(pair): pair for pair in [*ring, *others]}.values())
+    return pairs[:count]
+
+
+def _item(group: Group, people: People, members: list[int]) -> Item:
+    return Item(run_id=group.run_id, group=group, form=people.form, members=sorted(members), wanted=people.overlap)
+
+
+def _due_at(group: Group, judgements: dict[int, dict[str, float]]) -> object:
+    """When it is to be decided at the latest; what is worth more comes as much earlier as it is worth of the deadline."""
+    people = group.run.settings.people
+    return group.deadline_at - timedelta(seconds=people.deadline_s * worth(list(judgements.values())))
+
+
+def _rollouts(groups: list[Group]) -> dict[int, list[int]]:
+    found: dict[int, list[int]] = defaultdict(list)
+    usable = Rollout.objects.filter(group__in=groups, state=Rollout.State.FINISHED, origin=Rollout.Origin.POLICY)
+    for pk, group in usable.order_by("sample_index").values_list("pk", "group_id"):
+        found[group].append(pk)
+    return found
+
+
+def _rated(groups: list[Group]) -> dict[int, set[int]]:
+    found: dict[int, set[int]] = defaultdict(set)
+    said = Rating.objects.counting().filter(rollout__group__in=groups)
+    for rollout, group in said.values_list("rollout_id", "rollout__group_id"):
+        found[group].add(rollout)
+    return found
+
+
+def _judgements(groups: list[Group]) -> dict[int, dict[int, dict[str, float]]]:
+    """By group and rollout: what each machine scorer said."""
+    found: dict[int, dict[int, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
+    machine = Reward.objects.filter(rollout__group__in=groups, by=None, is_current=True).exclude(value=None)
+    for group, rollout, scorer, value in machine.values_list("rollout__group_id", "rollout_id", "scorer", "value"):
+        found[group][rollout][scorer] = value
+    return found

@@ -1,0 +1,53 @@
+"""Every rollout of a judged group gets the reward that its raters would give it, beside what they gave."""
+
+from collections.abc import Sequence
+
+import structlog
+
+from apps.feedback.rater_model.learning import Known, learn, predicted
+from apps.feedback.rater_model.pausing import pause_if_alarming
+from apps.rewards.combining import RATER_MODEL
+from apps.rewards.models import Reward
+from apps.rollouts.models import Group, Rollout
+from apps.runs.models import Run
+
+log = structlog.get_logger(__name__)
+
+
+def fill(groups: Sequence[Group]) -> None:
+    """Rewards of the rater model for all finished rollouts of these groups, those of runs that have one.
+
+    What cannot be filled is NULL with the reason. A rollout's reward is written once: what it was trained on stays.
+    """
+    for run in {group.run_id: group.run for group in groups}.values():
+        if run.settings.people.rater_model:
+            _fill_run(run, [group for group in groups if group.run_id == run.pk])
+
+
+def _fill_run(run: Run, groups: list[Group]) -> None:
+    section = run.settings.people.rater_model
+    known = learn(run)
+    rollouts = list(Rollout.objects.filter(group__in=groups, state=Rollout.State.FINISHED).values_list("pk", flat=True))
+    if known.learner.decisions < section.at_least:
+        reason = f"the rater model has learned {known.learner.decisions} decisions; it needs {section.at_least}"
+        rewards = [_missing(rollout, reason) for rollout in rollouts]
+    else:
+        found = predicted(run, known, rollouts)
+        rewards = [_reward(rollout, found.get(rollout), known, section.pessimism) for rollout in rollouts]
+    Reward.objects.bulk_create(rewards, ignore_conflicts=True)
+    pause_if_alarming(run)
+    log.info("filled", run=run.slug, rater_model=known.number, decisions=known.learner.decisions, rollouts=len(rollouts))
+
+
+def _reward(rollout: int, foretold: tuple[float, float] | None, known: Known, pessimism: float) -> Reward:
+    if foretold is None:
+        return _missing(rollout, "its surprise under the base weights is not known")
+    mean, deviation = foretold
+    return Reward(
+        rollout_id=rollout, source=Reward.Source.MODEL, scorer=RATER_MODEL, value=mean - pessimism * deviation,
+        uncertainty=deviation, details={"rater_model": known.number, "mean": mean},
+    )  # fmt: skip
+
+
+def _missing(rollout: int, reason: str) -> Reward:
+    return Reward(rollout_id=rollout, source=Reward.Source.MODEL, scorer=RATER_MODEL, value=None, reason=reason)

@@ -1,0 +1,139 @@
+"""A run's rater model kept up with its decisions: each is foretold before it is learned, then the model is fitted anew.
+
+The fit is a function of the run's decisions alone, so a process that starts later, or comes second, has the same one.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from django.db import connection, transaction
+
+from apps.feedback.models import Item, Prediction, RaterModel, Rating
+from apps.feedback.rater_model.answers import Decision, learnable
+from apps.feedback.rater_model.learner import Compared, Fitted, Learner
+from apps.feedback.rater_model.reading import Seen
+from apps.feedback.rater_model.replies import replies, seen, topics_of
+from apps.feedback.rater_model.standing import standing
+from apps.runs.models import Run
+
+RIDGE = "ridge"
+MEMORY = 16  # runs whose learner a process keeps
+LOCK = 0x7261_7465  # names the lock of a run's rater model among the database's advisory locks
+
+
+@dataclass
+class Known:
+    """What this process has learned of a run: ratings by id, None for one that says nothing to learn."""
+
+    learner: Learner = field(default_factory=Learner)
+    ratings: dict[int, Decision | None] = field(default_factory=dict)
+    fitted: Fitted | None = None
+    number: int = 0
+
+
+_known: dict[int, Known] = {}
+
+
+def forget() -> None:
+    """Start anew, as a process does that has just begun."""
+    _known.clear()
+
+
+@transaction.atomic
+def learn(run: Run) -> Known:
+    """Take in the run's new decisions; what is known then. `fitted` is None before the first.
+
+    One process at a time per run. A decision that was taken back or changed since is unlearned: all is learned anew without it.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s, %s)", [LOCK, run.pk % 2**31])
+    standing_by = list(Rating.objects.counting().filter(run=run).order_by("pk").values_list("pk", flat=True))
+    newest = RaterModel.objects.filter(run=run).order_by("-number").first()
+    known = _up_to(run, newest, standing_by)
+    fresh = _read(run, [pk for pk in standing_by if pk not in known.ratings])
+    new = {pk: decision for pk, (decision, _) in fresh.items() if decision is not None}
+    if known.fitted is not None and newest is not None:
+        _foretell(run, newest, known.fitted, fresh)
+    known.ratings |= {pk: decision for pk, (decision, _) in fresh.items()}
+    for decision in new.values():
+        known.learner.learn(decision)
+    if new:
+        known.fitted = known.learner.fit()
+        known.number = (newest.number if newest else 0) + 1
+        _store(run, known, max(known.ratings))
+    return known
+
+
+def _up_to(run: Run, newest: RaterModel | None, standing_by: list[int]) -> Known:
+    """This process's knowledge, if it is that of the newest model; else learned anew up to that model's last rating."""
+    known = _known.get(run.pk)
+    if known and known.number == (newest.number if newest else 0) and known.ratings.keys() <= set(standing_by):
+        return known
+    known = Known(number=newest.number if newest else 0)
+    if newest:
+        old = _read(run, [pk for pk in standing_by if pk <= newest.last_rating_id])
+        known.ratings = {pk: decision for pk, (decision, _) in old.items()}
+        for decision in known.ratings.values():
+            if decision is not None:
+                known.learner.learn(decision)
+        known.fitted = known.learner.fit() if known.learner.decisions else None
+    while len(_known) >= MEMORY:
+        _known.pop(next(iter(_known)))
+    _known[run.pk] = known
+    return known
+
+
+def _read(run: Run, ratings: Iterable[int]) -> dict[int, tuple[Decision | None, str | None]]:
+    """By rating, in their order: what it says and its item's purpose. Ratings of replies not yet read are left for later."""
+    names = ("pk", "form", "answer", "shown", "rollout", "rater", "item__purpose")
+    rows = list(Rating.objects.filter(pk__in=list(ratings)).order_by("pk").values_list(*names))
+    shown = {pk: list(seen_in) or [rollout] for pk, _, _, seen_in, rollout, _, _ in rows}
+    found = seen(replies(rollout for members in shown.values() for rollout in members), topics_of(run.taskset_id))
+    people = run.settings.people
+    read: dict[int, tuple[Decision | None, str | None]] = {}
+    for pk, form, answer, _, _, rater, purpose in rows:
+        if all(rollout in found for rollout in shown[pk]):
+            read[pk] = learnable(form, answer, shown[pk], rater, found, people), purpose
+    return read
+
+
+def _foretell(run: Run, model: RaterModel, fitted: Fitted, fresh: Mapping[int, tuple[Decision | None, str | None]]) -> None:
+    """Keep what the model says of decisions that it has not learned."""
+    schedule = run.settings.people.schedule
+    all_random = schedule is None or schedule.spread_share == 0
+    predictions = []
+    for rating, (decision, purpose) in fresh.items():
+        if decision is None or purpose == Item.Purpose.REWRITE:
+            continue
+        mean, deviation = _foretold(fitted, decision)
+        is_audit = purpose == Item.Purpose.AUDIT or (all_random and purpose == Item.Purpose.REWARD)
+        predictions.append(Prediction(rating_id=rating, rater_model=model, mean=mean, deviation=deviation, is_audit=is_audit))
+    Prediction.objects.bulk_create(predictions, ignore_conflicts=True)
+
+
+def _foretold(fitted: Fitted, decision: Decision) -> tuple[float, float]:
+    """Of a number: mean and deviation. Of a comparison: the share of its pairs that are predicted in its order, and 0."""
+    if not isinstance(decision, Compared):
+        mean, deviation = fitted.predict([decision.reply])
+        return float(mean[0]), float(deviation[0])
+    means, _ = fitted.predict(decision.replies)
+    pairs = [(order.better, worse, order.weight) for order in decision.orders for worse in order.worse]
+    right = [weight * (1 + np.sign(means[better] - means[worse])) / 2 for better, worse, weight in pairs]
+    return float(sum(right) / sum(weight for *_, weight in pairs)), 0.0
+
+
+def _store(run: Run, known: Known, last_rating: int) -> None:
+    RaterModel.objects.create(
+        run=run, number=known.number, kind=RIDGE, decisions=known.learner.decisions, last_rating_id=last_rating,
+        coefficients=known.fitted.coefficients(), figures=standing(run, known.learner),
+    )  # fmt: skip
+
+
+def predicted(run: Run, known: Known, rollouts: Iterable[int]) -> dict[int, tuple[float, float]]:
+    """Mean and deviation of each rollout that can be read, by id."""
+    found: dict[int, Seen] = seen(replies(rollouts), topics_of(run.taskset_id))
+    if not found or known.fitted is None:
+        return {}
+    means, deviations = known.fitted.predict(list(found.values()))
+    return {pk: (float(mean), float(deviation)) for pk, mean, deviation in zip(found, means, deviations, strict=True)}

@@ -1,0 +1,35 @@
+"""When the rater model is not to be believed any more, the run stops until a person has looked."""
+
+from apps.feedback.models import RaterModel
+from apps.feedback.rater_model.audits import CONTENT, Light
+from apps.runs.models import NotPossible, Run
+
+STOPPING = ("over_prediction", "turned")  # alarms that pause; the others ask for something else
+
+
+def pause_if_alarming(run: Run) -> bool:
+    """Pause the run when its newest model has become alarming; one that was so before and was resumed goes on."""
+    if not run.settings.people.rater_model.pause_on_red:
+        return False
+    newest = list(RaterModel.objects.filter(run=run).order_by("-number").values_list("figures", flat=True)[:2])
+    reasons = why_alarming(newest[0]) if newest else {}
+    before = why_alarming(newest[1]) if len(newest) > 1 else {}
+    new = [words for kind, words in reasons.items() if kind not in before]
+    if not new:
+        return False
+    try:
+        run.pause(reason="; ".join(new)[:500])
+    except NotPossible:  # somebody paused or stopped it meanwhile
+        return False
+    run.topic.record("rater_model_alarmed", reasons=reasons)
+    return True
+
+
+def why_alarming(figures: dict) -> dict[str, str]:
+    """Reasons to pause by kind. While people are content, replies differ by chance, and ordering them rightly means nothing."""
+    found = {kind: words for kind, words in figures.get("alarms", {}).items() if kind in STOPPING}
+    said = figures.get("said")
+    if figures.get("light") == Light.RED and (said is None or said < CONTENT):
+        share = figures["accuracy"]["share"]
+        found["red"] = f"The rater model orders only {share:.0%} of fresh pairs as people do. Ask 10 audits, then resume."
+    return found

@@ -1,0 +1,66 @@
+"""When a group has heard enough of people: it goes on, or its deadline sends it on."""
+
+from django.db import transaction
+from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models.functions import Now
+
+from apps.feedback.models import Rating, Slot
+from apps.rollouts.models import Group
+from apps.runs.models import Run
+from apps.streaming import bells
+
+GROUPS_AT_ONCE = 200
+IN_HAND = Slot.objects.filter(group=OuterRef("pk"), state__in=[Slot.State.OPEN, Slot.State.HELD], is_required=True)
+
+
+def settle(group: Group) -> bool:
+    """Send a waiting group on once nobody is asked about it any more; one statement. Returns whether it went.
+
+    A group whose run has a rater model is left to `settle_ready`: it may have to wait for the model's first decisions.
+    """
+    if group.state != Group.State.WAITING:
+        return False
+    if group.run.settings.people.rater_model:
+        transaction.on_commit(lambda: bells.ring("refine"), robust=True)
+        return False
+    moved = _unasked().filter(pk=group.pk).update(state=Group.State.JUDGED, judged_at=Now())
+    if moved:
+        group.state = Group.State.JUDGED
+        transaction.on_commit(lambda: bells.ring("refine"), robust=True)
+    return bool(moved)
+
+
+def settle_ready() -> int:
+    """Send on the waiting groups that nobody is asked about, of runs whose rater model has learned enough to judge them."""
+    ready = list(_unasked().filter(run__state=Run.State.RUNNING).select_related("run").order_by("pk")[:GROUPS_AT_ONCE])
+    early = {run.pk for run in {group.run_id: group.run for group in ready}.values() if is_early(run)}
+    going = [group.pk for group in ready if group.run_id not in early]
+    return _unasked().filter(pk__in=going).update(state=Group.State.JUDGED, judged_at=Now()) if going else 0
+
+
+def is_early(run: Run) -> bool:
+    """Whether the run's rater model, if it has one, still lacks the decisions with which it begins."""
+    people = run.settings.people
+    if people.rater_model is None:
+        return False
+    wanted = people.rater_model.at_least
+    if people.schedule:
+        first = max(people.schedule.first_at_least, round(people.schedule.first * people.schedule.decisions))
+        wanted = max(wanted, min(first, people.schedule.decisions))
+    return Rating.objects.counting().filter(run=run)[:wanted].count() < wanted
+
+
+def close_overdue() -> int:
+    """Send on every waiting group whose deadline for people has passed; what becomes of it is the refiner's rule."""
+    with transaction.atomic():
+        overdue = Group.objects.select_for_update(skip_locked=True).filter(state=Group.State.WAITING, deadline_at__lte=Now())
+        groups = list(overdue[:GROUPS_AT_ONCE])
+        for group in groups:
+            group.move(Group.State.JUDGED, judged_at=Now())
+        if groups:
+            Slot.objects.close([group.pk for group in groups])
+    return len(groups)
+
+
+def _unasked() -> QuerySet[Group]:
+    return Group.objects.filter(~Exists(IN_HAND), state=Group.State.WAITING)

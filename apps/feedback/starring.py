@@ -1,0 +1,171 @@
+"""Stars given to a rollout wherever it is seen: on the live wall, on its page, over REST. No item has to be claimed for them."""
+
+import uuid
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from django.db import connection, transaction
+from django.db.models import Exists, OuterRef, Q, QuerySet
+
+from apps.accounts.models import Membership, User
+from apps.feedback.models import STARS, Intervention, Rating, RatingReward, Slot
+from apps.feedback.settling import settle
+from apps.rewards.models import Reward
+from apps.rollouts.models import Group, Rollout
+
+
+class NotRatable(Exception):
+    """This rollout cannot be rated; the message says why."""
+
+
+@dataclass(frozen=True)
+class Stars:
+    """One rating as it comes over the wire."""
+
+    rollout_id: int
+    stars: int
+    client_uuid: uuid.UUID
+
+    @property
+    def key(self) -> tuple[int, uuid.UUID]:
+        """What makes it one rating of its rater, however often it is sent."""
+        return self.rollout_id, self.client_uuid
+
+    def reward(self, rater: User) -> Reward:
+        """Its reward, not yet written: one star is 0, five are 1."""
+        value, details = (self.stars - 1) / 4, {"stars": self.stars}
+        return Reward(rollout_id=self.rollout_id, source=Reward.Source.HUMAN, scorer=STARS, value=value, details=details, by=rater)
+
+
+def give(rater: User, stars: Stars) -> Rating:
+    """Take one rating. Sending the same client uuid again returns the first row. Raises NotRatable."""
+    [outcome] = give_many(rater, [stars])
+    if isinstance(outcome, NotRatable):
+        raise outcome
+    return outcome
+
+
+def give_many(rater: User, given: list[Stars]) -> list[Rating | NotRatable]:
+    """Take many ratings, one transaction and a fixed number of statements for each group; outcome i answers the ith.
+
+    Each outcome is what `give` would have returned or raised, had they come one by one.
+    """
+    homes = dict(ratable_by(rater).filter(pk__in={stars.rollout_id for stars in given}).values_list("pk", "group_id"))
+    by_group: dict[int, list[Stars]] = defaultdict(list)
+    for stars in given:
+        if stars.rollout_id in homes:
+            by_group[homes[stars.rollout_id]].append(stars)
+    taken: dict[tuple[int, uuid.UUID], Rating] = {}
+    for group_id in sorted(by_group):
+        taken |= _give_to_group(rater, group_id, by_group[group_id])
+    return [taken.get(s.key) or NotRatable(f"no rollout {s.rollout_id} that you may rate") for s in given]
+
+
+def ratable_by(rater: User) -> QuerySet[Rollout]:
+    """Rollouts with text, in projects where this person may rate, of which the person wrote nothing."""
+    may = (
+        Q()
+        if rater.is_superuser
+        else Q(run__project__memberships__user=rater, run__project__memberships__role__in=Membership.MAY_RATE)
+    )
+    wrote = Intervention.objects.filter(rollout=OuterRef("pk"), by=rater).exclude(kind=Intervention.Kind.STOP)
+    finished = Rollout.objects.filter(may, state=Rollout.State.FINISHED, origin=Rollout.Origin.POLICY)
+    return finished.filter(~Exists(wrote))
+
+
+@transaction.atomic
+def _give_to_group(rater: User, group_id: int, given: list[Stars]) -> dict[tuple[int, uuid.UUID], Rating]:
+    """The ratings by Stars.key: those there were, and the new ones with their rewards."""
+    # The group's row is locked first: ratings of one group and its refiner take turns.
+    group = Group.objects.select_related("run").select_for_update(of=("self",)).get(pk=group_id)
+    known = Rating.objects.filter(rater=rater, client_uuid__in={stars.client_uuid for stars in given})
+    taken = {(rating.rollout_id, rating.client_uuid): rating for rating in known}
+    used = {rating.client_uuid for rating in taken.values()}
+    fresh = _first_of_each(stars for stars in given if stars.key not in taken and stars.client_uuid not in used)
+    if fresh:
+        about = {stars.rollout_id for stars in fresh}
+        known_before = set(Rating.objects.filter(rollout__in=about).values_list("rollout_id", flat=True))
+        written = _write(rater, group, fresh)
+        taken |= {(rating.rollout_id, rating.client_uuid): rating for rating in written}
+        if group.state == Group.State.WAITING:
+            _fill_slots(rater, group, about, about - known_before)
+            settle(group)
+    return taken
+
+
+def _write(rater: User, group: Group, fresh: list[Stars]) -> list[Rating]:
+    is_late = group.state not in Group.OPEN
+    rewards = Reward.record_words(rater, STARS, [stars.reward(rater) for stars in fresh])
+    last = {stars.rollout_id: stars.client_uuid for stars in fresh}
+    earlier = {
+        rating.rollout_id: rating
+        for rating in Rating.objects.filter(rater=rater, rollout__in=last, form=STARS, is_current=True).order_by("pk")
+    }
+    Rating.objects.filter(pk__in=[rating.pk for rating in earlier.values()]).update(is_current=False)
+    ratings = Rating.objects.bulk_create(
+        Rating(
+            rollout_id=stars.rollout_id, run_id=group.run_id, rater=rater, form=STARS, answer={"stars": stars.stars},
+            shown=[stars.rollout_id], client_uuid=stars.client_uuid, is_late=is_late, replaces=earlier.get(stars.rollout_id),
+            item_id=earlier[stars.rollout_id].item_id if stars.rollout_id in earlier else None,
+            is_current=last[stars.rollout_id] == stars.client_uuid,
+        )
+        for stars in fresh
+    )  # fmt: skip
+    RatingReward.objects.bulk_create(
+        RatingReward(rating=rating, reward=reward) for rating, reward in zip(ratings, rewards, strict=True)
+    )
+    return ratings
+
+
+def _fill_slots(rater: User, group: Group, rated: set[int], first_time: set[int]) -> None:
+    """Nobody needs to be asked for what was said: each rated reply fills its own slot, or, rated for the first time and not
+    asked about, stands in for another of its group."""
+    asked = list(
+        Slot.objects.filter(group=group, is_required=True, state__in=[Slot.State.OPEN, Slot.State.HELD], item__form=STARS)
+        .filter(Q(state=Slot.State.OPEN) | Q(rater=rater)).select_related("item").order_by("place", "-pk")
+    )  # fmt: skip
+    held_already = set(Slot.objects.filter(group=group, rater=rater).values_list("item_id", "pk"))
+    done, stood_in = [], []
+    for rollout in sorted(rated):
+        own = next((slot for slot in asked if slot.item.members == [rollout] and _is_free(slot, held_already)), None)
+        other = next((slot for slot in asked if slot.state == Slot.State.OPEN and slot.item.members[0] not in rated), None)
+        if own:
+            done.append(own)
+        elif other and rollout in first_time:
+            stood_in.append(other)
+        asked = [slot for slot in asked if slot not in (own, other if other in stood_in else None)]
+    Slot.objects.filter(pk__in=[slot.pk for slot in stood_in]).update(state=Slot.State.CLOSED)
+    Slot.objects.filter(pk__in=[slot.pk for slot in done]).update(state=Slot.State.DONE, rater=rater, lease_until=None)
+    _tie_to_items(rater, [slot.item_id for slot in done])
+
+
+def _is_free(slot: Slot, held_already: set[tuple[int, int]]) -> bool:
+    """The person holds no other slot of its item."""
+    return all(item != slot.item_id or pk == slot.pk for item, pk in held_already)
+
+
+def _tie_to_items(rater: User, items: list[int]) -> None:
+    """The person's current stars answer these items."""
+    sql = """
+        UPDATE feedback_rating t SET item_id = i.id FROM feedback_item i
+        WHERE i.id = ANY(%s) AND t.rollout_id = i.members[1] AND t.rater_id = %s AND t.form = 'stars' AND t.is_current
+            AND t.item_id IS NULL"""
+    with connection.cursor() as cursor:
+        cursor.execute(sql, [items, rater.pk])
+
+
+def _first_of_each(given: Iterable[Stars]) -> list[Stars]:
+    """Without those that repeat an earlier one's client uuid."""
+    first: dict[uuid.UUID, Stars] = {}
+    for stars in given:
+        first.setdefault(stars.client_uuid, stars)
+    return list(first.values())
+
+
+def waiting_rollouts(rater: User) -> QuerySet[Rollout]:
+    """What waits for this person's stars: replies of groups that still ask for some, the most urgent deadline first."""
+    mine = Rating.objects.filter(rollout=OuterRef("pk"), rater=rater)
+    asked = Slot.objects.filter(group=OuterRef("group"), state=Slot.State.OPEN, item__form=STARS)
+    waiting = ratable_by(rater).filter(group__state=Group.State.WAITING, run__state="running")
+    return waiting.filter(Exists(asked), ~Exists(mine)).order_by("group__deadline_at", "pk")

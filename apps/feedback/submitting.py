@@ -1,0 +1,308 @@
+"""Taking a decision about an item: the rating, its rewards, its slot and its group's progress are one transaction.
+
+A decision costs three statements: the slot and its group are locked and read, the words are written, the group is sent on.
+Sent again with the same client uuid it is the same rating.
+"""
+
+import json
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from django.db import connection, transaction
+from django.db.models import Exists, OuterRef, Q, Subquery
+from django.db.models.functions import Now
+
+from apps.accounts.models import User
+from apps.feedback import teaching
+from apps.feedback.claiming import Held, held_by, who_has
+from apps.feedback.forms import FORMS, BadAnswer, critique_of
+from apps.feedback.models import ASIDE, FLAG, Intervention, Item, Rating, RatingReward, Slot
+from apps.feedback.settling import settle
+from apps.rewards.models import Reward
+from apps.rollouts.models import Group, Rollout
+from apps.runs.models import Run, after
+from apps.runs.people import People
+
+HISTORY = 10  # how many decisions back a person may undo
+# Forms that count in something of the rollout itself: characters, turns.
+COUNTS_TEXT, COUNTS_TURNS = "spans", "turns"
+LONGEST_TIME_S = 86_400.0
+
+
+class Refused(Exception):
+    """The decision cannot be taken; `code` says to programs why, the message to people."""
+
+    def __init__(self, code: str, words: str) -> None:
+        super().__init__(words)
+        self.code = code
+
+
+@dataclass(frozen=True)
+class Submission:
+    """One decision as it comes over the wire. `replaces`: the client uuid of the own decision that it changes."""
+
+    client_uuid: uuid.UUID
+    fence: int
+    version: int
+    form: str
+    answer: object
+    critique: object = ""
+    seconds: float | None = None
+    first_key_ms: int | None = None
+    changes: int = 0
+    replaces: uuid.UUID | None = None
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What became of a decision. `gold`: whether it met the known answer, where the run tells its raters."""
+
+    rating_id: int
+    is_late: bool
+    is_new: bool
+    gold: Mapping[str, object] | None = field(default=None)
+
+
+@transaction.atomic
+def submit(user: User, slot_id: int, said: Submission) -> Taken:
+    """Take a decision. Raises Refused (not this person's any more, stale, decided already) and BadAnswer (by field)."""
+    slot = _locked(user, slot_id, said)
+    if slot.known_id:
+        return _again(slot, said)
+    item, people = slot.item, slot.run.settings.people
+    _require_hold(user, slot, said)
+    answer, critique = _read(item, slot, said, people)
+    previous = slot.mine_id if slot.state == Slot.State.DONE else None
+    if slot.has_words or previous:
+        _supersede(user, item, said.form, previous)
+    is_late = slot.is_required and slot.group.state not in Group.OPEN
+    rating_id = _write(
+        user, slot, said, answer, critique, is_late, previous, _rewards(item, slot, said.form, answer, critique, people)
+    )
+    if said.form == "rewrite":
+        teaching.keep_rewrite(user, slot.run, slot.group, item.members[0], answer["text"])
+    if slot.is_required and slot.group.state == Group.State.WAITING:
+        settle(slot.group)
+    return Taken(rating_id, is_late, True, _told(item, answer, slot.shown, people))
+
+
+@transaction.atomic
+def undo(user: User, rating_uuid: uuid.UUID, new_uuid: uuid.UUID) -> tuple[Held, Rating]:
+    """Take back one of the person's last decisions: a new row withdraws it, and its item is in the person's hands again.
+
+    Returns the item and the decision taken back. Raises Refused.
+    """
+    recent = list(Rating.objects.filter(rater=user, is_withdrawn=False, item__isnull=False).order_by("-pk")[:HISTORY])
+    taken_back = next((rating for rating in recent if rating.client_uuid == rating_uuid), None)
+    if taken_back is None:
+        raise Refused("too_old", f"Only your last {HISTORY} decisions can be taken back.")
+    slot = Slot.objects.select_for_update(of=("self",)).select_related("group").filter(item=taken_back.item_id, rater=user).first()
+    if slot is None or slot.state not in (Slot.State.DONE, Slot.State.HELD):
+        raise Refused("closed", "This item is gone; its rating stands.")
+    if taken_back.is_current:
+        _withdraw(user, taken_back, new_uuid, is_late=slot.is_required and slot.group.state not in Group.OPEN)
+    lease = after(max(60.0, 3 * (taken_back.seconds or 0)))
+    Slot.objects.filter(pk=slot.pk).update(state=Slot.State.HELD, held_at=Now(), lease_until=lease, fence=slot.fence + 1)
+    return held_by(user, slot.pk), taken_back
+
+
+def _locked(user: User, slot_id: int, said: Submission) -> Slot:
+    """The slot with its item, group and run, locked with the group; and what there is already, in the same statement."""
+    own = Rating.objects.filter(rater=user)
+    words = Reward.objects.filter(rollout__group=OuterRef("group"), by=user, scorer=said.form[:20], is_current=True)
+    wrote = Intervention.objects.filter(rollout__group=OuterRef("group"), by=user).exclude(kind=Intervention.Kind.STOP)
+    slot = (
+        Slot.objects.filter(pk=slot_id, run__in=Run.objects.visible_to(user))
+        .select_related("item", "group", "run")
+        .select_for_update(of=("self", "group"))
+        .annotate(
+            known_id=Subquery(own.filter(client_uuid=said.client_uuid).values("pk")[:1]),
+            known_item=Subquery(own.filter(client_uuid=said.client_uuid).values("item")[:1]),
+            known_answer=Subquery(own.filter(client_uuid=said.client_uuid).values("answer")[:1]),
+            known_late=Subquery(own.filter(client_uuid=said.client_uuid).values("is_late")[:1]),
+            mine_id=Subquery(own.filter(item=OuterRef("item"), is_current=True).values("pk")[:1]),
+            mine_uuid=Subquery(own.filter(item=OuterRef("item"), is_current=True).values("client_uuid")[:1]),
+            has_words=Exists(words),
+            has_written=Exists(wrote),
+        )
+        .first()
+    )
+    if slot is None:
+        raise Refused("gone", "There is no such item, or it is not yours.")
+    slot.group.run = slot.run
+    return slot
+
+
+def _again(slot: Slot, said: Submission) -> Taken:
+    """The same uuid once more: the same rating, unless it was used for something else."""
+    if slot.known_item != slot.item_id:
+        raise Refused("used_uuid", "This client_uuid was used for another item; a new decision needs a new one.")
+    return Taken(
+        slot.known_id, bool(slot.known_late), False, _told(slot.item, slot.known_answer, slot.shown, slot.run.settings.people)
+    )
+
+
+def _require_hold(user: User, slot: Slot, said: Submission) -> None:
+    """Whoever claimed it last may answer, also after the lease, as long as nobody else has taken it."""
+    if slot.state == Slot.State.DONE and slot.rater_id == user.pk:
+        if said.replaces is None or said.replaces != slot.mine_uuid:
+            raise Refused("decided", "You decided this item already, perhaps in another window. That decision stands.")
+    elif slot.rater_id != user.pk or slot.fence != said.fence:
+        raise Refused("lease_lost", who_has(slot.pk))
+    if said.version != slot.item.version or slot.item.state == Item.State.CLOSED:
+        raise Refused("stale", "This item was changed while you looked at it; here is its new form.")
+    if slot.has_written and Intervention.objects.filter(rollout__in=slot.item.members, by=user).exclude(kind="stop").exists():
+        raise Refused("own_output", "You wrote a part of this answer yourself: somebody else rates it.")
+
+
+def _read(item: Item, slot: Slot, said: Submission, people: People) -> tuple[dict, str]:
+    """The canonical answer and the critique. Raises BadAnswer, also for a form that this item does not have."""
+    if said.form != item.form and not (said.form == FLAG and len(item.members) == 1):
+        raise BadAnswer({"form": f"this item asks for {item.form}"})
+    problems: dict[str, str] = {}
+    critique, answer = "", {}
+    try:
+        critique = critique_of(said.critique, said.form)
+    except BadAnswer as bad:
+        problems |= bad.problems
+    try:
+        answer = FORMS[said.form].parse(said.answer, slot.shown or item.members, people, **_counted(item, said.form))
+    except BadAnswer as bad:
+        problems |= bad.problems
+    problems |= _wrong_times(said)
+    if problems:
+        raise BadAnswer(problems)
+    return answer, critique
+
+
+def _wrong_times(said: Submission) -> dict[str, str]:
+    problems = {}
+    if said.seconds is not None and not 0 <= said.seconds <= LONGEST_TIME_S:
+        problems["seconds"] = f"must be between 0 and {LONGEST_TIME_S:.0f}"
+    if said.first_key_ms is not None and not 0 <= said.first_key_ms <= LONGEST_TIME_S * 1000:
+        problems["first_key_ms"] = "must be between 0 and a day"
+    if not 0 <= said.changes <= 1_000_000:
+        problems["changes"] = "must be between 0 and 1,000,000"
+    return problems
+
+
+def _counted(item: Item, form: str) -> dict:
+    if form == COUNTS_TEXT:
+        return {"text": Rollout.objects.values_list("text", flat=True).get(pk=item.members[0])}
+    if form == COUNTS_TURNS:
+        rollout = Rollout.objects.select_related("payload").get(pk=item.members[0])
+        return {"turns": teaching.policy_turns(rollout)}
+    return {}
+
+
+def _rewards(item: Item, slot: Slot, form: str, answer: dict, critique: str, people: People) -> list[tuple]:
+    """(rollout, value, reason, details) of each reward that this decision makes; none where it stands aside.
+
+    A pair's two values would be overwritten by the next pair: pairs become rewards when their group is judged.
+    """
+    if item.purpose in ASIDE or form == "pairwise":
+        return []
+    if form == FLAG:
+        return [(item.members[0], None, f"flagged as broken: {answer['reason']}"[:300], answer)]
+    values = FORMS[form].values(answer, slot.shown or item.members, people)
+    return [(rollout, value, critique[:300], answer) for rollout, value in values.items() if value is not None]
+
+
+WRITE = """
+    WITH said AS (
+        INSERT INTO feedback_rating (item_id, rollout_id, run_id, rater_id, form, answer, critique, shown, client_uuid, replaces_id,
+            is_current, is_withdrawn, is_late, seconds, first_key_ms, changes, at)
+        VALUES (%(item)s, %(rollout)s, %(run)s, %(rater)s, %(form)s, %(answer)s::jsonb, %(critique)s, %(shown)s::bigint[],
+            %(client_uuid)s, %(replaces)s, true, false, %(is_late)s, %(seconds)s, %(first_key_ms)s, %(changes)s,
+            statement_timestamp())
+        RETURNING id),
+    judged AS (
+        INSERT INTO rewards_reward (rollout_id, source, scorer, value, reason, details, by_id, is_current, at)
+        SELECT w.rollout, 'human', %(form)s, w.value, w.reason, w.details, %(rater)s, true, statement_timestamp()
+        FROM unnest(%(rollouts)s::bigint[], %(values)s::float8[], %(reasons)s::text[], %(details)s::jsonb[])
+            AS w(rollout, value, reason, details)
+        RETURNING id),
+    tied AS (INSERT INTO feedback_ratingreward (rating_id, reward_id) SELECT said.id, judged.id FROM said, judged),
+    done AS (UPDATE feedback_slot SET state = 'done', lease_until = NULL, rater_id = %(rater)s WHERE id = %(slot)s),
+    decided AS (
+        UPDATE feedback_item SET state = 'done' WHERE id = %(item)s AND purpose NOT IN ('gold', 'attention') AND NOT EXISTS (
+            SELECT 1 FROM feedback_slot o WHERE o.item_id = %(item)s AND o.id <> %(slot)s AND o.state IN ('open', 'held')))
+    SELECT id FROM said"""
+
+
+def _write(
+    user: User, slot: Slot, said: Submission, answer: dict, critique: str, is_late: bool, previous: int | None, rewards: list[tuple]
+) -> int:
+    shown = slot.shown or slot.item.members
+    values = {
+        "item": slot.item_id, "rollout": shown[0] if len(shown) == 1 else None, "run": slot.run_id, "rater": user.pk,
+        "form": said.form, "answer": json.dumps(answer), "critique": critique, "shown": list(shown),
+        "client_uuid": said.client_uuid, "replaces": previous, "is_late": is_late, "seconds": said.seconds,
+        "first_key_ms": said.first_key_ms, "changes": said.changes,
+        "slot": slot.pk, "rollouts": [r[0] for r in rewards], "values": [r[1] for r in rewards], "reasons": [r[2] for r in rewards],
+        "details": [json.dumps(r[3]) for r in rewards],
+    }  # fmt: skip
+    with connection.cursor() as cursor:
+        cursor.execute(WRITE, values)
+        return cursor.fetchone()[0]
+
+
+def _supersede(user: User, item: Item, form: str, previous: int | None) -> None:
+    """What this person said before about the same rollouts by the same form, and the decision changed, are no longer current."""
+    before = Q(scorer=form) | Q(rating_reward__rating=previous) if previous else Q(scorer=form)
+    Reward.objects.filter(before, rollout__in=item.members, by=user, is_current=True).update(is_current=False)
+    if previous:
+        Rating.objects.filter(pk=previous).update(is_current=False)
+
+
+def _withdraw(user: User, rating: Rating, new_uuid: uuid.UUID, is_late: bool) -> None:
+    Rating.objects.filter(pk=rating.pk).update(is_current=False)
+    Rating.objects.create(
+        item_id=rating.item_id, rollout_id=rating.rollout_id, run_id=rating.run_id, rater=user, form=rating.form,
+        answer=rating.answer, critique=rating.critique, shown=rating.shown, client_uuid=new_uuid, replaces=rating, is_current=False, is_withdrawn=True,
+        is_late=is_late,
+    )  # fmt: skip
+    made = RatingReward.objects.filter(rating=rating).values("reward")
+    Reward.objects.filter(pk__in=made).update(is_current=False)
+
+
+def _told(item: Item, answer: dict, shown: list[int] | None, people: People) -> dict | None:
+    """Whether a known answer was met, for raters of runs that tell it; an exact form must be equal, stars may be one off."""
+    if item.expected is None or not people.gold.feedback:
+        return None
+    is_met = met(item.form, answer, item.expected, shown or item.members, people)
+    return {"met": is_met, "expected": item.expected, "explanation": item.explanation}
+
+
+def met(form: str, answer: dict, expected: dict, shown: list[int], people: People) -> bool:
+    """Whether an answer agrees with the known one: nowhere further from it than a quarter of the scale.
+
+    `expected` is written for the item's members in their order; both are compared by what they say each rollout is worth.
+    """
+    said = FORMS[form].values(answer, shown, people)
+    right = FORMS[form].values(expected, sorted(shown), people)
+    return bool(right) and all(rollout in said and abs(said[rollout] - value) <= 0.25 for rollout, value in right.items())
+
+
+@transaction.atomic
+def demonstrate(user: User, slot_id: int, fence: int, rollout_id: int, client_uuid: uuid.UUID, text: object) -> Taken:
+    """Keep a rewrite that the person made of a reply in hand, beside the decision that is asked for; the slot stays held.
+
+    Raises Refused and BadAnswer.
+    """
+    known = Rating.objects.filter(rater=user, client_uuid=client_uuid).first()
+    if known:
+        return Taken(known.pk, known.is_late, False)
+    slot = Slot.objects.filter(pk=slot_id, run__in=Run.objects.visible_to(user)).select_related("item", "group", "run").first()
+    if slot is None or slot.rater_id != user.pk or slot.fence != fence:
+        raise Refused("lease_lost", who_has(slot_id))
+    if rollout_id not in slot.item.members:
+        raise BadAnswer({"rollout": "is not one of the replies shown"})
+    answer = FORMS["rewrite"].parse({"text": text}, [rollout_id], slot.run.settings.people)
+    rating = Rating.objects.create(
+        rollout_id=rollout_id, run_id=slot.run_id, rater=user, form="rewrite", answer=answer, shown=[rollout_id],
+        client_uuid=client_uuid, is_late=slot.group.state not in Group.OPEN,
+    )  # fmt: skip
+    teaching.keep_rewrite(user, slot.run, slot.group, rollout_id, answer["text"])
+    return Taken(rating.pk, rating.is_late, True)

@@ -1,0 +1,26 @@
+"""From a rewrite to lessons: the answer as it should be, and that it is better than what the policy said."""
+
+from apps.accounts.models import User
+from apps.feedback.models.lessons import Demonstration, Lesson, Preference
+from apps.rollouts.models import Group, Rollout
+from apps.runs.models import Run
+
+
+def keep_rewrite(user: User, run: Run, group: Group, rollout_id: int, text: str) -> None:
+    """Keep a demonstration, and a preference over the original where the two differ. Said twice they are one."""
+    original = Rollout.objects.values_list("text", flat=True).get(pk=rollout_id)
+    common = {
+        "project_id": run.project_id, "task_id": group.task_id, "run": run, "prompt": group.task.prompt, "author": user,
+        "source": f"rewrite of rollout {rollout_id}",
+    }  # fmt: skip
+    lessons: list[Lesson] = [Demonstration(**common, answer=text).keyed()]
+    if original.strip() and original != text:
+        lessons.append(Preference(**common, chosen=text, rejected=original).keyed())
+    for lesson in lessons:
+        type(lesson).objects.bulk_create([lesson], ignore_conflicts=True)
+
+
+def policy_turns(rollout: Rollout) -> int:
+    """How many turns the policy took."""
+    mask = rollout.tokens.action_mask
+    return sum(1 for n, acted in enumerate(mask) if acted and (n == 0 or not mask[n - 1]))

@@ -1,0 +1,96 @@
+"""The page of one decision at a time: its frame, the item in hand as a fragment, the guidelines, and the end of the queue."""
+
+import json
+
+from django.conf import settings
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import get_object_or_404, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.gzip import gzip_page
+from django.views.decorators.http import require_safe
+
+from apps.accounts.rating_keys import by_form, keys_of
+from apps.feedback.claiming import Held, claim, take_again
+from apps.feedback.own_work import shaped_by, today_of
+from apps.feedback.reasons import FLAGS, SKIPS
+from apps.feedback.showing import shown_to
+from apps.runs.models import Run
+
+LARGEST = 2**63 - 1
+MOST_AGAIN = 20
+
+
+@require_safe
+@login_required
+@never_cache
+@gzip_page
+def rate(request: HttpRequest) -> HttpResponse:
+    """Everybody signed in: the frame of the page; what waits, of `?run=` if given, is fetched by its script."""
+    run = _run(request)
+    context = {
+        "section": "rate", "run": run, "keys": keys_of(request.user.rating_keys), "keys_json": json.dumps(by_form(request.user.rating_keys)),
+        "today": today_of(request.user), "flags": FLAGS, "skips": SKIPS, "csrf_cookie": settings.CSRF_COOKIE_NAME,
+    }  # fmt: skip
+    return render(request, "feedback/rate.html", context)
+
+
+@require_safe
+@never_cache
+@gzip_page
+def next_item(request: HttpRequest) -> HttpResponse:
+    """Everybody signed in: the most urgent item, now in their hands; 204 when nothing waits or their hands are full.
+
+    `again`: slots the person holds already, from a page that was loaded anew; the first that is still theirs is given again.
+    """
+    if not request.user.is_authenticated:
+        return JsonResponse({"detail": "You are signed out."}, status=401)
+    run = _run(request)
+    held = take_again(request.user, _numbers(request, "again")) or next(iter(claim(request.user, run.pk if run else None)), None)
+    return item(request, held) if held else HttpResponse(status=204)
+
+
+def item(request: HttpRequest, held: Held, answer: dict | None = None, critique: str = "") -> HttpResponse:
+    """The item as its rater sees it; with what was said before, when that was taken back."""
+    return render(request, "feedback/item/item.html", {"shown": shown_to(request.user, held, answer, critique)})
+
+
+@require_safe
+@login_required
+@never_cache
+def queue_end(request: HttpRequest) -> HttpResponse:
+    """Everybody signed in: what their own ratings did, of `?run=` or of the run they rated last; told when nothing waits."""
+    run = _run(request)
+    asking = Run.objects.visible_to(request.user).running().filter(config__people__per_group__gt=0)
+    context = {
+        "work": shaped_by(request.user, run), "asking": asking.select_related("project").first(),
+        "elsewhere": _held_elsewhere(request),
+    }  # fmt: skip
+    return render(request, "feedback/_end.html", context)
+
+
+@require_safe
+@login_required
+def guidelines(request: HttpRequest, run: int) -> HttpResponse:
+    """Those who see the run: what its raters should go by."""
+    found = get_object_or_404(Run.objects.visible_to(request.user), pk=run)
+    return render(request, "feedback/_guidelines.html", {"run": found, "guidelines": found.settings.people.guidelines})
+
+
+def _held_elsewhere(request: HttpRequest) -> list[int]:
+    """What the person holds that this page does not know of: another window's, or one that was closed without a word."""
+    held = request.user.slots.filter(state="held").exclude(pk__in=_numbers(request, "holding"))
+    return list(held.order_by("held_at").values_list("pk", flat=True)[:MOST_AGAIN])
+
+
+def _run(request: HttpRequest) -> Run | None:
+    """The run of `?run=`. Raises Http404 for one that this person does not see."""
+    numbers = _numbers(request, "run")
+    return get_object_or_404(Run.objects.visible_to(request.user), pk=numbers[0]) if numbers else None
+
+
+def _numbers(request: HttpRequest, name: str) -> list[int]:
+    parts = [part for part in request.GET.get(name, "").split(",") if part]
+    if len(parts) > MOST_AGAIN or not all(part.isascii() and part.isdigit() and int(part) <= LARGEST for part in parts):
+        raise Http404(f"{name} must be numbers with commas between, at most {MOST_AGAIN}")
+    return [int(part) for part in parts]

@@ -1,0 +1,57 @@
+"""The one address that takes stars for a rollout, from the live wall and the rollout's page."""
+
+import uuid
+
+from django import forms
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_POST
+
+from apps.feedback.starring import NotRatable, Stars, give
+from apps.rewards.models import Reward
+from apps.rollouts.models import Rollout
+
+
+class StarsForm(forms.Form):
+    stars = forms.IntegerField(min_value=1, max_value=5)
+    client_uuid = forms.UUIDField(required=False)
+
+
+@require_POST
+@login_required
+def rate(request: HttpRequest, rollout: int) -> HttpResponse:
+    """Those who may rate in the rollout's project. Answers with what the reply's judges have said by now."""
+    form = StarsForm(request.POST)
+    if not form.is_valid():
+        return HttpResponse("Stars are a whole number from 1 to 5.", status=422, content_type="text/plain")
+    if not Rollout.objects.visible_to(request.user).filter(pk=rollout).exists():
+        raise Http404("no such rollout")
+    data = form.cleaned_data
+    try:
+        rating = give(request.user, Stars(rollout, data["stars"], data["client_uuid"] or uuid.uuid4()))
+    except NotRatable as error:
+        return _refusal(rollout, error)
+    if not request.headers.get("X-Requested-With"):
+        return redirect(_back(request))
+    judgements = Reward.objects.filter(rollout=rollout, is_current=True).select_related("by").order_by("source", "scorer", "pk")
+    return render(request, "feedback/_taken.html", {"rating": rating, "judgements": judgements}, status=201)
+
+
+def _refusal(rollout: int, error: NotRatable) -> HttpResponse:
+    """409 in words; a reply that is still being written may be tried again, and the answer says so to rate.js."""
+    found = Rollout.objects.get(pk=rollout)
+    if found.is_sampling:
+        words = "This reply is still being written. Your stars are kept and sent when it is complete."
+        return HttpResponse(words, status=409, content_type="text/plain", headers={"X-Retry": "when-finished"})
+    words = (
+        "This reply failed and has nothing to rate."
+        if found.state == Rollout.State.FAILED
+        else f"You may look but not rate here: {error}."
+    )
+    return HttpResponse(words, status=409, content_type="text/plain")
+
+
+def _back(request: HttpRequest) -> str:
+    """A page of ours to return to when the browser runs no script."""
+    return "rate" if request.POST.get("from") != "rollout" else f"/rollouts/{request.resolver_match.kwargs['rollout']}/"
