@@ -10,8 +10,10 @@ from django.core.asgi import get_asgi_application
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "rftweb.settings")
 http = get_asgi_application()
 
-from apps.streaming.routing import websocket_urlpatterns  # noqa: E402  (Django must be set up before models load)
+# Django must be set up before models load.
+from apps.runs import blindness  # noqa: E402
+from apps.streaming.routing import sockets  # noqa: E402
 
 application = ProtocolTypeRouter(
-    {"http": http, "websocket": AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(websocket_urlpatterns)))}
+    {"http": http, "websocket": AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(sockets(blindness))))}
 )

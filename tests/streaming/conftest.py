@@ -101,5 +101,10 @@ def bobs(transactional_db, bob: User) -> dict[str, str]:
 
 
 @pytest.fixture
+def alices(transactional_db, alice: User) -> dict[str, str]:
+    return signed_in(alice)
+
+
+@pytest.fixture
 def carols(transactional_db, carol: User) -> dict[str, str]:
     return signed_in(carol)

@@ -40,8 +40,8 @@ async def frames_until(socket: ClientConnection, sequence: int) -> list[dict]:
     return events
 
 
-async def test_what_was_missed_comes_first_then_what_happens(serve, bobs, topic):
-    async with opened(serve(), bobs, f"topic={topic.pk}&since=0") as socket:
+async def test_what_was_missed_comes_first_then_what_happens(serve, alices, topic):
+    async with opened(serve(), alices, f"topic={topic.pk}&since=0") as socket:
         events = await frames_until(socket, topic.sequence)
         assert [event["sequence"] for event in events] == list(range(1, topic.sequence + 1))
         assert json.loads(await socket.recv()) == {"at": {str(topic.pk): topic.sequence}}
