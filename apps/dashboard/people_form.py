@@ -155,9 +155,7 @@ def unknown_raters(run: Run, people: People) -> dict[str, str]:
     if strangers:
         wrong["raters.people"] = f"{', '.join(strangers)}: no account of that name may rate in project {run.project.slug}"
     if absent:
-        wrong["raters.groups"] = (
-            f"{', '.join(absent)}: no group of that name has somebody who may rate in project {run.project.slug}"
-        )
+        wrong["raters.groups"] = f"{', '.join(absent)}: nobody who may rate in project {run.project.slug} is in such a group"
     return wrong
 
 

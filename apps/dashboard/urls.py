@@ -4,7 +4,7 @@ from django.conf import settings
 from django.urls import path
 from django.views.generic import RedirectView
 
-from apps.dashboard.views import account, live, rollouts, runs, steering, styleguide, tasksets, weights
+from apps.dashboard.views import account, gold, live, people, rollouts, runs, steering, styleguide, tasksets, weights
 
 RUN = "runs/<slug:project>/<slug:slug>/"
 
@@ -19,6 +19,11 @@ urlpatterns = [
     path(RUN + "part/<slug:part>/", runs.run_part, name="run-part"),
     path(RUN + "act/<slug:verb>/", steering.act, name="run-act"),
     path(RUN + "simulated-rater/", steering.simulated_rater, name="run-simulated-rater"),
+    path(RUN + "people/", people.people, name="run-people"),
+    path(RUN + "people/preview/", people.preview, name="run-people-preview"),
+    path(RUN + "people/gold/", gold.gold_items, name="run-gold"),
+    path(RUN + "people/gold/new/", gold.new_gold, name="run-gold-new"),
+    path(RUN + "people/gold/<int:pk>/retire/", gold.retire_gold, name="run-gold-retire"),
     path(RUN + "rollouts/", rollouts.rollouts, name="rollouts"),
     path(RUN + "weights/", weights.weights_of_run, name="run-weights"),
     path("rollouts/<int:pk>/", rollouts.rollout, name="rollout"),

@@ -1,0 +1,64 @@
+"""An answer from a posted page: the fields of the rating page's own templates, as the answer that a browser would send as JSON.
+
+Only shape is made here; `apps.feedback.forms` judges it. What is no number stays a text, so that it is refused in words.
+"""
+
+from collections.abc import Callable, Sequence
+
+from django.http import QueryDict
+
+TURN, SCALE, RANK = "turn:", "scale:", "rank:"
+
+
+def answer_in(form: str, posted: QueryDict, shown: Sequence[int]) -> dict:
+    """The raw answer to an item of this form."""
+    return READERS[form](posted, shown) if form in READERS else {}
+
+
+def _stars(posted: QueryDict, _shown: Sequence[int]) -> dict:
+    return _given(posted, "stars")
+
+
+def _thumbs(posted: QueryDict, _shown: Sequence[int]) -> dict:
+    return {"up": posted["up"] == "yes"} if posted.get("up") in ("yes", "no") else {}
+
+
+def _pairwise(posted: QueryDict, _shown: Sequence[int]) -> dict:
+    return {"both_bad": True} if posted.get("preference") == "both_bad" else _given(posted, "preference")
+
+
+def _best_worst(posted: QueryDict, _shown: Sequence[int]) -> dict:
+    return _given(posted, "best") | _given(posted, "worst")
+
+
+def _ranking(posted: QueryDict, shown: Sequence[int]) -> dict:
+    return {"ranks": {str(pk): _number(posted[f"{RANK}{pk}"]) for pk in shown if posted.get(f"{RANK}{pk}")}}
+
+
+def _rubric(posted: QueryDict, _shown: Sequence[int]) -> dict:
+    return {"scales": _named(posted, SCALE)}
+
+
+def _turns(posted: QueryDict, _shown: Sequence[int]) -> dict:
+    if first := posted.get("first_error"):
+        return {"first_error": None if first == "none" else _number(first)}
+    return {"marks": _named(posted, TURN)}
+
+
+READERS: dict[str, Callable[[QueryDict, Sequence[int]], dict]] = {
+    "stars": _stars, "thumbs": _thumbs, "pairwise": _pairwise, "best_worst": _best_worst, "ranking": _ranking, "rubric": _rubric,
+    "turns": _turns,
+}  # fmt: skip
+
+
+def _given(posted: QueryDict, name: str) -> dict:
+    return {name: _number(posted[name])} if posted.get(name) else {}
+
+
+def _named(posted: QueryDict, prefix: str) -> dict:
+    return {key.removeprefix(prefix): _number(posted[key]) for key in posted if key.startswith(prefix)}
+
+
+def _number(text: str) -> int | str:
+    digits = text.removeprefix("-")
+    return int(text) if digits.isascii() and digits.isdigit() and len(digits) < 19 else text
