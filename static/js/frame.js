@@ -1,6 +1,22 @@
 // What every page has: theme switch, keys, rows that open, dialogs, CSRF for htmx, times that age.
 import { bindKeys } from "./keys.js";
-import { refreshAges } from "./ages.js";
+
+// "12 s" grows without asking the server: every <time data-age> counts from its datetime.
+const UNITS = [[86400, "d"], [3600, "h"], [60, "min"]];
+
+function age(seconds) {
+  const whole = Math.max(0, Math.round(seconds));
+  for (const [size, word] of UNITS) if (whole >= size) return `${Math.floor(whole / size)} ${word}`;
+  return `${whole} s`;
+}
+
+function refreshAges() {
+  const now = Date.now();
+  for (const time of document.querySelectorAll("time[data-age]")) {
+    const words = age((now - Date.parse(time.dateTime)) / 1000);
+    if (time.textContent !== words) time.textContent = words;
+  }
+}
 
 const THEMES = ["", "light", "dark"];
 
@@ -47,3 +63,4 @@ function setOffline(off) {
 
 bindKeys();
 refreshAges();
+setInterval(refreshAges, 1000);

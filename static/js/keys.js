@@ -1,9 +1,17 @@
 // Keyboard: `g` then a letter goes somewhere, `/` searches, `?` shows the sheet. Never while somebody types.
+// A page that needs `g` for itself names another key in the body's data-go-key.
 const GO_MS = 1500;
 let goingUntil = 0;
 
+const CHOICES = ["radio", "checkbox", "button", "submit"]; // inputs that take no letters
+
+export function isText(element) {
+  const field = element.closest("input, textarea, select, [contenteditable]");
+  return field !== null && !(field.localName === "input" && CHOICES.includes(field.type));
+}
+
 export function isTyping(event) {
-  return event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select, [contenteditable]") !== null;
+  return event.ctrlKey || event.metaKey || event.altKey || event.isComposing || isText(event.target);
 }
 
 export function isUnderDialog() {
@@ -24,7 +32,7 @@ function handle(event) {
       event.preventDefault();
       event.stopImmediatePropagation(); // the letter meant "go", not what the page does with it
     }
-  } else if (event.key === "g") goingUntil = performance.now() + GO_MS;
+  } else if (event.key === (document.body.dataset.goKey ?? "g")) goingUntil = performance.now() + GO_MS;
   else if (event.key === "?") document.querySelector("[data-keys-sheet]")?.showModal();
   else if (event.key === "/") {
     const field = document.querySelector("[data-search]");

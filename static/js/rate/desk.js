@@ -1,0 +1,627 @@
+// The rating page: one decision on the stage, the next ones ready behind it, each held by a lease. An answer shows as taken at
+// once; the outbox sees to it that the server has it once.
+import { isText, isTyping, isUnderDialog } from "../keys.js";
+import * as lease from "./lease.js";
+import * as outbox from "./outbox.js";
+
+const AHEAD = 2; // items ready behind the one on the stage
+const HISTORY = 10;
+const UNDO_SHOWN_MS = 6000;
+const LOOK_AGAIN_MS = 4000;
+const SWIPE_PX = 80;
+const CHOICES = () => import("./forms/choices.js");
+const MODULES = { ranking: () => import("./forms/ranking.js"), spans: () => import("./forms/spans.js"), rewrite: () => import("./forms/rewrite.js") };
+const desk = document.querySelector("[data-desk]");
+const find = (selector, root = desk) => root.querySelector(selector);
+const stage = find("[data-stage]");
+const keys = JSON.parse(desk.dataset.keys);
+const user = document.body.dataset.user;
+const ahead = []; // { article, module }
+const history = JSON.parse(sessionStorage.getItem(`rate:${user}:history`) ?? "[]"); // { uuid, words }, the newest last
+const returned = new Map(); // uuid → what was on the stage, while this page lives
+let shown = null; // { article, form, shownAt, firstKey, changes, replaces }
+let fetching = false;
+let again = sessionStorage.getItem(`rate:${user}:held`) ?? "";
+let looking = 0;
+let fading = 0;
+const session = { count: Number(sessionStorage.getItem(`rate:${user}:count`) ?? 0), since: Number(sessionStorage.getItem(`rate:${user}:since`)) || Date.now() };
+let today = Number(desk.dataset.today);
+
+/* ---- words -------------------------------------------------------------------------------------- */
+
+function say(words, canUndo = false) {
+  find("[data-said]").textContent = words;
+  find("[data-act=undo]").hidden = !canUndo;
+  clearTimeout(fading);
+  fading = setTimeout(() => {
+    find("[data-said]").textContent = "";
+    find("[data-act=undo]").hidden = true;
+  }, UNDO_SHOWN_MS);
+}
+
+function trouble(words, ...more) {
+  const place = find("[data-trouble]");
+  place.replaceChildren(words, ...more);
+  place.hidden = !words;
+}
+
+function button(words, act) {
+  const made = document.createElement("button");
+  Object.assign(made, { type: "button", textContent: words });
+  made.addEventListener("click", act);
+  return made;
+}
+
+// Words that had no home any more: shown, so that they can be copied, until their writer lets them go.
+function keptText(text) {
+  const details = document.createElement("details");
+  details.open = true;
+  const box = document.createElement("textarea");
+  Object.assign(box, { value: text, rows: 3, readOnly: true, dir: "auto" });
+  box.setAttribute("aria-label", "Your words, kept");
+  details.append(Object.assign(document.createElement("summary"), { textContent: "Your words, kept" }), box);
+  return details;
+}
+
+function wordsOf(body) {
+  return [body.critique, body.answer?.text, body.text, ...(body.answer?.spans ?? []).map((span) => span.note)].filter(Boolean).join("\n\n");
+}
+
+function showOutbox() {
+  const count = outbox.waiting().length;
+  const line = find("[data-outbox]");
+  line.hidden = !count || !outbox.hasFailed();
+  line.textContent = `${count} ${count === 1 ? "rating" : "ratings"} kept in this browser, will be sent as soon as the server answers.`;
+}
+
+function wrong(article, fields) {
+  for (const place of article.querySelectorAll("[data-wrong]")) place.hidden = true;
+  for (const box of article.querySelectorAll("[aria-invalid]")) box.removeAttribute("aria-invalid");
+  for (const [name, words] of Object.entries(fields)) {
+    const place = find(`[data-wrong="${CSS.escape(name.split(".")[0])}"]`, article) ?? find('[data-wrong=""]', article);
+    place.textContent = place.dataset.wrong === name ? `${words[0].toUpperCase()}${words.slice(1)}.` : `${name}: ${words}`;
+    place.hidden = false;
+    find(`textarea[name="${CSS.escape(name)}"]`, article)?.setAttribute("aria-invalid", "true");
+  }
+}
+
+/* ---- the stage ---------------------------------------------------------------------------------- */
+
+function moduleOf(form) {
+  return (MODULES[form] ?? CHOICES)();
+}
+
+async function fragment(answer) {
+  // Our own server's fragment; model output in it is escaped, and nothing in it runs.
+  const parsed = new DOMParser().parseFromString(await answer.text(), "text/html");
+  const article = document.importNode(parsed.querySelector("[data-item]"), true);
+  return { article, module: await moduleOf(article.dataset.form) };
+}
+
+function put(item, state) {
+  const { article } = item;
+  if (!state) {
+    const asked = {
+      say,
+      critique: () => find("[data-critique]", article).value,
+    };
+    state = { article, module: item.module, form: item.module.begin(article, asked), firstKey: null, changes: 0 };
+    restoreDraft(state);
+  }
+  state.shownAt = performance.now();
+  shown = state;
+  stage.replaceChildren(article);
+  find("[data-deck]").hidden = false;
+  for (const [act, usable] of [["flag", !article.dataset.members.includes(",")], ["edit", article.querySelector("[data-raw]") !== null]]) find(`.deck [data-act=${act}]`).disabled = !usable;
+  lease.attend(article);
+  if (state.spent) lease.spentBefore(state.spent);
+  remember();
+  if (window.scrollY) window.scrollTo(0, 0);
+  if (state.form.start) state.form.start();
+  else if (article.dataset.form === "critique") find("[data-critique]", article).focus({ preventScroll: true });
+  else article.focus({ preventScroll: true });
+}
+
+function remember() {
+  const slots = [shown?.article, ...ahead.map((item) => item.article)].filter(Boolean).map((article) => article.dataset.slot);
+  sessionStorage.setItem(`rate:${user}:held`, slots.join(","));
+}
+
+function advance() {
+  shown = null;
+  const next = ahead.shift();
+  if (next) put(next, next.form && next);
+  else {
+    stage.replaceChildren(Object.assign(document.createElement("p"), { className: "waiting quiet", textContent: outbox.hasFailed() ? "Waiting for the server." : "Getting the next." }));
+    find("[data-deck]").hidden = true;
+    lease.attend(null);
+  }
+  fill();
+}
+
+// Fetch until enough is ready. The server gives nothing while hands are full or nothing waits.
+async function fill() {
+  if (fetching || ahead.length >= AHEAD) return;
+  fetching = true;
+  clearTimeout(looking);
+  try {
+    while (ahead.length < AHEAD || !shown) {
+      const query = new URLSearchParams({ run: desk.dataset.run, again });
+      const answer = await fetch(`${desk.dataset.next}?${query}`, { redirect: "error" });
+      if (answer.status === 401) return signedOut();
+      if (answer.status === 204) {
+        if (again) {
+          again = "";
+          continue;
+        }
+        if (!shown) await showEnd();
+        break;
+      }
+      if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
+      const item = await fragment(answer);
+      again = again.split(",").filter((slot) => slot && slot !== item.article.dataset.slot).join(",");
+      lease.hold(item.article);
+      if (shown) ahead.push(item);
+      else put(item);
+      remember();
+    }
+  } catch {
+    looking = setTimeout(fill, LOOK_AGAIN_MS);
+  } finally {
+    fetching = false;
+  }
+}
+
+async function showEnd() {
+  if (outbox.waiting().length) return; // what is on its way may free a hand
+  if (!find("[data-nothing]", stage)) {
+    const query = new URLSearchParams({ run: desk.dataset.run, holding: lease.holding().join(",") });
+    const answer = await fetch(`${desk.dataset.end}?${query}`);
+    if (!answer.ok) throw new Error("no end");
+    const parsed = new DOMParser().parseFromString(await answer.text(), "text/html");
+    stage.replaceChildren(document.importNode(find("[data-nothing]", parsed), true));
+    find("[data-deck]").hidden = true;
+  }
+  looking = setTimeout(() => (document.visibilityState === "visible" ? fill() : showEnd()), LOOK_AGAIN_MS);
+}
+
+/* ---- drafts ------------------------------------------------------------------------------------- */
+
+function draft() {
+  const { article, form } = shown;
+  const beside = find("[data-beside] [data-rewrite]", article);
+  return { members: article.dataset.members, state: form.state(), critique: find("[data-critique]", article).value, beside: beside && [beside.id.slice(7), beside.value] };
+}
+
+function saveDraft() {
+  if (shown && !outbox.keepDraft(shown.article.dataset.item, draft())) say("This browser has no room left: what you type here would not survive a reload.");
+}
+
+function restoreDraft(state) {
+  const kept = outbox.draftOf(state.article.dataset.item);
+  if (!kept) return;
+  // Sides may have been swapped since: then only the words hold.
+  if (kept.members === state.article.dataset.members) state.form.restore(kept.state);
+  if (kept.critique) {
+    find("[data-critique]", state.article).value = kept.critique;
+    find("[data-critique-box]", state.article).hidden = false;
+  }
+  if (kept.beside) queueMicrotask(() => openBeside(state, ...kept.beside));
+}
+
+/* ---- taking, skipping, undoing ------------------------------------------------------------------ */
+
+function tooLong(article, critique, answer) {
+  const most = Number(article.dataset.longest);
+  const fields = {};
+  const words = (text) => `has ${text.length.toLocaleString("en")} characters; at most ${most.toLocaleString("en")} can be taken. It is kept here`;
+  if ([...critique].length > most) fields.critique = words(critique);
+  if (typeof answer?.text === "string" && [...answer.text].length > most) fields.text = words(answer.text);
+  wrong(article, fields);
+  return Object.keys(fields).length > 0;
+}
+
+function submit() {
+  if (!shown) return;
+  const { article, form } = shown;
+  const answer = form.answer();
+  if (answer === null) return say(form.missing());
+  const critique = find("[data-critique]", article).value;
+  if (tooLong(article, critique, answer)) return find("[aria-invalid]", article)?.focus();
+  const uuid = crypto.randomUUID();
+  const body = {
+    client_uuid: uuid,
+    ...fenced(article),
+    form: article.dataset.form,
+    answer,
+    critique,
+    seconds: Math.round(lease.msSpent()) / 1000,
+    first_key_ms: shown.firstKey,
+    changes: shown.changes,
+  };
+  take({ uuid, url: lease.address(article), body }, form.said(answer));
+}
+
+function fenced(article) {
+  return { fence: Number(article.dataset.fence), version: Number(article.dataset.version) };
+}
+
+// Shown as taken; on its way; the next is on the stage.
+function take(entry, words) {
+  const { article } = shown;
+  const sealed = { ...entry, item: article.dataset.item };
+  shown.spent = lease.msSpent();
+  returned.set(entry.uuid, shown);
+  history.push({ uuid: entry.uuid, words });
+  for (const old of history.splice(0, Math.max(0, history.length - HISTORY))) returned.delete(old.uuid);
+  keepHistory();
+  outbox.dropDraft(article.dataset.item);
+  lease.letGo(article);
+  count(1);
+  trouble("");
+  advance();
+  outbox.put(sealed);
+  say(`Taken: ${words}.`, true);
+}
+
+function keepHistory() {
+  sessionStorage.setItem(`rate:${user}:history`, JSON.stringify(history));
+}
+
+function pass(verb, reason) {
+  if (!shown) return;
+  const { article } = shown;
+  if (verb === "skip") {
+    outbox.dropDraft(article.dataset.item);
+    lease.letGo(article);
+    const entry = { uuid: crypto.randomUUID(), url: lease.address(article, "skip/"), body: { fence: Number(article.dataset.fence), reason } };
+    advance();
+    outbox.put(entry);
+    say("Skipped; it goes to somebody else.");
+  } else {
+    const uuid = crypto.randomUUID();
+    const body = { client_uuid: uuid, ...fenced(article), form: "flag", reason, seconds: Math.round(lease.msSpent()) / 1000, first_key_ms: shown.firstKey, changes: shown.changes };
+    take({ uuid, url: lease.address(article, "flag/"), body }, `flagged, ${reason}`);
+  }
+}
+
+async function undo() {
+  const last = history.at(-1);
+  if (!last) return say("There is nothing to take back.");
+  if (returned.has(last.uuid) && outbox.retract(last.uuid)) return bringBack(last, null);
+  if (outbox.isOnItsWay(last.uuid)) return outbox.hasFailed() ? say("It is on its way; take it back when the server answers.") : setTimeout(undo, 50);
+  let answer;
+  try {
+    answer = await outbox.post("/rate/undo/", { client_uuid: last.uuid, new_uuid: crypto.randomUUID() });
+  } catch {
+    return say("Taking back needs the server, which does not answer now.");
+  }
+  if (answer.status === 401) return signedOut();
+  if (answer.ok) return bringBack(last, await fragment(answer));
+  history.pop();
+  keepHistory();
+  return say((await answer.json()).detail ?? "It could not be taken back.");
+}
+
+// The item is on the stage again: as it was left here, or as the server has it.
+function bringBack(last, item) {
+  history.pop();
+  keepHistory();
+  count(-1);
+  const state = returned.get(last.uuid);
+  returned.delete(last.uuid);
+  if (state && item) Object.assign(state.article.dataset, { slot: item.article.dataset.slot, fence: item.article.dataset.fence, version: item.article.dataset.version, lease: item.article.dataset.lease });
+  stepBack();
+  const back = state ?? item;
+  lease.hold(back.article);
+  put(back, state);
+  say(`Taken back: ${last.words}.`);
+}
+
+function stepBack() {
+  if (!shown) return;
+  if (shown.changes) saveDraft();
+  shown.spent = lease.msSpent();
+  ahead.unshift(shown);
+  shown = null;
+}
+
+/* ---- what the server says ----------------------------------------------------------------------- */
+
+function heard(event) {
+  showOutbox();
+  if (event.kind === "signed-out") signedOut();
+  else if (event.kind === "answered") answered(event.entry, event.status, event.said);
+}
+
+function answered(entry, status, said) {
+  if (status >= 200 && status < 300) {
+    if (said.gold) say(goldWords(said.gold), true);
+    else if (said.is_late) say("Taken. Its group had gone on already: kept, not trained on.", true);
+  } else if (status === 422) refused(entry, said.fields ?? {});
+  else {
+    const text = wordsOf(entry.body);
+    unmake(entry);
+    trouble(`${said.detail ?? "An answer could not be taken."} ${said.next ?? ""}`, ...(text ? [keptText(text)] : []), button("Understood", () => trouble("")));
+  }
+  fill();
+}
+
+function goldWords(gold) {
+  const words = gold.met ? "That is the known answer." : `The known answer is ${JSON.stringify(gold.expected).replace(/[{}"]/g, "").replace(/:/g, " ")}.`;
+  return gold.explanation ? `${words} ${gold.explanation}` : words;
+}
+
+function unmake(entry) {
+  const place = history.findIndex((one) => one.uuid === entry.uuid);
+  if (place < 0) return null;
+  history.splice(place, 1);
+  keepHistory();
+  count(-1);
+  const state = returned.get(entry.uuid);
+  returned.delete(entry.uuid);
+  return state;
+}
+
+// The answer cannot be taken as it is: it comes back with the words beside what is wrong.
+function refused(entry, fields) {
+  const state = unmake(entry);
+  if (!state) {
+    const text = wordsOf(entry.body);
+    return trouble(`An answer was refused: ${Object.entries(fields).map(([name, words]) => `${name} ${words}`).join("; ")}.`, ...(text ? [keptText(text)] : []), button("Understood", () => trouble("")));
+  }
+  stepBack();
+  lease.hold(state.article);
+  put(state, state);
+  saveDraft();
+  wrong(state.article, fields);
+  return say("That answer was refused; it is here again.");
+}
+
+function signedOut() {
+  if (shown) saveDraft();
+  const link = Object.assign(document.createElement("a"), { className: "link", textContent: "Log in", href: `${desk.dataset.login}?next=${encodeURIComponent(location.pathname + location.search)}` });
+  trouble("You are signed out. Your answers and what you typed are kept in this browser and sent afterwards. ", link);
+}
+
+function lost(article, said) {
+  if (said === null) return signedOut();
+  const place = ahead.findIndex((item) => item.article === article);
+  if (place >= 0) {
+    ahead.splice(place, 1);
+    remember();
+  } else if (shown?.article === article) {
+    saveDraft();
+    trouble(`${said.detail} What you chose and typed is kept here. `, button("Show the next", () => {
+      trouble("");
+      advance();
+    }));
+  }
+  return fill();
+}
+
+/* ---- own figures -------------------------------------------------------------------------------- */
+
+function count(by) {
+  session.count = Math.max(0, session.count + by);
+  today = Math.max(0, today + by);
+  sessionStorage.setItem(`rate:${user}:count`, session.count);
+  sessionStorage.setItem(`rate:${user}:since`, session.since);
+  showOwn();
+}
+
+function showOwn() {
+  const hours = (Date.now() - session.since) / 3_600_000;
+  const perHour = session.count > 2 && hours > 0.005 ? `, ${Math.round(session.count / hours)} per hour` : "";
+  find("[data-own]").textContent = `${today} today · ${session.count} this session${perHour}`;
+  const goal = Number(find("[data-goal]").value);
+  const part = goal ? Math.min(100, (100 * session.count) / goal) : 0;
+  const bar = find("[data-goal-bar]");
+  bar.setAttribute("aria-valuenow", Math.round(part));
+  bar.firstElementChild.setAttribute("width", part);
+  bar.classList.toggle("unset", !goal);
+}
+
+/* ---- beside the decision ------------------------------------------------------------------------ */
+
+function ask(verb) {
+  if (!shown) return;
+  if (find(`.deck [data-act=${verb}]`).disabled) return say("A flag is about one reply. Skip this with a reason instead.");
+  const dialog = find(`[data-reasons=${verb}]`);
+  find("[data-own-words]", dialog).value = "";
+  dialog.showModal();
+}
+
+function reasoned(dialog, reason) {
+  const words = reason ?? find("[data-own-words]", dialog).value.trim();
+  if (dialog.dataset.reasons === "flag" && !words) return find("[data-own-words]", dialog).focus();
+  dialog.close();
+  return pass(dialog.dataset.reasons, words);
+}
+
+for (const dialog of desk.querySelectorAll("[data-reasons]")) {
+  dialog.addEventListener("click", (event) => {
+    const chosen = event.target.closest("[data-reason]");
+    if (chosen) reasoned(dialog, chosen.dataset.reason);
+    else if (event.target.closest("[data-send-reason]")) reasoned(dialog);
+  });
+  dialog.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && isText(event.target)) {
+      event.preventDefault();
+      reasoned(dialog);
+    } else if (!isTyping(event) && !event.repeat) find(`[data-digit="${CSS.escape(event.key)}"]`, dialog)?.click();
+  });
+  dialog.addEventListener("close", () => shown?.article.focus({ preventScroll: true }));
+}
+
+async function guidelines() {
+  const panel = find("[data-guide]");
+  const run = shown?.article.dataset.run ?? desk.dataset.run;
+  const opens = panel.hidden || (run && panel.dataset.run !== run);
+  if (opens && run && panel.dataset.run !== run) {
+    try {
+      const answer = await fetch(`/rate/guidelines/${run}/`, { redirect: "error" });
+      if (!answer.ok) throw new Error(answer.status);
+      const parsed = new DOMParser().parseFromString(await answer.text(), "text/html");
+      panel.replaceChildren(...[...parsed.body.childNodes].map((node) => document.importNode(node, true)));
+      panel.dataset.run = run;
+    } catch {
+      return say("The guidelines cannot be fetched now.");
+    }
+  }
+  panel.hidden = !opens;
+  desk.classList.toggle("guided", opens);
+  find(".deck [data-act=guidelines]").setAttribute("aria-expanded", String(opens));
+}
+
+function critique() {
+  if (!shown) return;
+  find("[data-critique-box]", shown.article).hidden = false;
+  find("[data-critique]", shown.article).focus();
+}
+
+async function openBeside(state, rollout, text) {
+  const rewriting = await MODULES.rewrite();
+  if (state !== shown || find("[data-beside]", state.article)) return find("[data-beside] [data-rewrite]", state.article)?.focus();
+  const panel = document.importNode(find("[data-rewrite-panel]").content.firstElementChild, true);
+  if (!rewriting.openBeside(state.article, panel, rollout, keepRewrite)) return say("Only a reply of one turn can be rewritten.");
+  const box = find("[data-rewrite]", panel);
+  if (text !== undefined) {
+    box.value = text;
+    box.dispatchEvent(new Event("input"));
+  }
+}
+
+function keepRewrite(rollout, text, before) {
+  const { article } = shown;
+  if (tooLong(article, "", { text })) return false;
+  if (!text.trim() || text === before) {
+    say("Change it first, or leave it.");
+    return false;
+  }
+  const uuid = crypto.randomUUID();
+  outbox.put({ uuid, url: lease.address(article, "rewrite/"), item: article.dataset.item, body: { client_uuid: uuid, fence: Number(article.dataset.fence), rollout: Number(rollout), text } });
+  say("Your rewrite is kept as a demonstration. The decision is still yours to take.");
+  return true;
+}
+
+function edit() {
+  if (!shown || shown.form.act("edit")) return;
+  openBeside(shown, shown.form.inFocus() ?? shown.article.dataset.members.split(",")[0]);
+}
+
+/* ---- keys, pointer, touch ----------------------------------------------------------------------- */
+
+const ACTS = { submit, undo, critique, edit, guidelines, skip: () => ask("skip"), flag: () => ask("flag") };
+
+function keyOf(event) {
+  if (event.key === " ") return "Space";
+  return event.key.length === 1 ? event.key.toLowerCase() : event.key;
+}
+
+// True when the key meant something here.
+function press(event) {
+  const key = keyOf(event);
+  const isButton = event.target.closest("button, a, summary") !== null;
+  if (isButton && (key === "Enter" || key === "Space")) return false;
+  if (event.shiftKey && (event.key.toLowerCase() !== event.key.toUpperCase() || key.length > 1)) return false;
+  if (key === "Escape" && !find("[data-guide]").hidden) return guidelines(), true;
+  const action = (shown && keys[shown.article.dataset.form]?.[key]) ?? keys[""][key];
+  if (action in ACTS) {
+    if (!event.repeat) ACTS[action]();
+    return true;
+  }
+  if (!shown) return false;
+  if (action) return shown.form.act(action);
+  if (/^[0-9]$/.test(key)) return shown.form.digit(key) && (goOn(), true);
+  if (key.startsWith("Arrow") && event.target.type !== "radio") return shown.form.arrow(key);
+  return false;
+}
+
+function inText(event) {
+  if (event.key === "Escape") {
+    event.preventDefault();
+    shown?.article.focus({ preventScroll: true });
+  } else if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey && !event.repeat) {
+    event.preventDefault();
+    const beside = event.target.closest("[data-beside]");
+    if (beside) find("[data-keep-rewrite]", beside).click();
+    else submit();
+  }
+}
+
+// One key is enough, for those who asked for that.
+function goOn() {
+  if (shown?.form.isOneKey && find("[data-at-once]").checked && !find("[data-critique]", shown.article).value) submit();
+}
+
+document.addEventListener("keydown", (event) => {
+  if (event.defaultPrevented || event.isComposing || isUnderDialog()) return;
+  if (shown && shown.firstKey === null) shown.firstKey = Math.round(lease.msSpent());
+  if (isText(event.target)) {
+    if (stage.contains(event.target)) inText(event);
+  } else if (!isTyping(event) && press(event)) event.preventDefault();
+});
+
+desk.addEventListener("click", (event) => {
+  const act = event.target.closest("[data-act]")?.dataset.act;
+  if (act in ACTS) ACTS[act]();
+  const slots = event.target.closest("[data-take-again]")?.dataset.takeAgain;
+  if (slots) {
+    again = slots;
+    stage.replaceChildren();
+    fill();
+  }
+});
+
+for (const kind of ["input", "change"])
+  stage.addEventListener(kind, (event) => {
+    if (!shown) return;
+    if (kind === "change" || isText(event.target)) saveDraft();
+    if (kind === "change") shown.changes += 1;
+    if (event.target.name === "critique") wrong(shown.article, {});
+  });
+stage.addEventListener("submit", (event) => event.preventDefault());
+
+// A swipe over the reply: right is good or "take it and go on", left is bad or "skip".
+let touch = null;
+stage.addEventListener("pointerdown", (event) => {
+  if (shown && shown.firstKey === null) shown.firstKey = Math.round(lease.msSpent());
+  touch = event.pointerType === "touch" && event.isPrimary && !event.target.closest("button, input, textarea, label, [data-spantext], pre, table") ? { x: event.clientX, y: event.clientY } : null;
+});
+stage.addEventListener("pointerup", (event) => {
+  if (!touch || !shown) return;
+  const [dx, dy] = [event.clientX - touch.x, event.clientY - touch.y];
+  touch = null;
+  if (Math.abs(dx) < SWIPE_PX || Math.abs(dx) < 2 * Math.abs(dy)) return;
+  const side = dx > 0 ? "right" : "left";
+  if (shown.form.swipe) {
+    shown.form.swipe(side);
+    submit();
+  } else if (side === "right") submit();
+  else ask("skip");
+});
+stage.addEventListener("pointercancel", () => (touch = null));
+
+/* ---- start -------------------------------------------------------------------------------------- */
+
+function ownChoice(selector, name, read) {
+  const control = find(selector);
+  const kept = localStorage.getItem(`rate:${user}:${name}`);
+  if (control.type === "checkbox") control.checked = kept === "1";
+  else control.value = kept ?? "";
+  control.addEventListener("change", () => {
+    localStorage.setItem(`rate:${user}:${name}`, control.type === "checkbox" ? Number(control.checked) : control.value);
+    read();
+  });
+}
+
+ownChoice("[data-goal]", "goal", showOwn);
+ownChoice("[data-at-once]", "at-once", () => {});
+find("[data-swipes]").hidden = !window.matchMedia("(pointer: coarse)").matches;
+find("[data-swipes]").textContent = "Swipe right to take the answer and go on, left to skip; with thumbs, right is good and left is bad.";
+showOwn();
+lease.start(lost);
+outbox.listen(heard);
+showOutbox();
+fill();
