@@ -11,6 +11,7 @@ from django.views.decorators.http import require_POST
 from apps.feedback.starring import NotRatable, Stars, give
 from apps.rewards.models import Reward
 from apps.rollouts.models import Rollout
+from apps.runs.blindness import sees_judgements
 
 
 class StarsForm(forms.Form):
@@ -35,6 +36,8 @@ def rate(request: HttpRequest, rollout: int) -> HttpResponse:
     if not request.headers.get("X-Requested-With"):
         return redirect(_back(request))
     judgements = Reward.objects.filter(rollout=rollout, is_current=True).select_related("by").order_by("source", "scorer", "pk")
+    if not sees_judgements(request.user, rating.run):
+        judgements = judgements.filter(by=request.user)
     return render(request, "feedback/_taken.html", {"rating": rating, "judgements": judgements}, status=201)
 
 
