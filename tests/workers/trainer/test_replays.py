@@ -1,0 +1,261 @@
+"""A replay makes the recorded updates again: to the bit with nobody left out, and without exactly those whose word is."""
+
+import uuid
+
+import pytest
+
+from apps.accounts.models import Membership, User
+from apps.buffer.models import Experience, Recorded, StepItem
+from apps.dashboard.reconciliation import reconcile
+from apps.feedback.models import Rating
+from apps.feedback.replaying.creating import NothingToReplay, create, propose
+from apps.feedback.starring import Stars, give
+from apps.pipelines.refining import refine
+from apps.policies.manifest import read_manifest
+from apps.rewards.models import Reward
+from apps.rewards.scoring import open_questions, record_verdicts
+from apps.rollouts.models import Group, Outcome, Rollout
+from apps.runs.models import Run, TrainStep
+from tests.feedback.teaching import demonstrate
+from tests.workers.trainer.feeding import LEASE, _tokens, _verdict
+from tests.workers.trainer.test_crashes import Killed, lapse
+from workers.trainer.desk import Desk
+
+PEOPLE = {"per_group": 2, "weight": 1.0, "deadline_s": 60}
+CARELESS = "dana"
+
+
+@pytest.fixture
+def dana(project) -> User:
+    user = User.objects.create_user(CARELESS)
+    Membership.objects.create(project=project, user=user, role=Membership.Role.RATER)
+    return user
+
+
+@pytest.fixture
+def rated_run(tiny_run, new_station, bob, dana):
+    """Six updates of two groups; bob rates two rollouts of each group, and dana one of every third from update `since` on."""
+
+    def make(since: int = 1, **changes: object) -> Run:
+        run, station = tiny_run(**{"people": PEOPLE, **changes}), new_station()
+        for _ in range(40):
+            run.refresh_from_db()
+            if not run.is_live:
+                station.stop()
+                return run
+            _feed_rated(run, bob, dana if run.step + 1 >= since else None)
+            station.serve()
+        raise AssertionError(run.waiting_on)
+
+    return make
+
+
+def _feed_rated(run: Run, bob: User, dana: User | None) -> None:
+    opened = Group.open(run, "explorer", LEASE, run.settings.groups_per_step, run.published_version)
+    rollouts = Rollout.objects.filter(group__in=opened).select_related("group")
+    outcomes = [Outcome(r.pk, _tokens(r, r.group.opened_version), "12345", "stop") for r in rollouts]
+    Group.finish_rollouts({group.pk: group.claimed for group in opened}, outcomes)
+    scored = Group.objects.claim(Group.State.SCORING, "scorer", LEASE, 1000, run)
+    record_verdicts(scored, [(question, _verdict(question)) for question in open_questions(scored)])
+    for group in Group.objects.filter(run=run, state=Group.State.WAITING).order_by("pk"):
+        first, second, third, _ = Rollout.objects.filter(group=group).order_by("sample_index")
+        if dana and group.draw_index % 3 == 0:
+            give(dana, Stars(third.pk, 1, uuid.uuid4()))
+        give(bob, Stars(second.pk, 1 + (group.draw_index + 3) % 5, uuid.uuid4()))
+        give(bob, Stars(first.pk, 1 + group.draw_index % 5, uuid.uuid4()))
+    Group.objects.filter(run=run, state=Group.State.WAITING).update(state=Group.State.JUDGED)
+    _refine(run)
+
+
+def _refine(run: Run) -> None:
+    refine(Group.objects.claim(Group.State.JUDGED, "refiner", LEASE, 1000, run))
+
+
+def replayed(run: Run, new_station, raters=(), tasks=(), turns: int = 60) -> Run:
+    """The replay, trained to its end."""
+    proposal = propose(run, raters, tasks)
+    again = create(proposal, proposal.slug, proposal.title)
+    again.start()
+    return to_the_end(again, new_station(), turns)
+
+
+def to_the_end(again: Run, station, turns: int = 60) -> Run:
+    for _ in range(turns):
+        station.serve()
+        again.refresh_from_db()
+        if not again.is_live:
+            return again
+        _refine(again)
+    raise AssertionError(again.waiting_on)
+
+
+def batches(run: Run) -> list[list[tuple]]:
+    """What each update took, in words that do not depend on ids: task, place in the group, reward, advantage, version."""
+    found = []
+    for step in run.steps.order_by("number"):
+        items = StepItem.objects.filter(step=step).order_by("position").select_related("experience__rollout__group")
+        found.append(
+            [
+                (e.rollout.group.task_id, e.kind, e.rollout.sample_index, e.reward, e.advantage, e.weight_version, e.rollout.tokens)
+                for e in (item.experience for item in items)
+            ]
+        )
+    return found
+
+
+def violations() -> dict:
+    found = {name: words for name, words in reconcile().items() if words}
+    return {name: words for name, words in found.items() if name != "engines served what was published"}  # no engine is here
+
+
+def test_leaving_nobody_out_makes_the_same_updates_and_the_same_weights(rated_run, new_station):
+    run = rated_run()
+    again = replayed(run, new_station)
+    assert (again.state, again.step, again.published_version) == (Run.State.COMPLETED, 6, 6)
+    assert batches(again) == batches(run)
+    prints = [list(each.weight_versions.order_by("version").values_list("fingerprint", flat=True)) for each in (run, again)]
+    assert prints[0] == prints[1]
+    assert violations() == {}
+
+
+def test_the_recorded_run_stays_as_it_was(rated_run, new_station):
+    run = rated_run()
+    tables = (Group, Rollout, Experience, Rating)
+    before = [list(table.objects.filter(run=run).order_by("pk").values()) for table in tables]
+    replayed(run, new_station, [CARELESS])
+    assert [list(table.objects.filter(run=run).order_by("pk").values()) for table in tables] == before
+
+
+def test_leaving_a_rater_out_changes_the_groups_that_had_their_word_and_no_other(rated_run, new_station):
+    run = rated_run()
+    again = replayed(run, new_station, [CARELESS])
+    touched = set(Rating.objects.filter(run=run, rater__username=CARELESS).values_list("rollout__group", flat=True))
+    assert touched
+    for row in Recorded.objects.filter(run=again):
+        before, after = (
+            list(Experience.objects.filter(group=group).order_by("rollout__sample_index").values_list("reward", "advantage"))
+            for group in (row.of_id, row.group_id)
+        )
+        assert (before != after) == (row.of_id in touched)
+    rewards = Reward.objects.filter(rollout__run=again)
+    assert not rewards.filter(by__username=CARELESS).exists()
+    assert rewards.filter(by__username="bob").count() == Reward.objects.filter(rollout__run=run, by__username="bob").count()
+    assert violations() == {}
+
+
+def test_it_begins_with_the_version_before_their_first_use(rated_run, new_station):
+    run = rated_run(since=4)
+    proposal = propose(run, [CARELESS])
+    assert (proposal.beginning.first_use, proposal.beginning.version.version, proposal.steps) == (4, 3, 3)
+    again = replayed(run, new_station, [CARELESS])
+    assert (again.state, again.step) == (Run.State.COMPLETED, 3)
+    version = run.weight_versions.get(version=3)
+    assert again.policy.pk != run.policy.pk
+    assert read_manifest(again.policy.folder).fingerprint == version.fingerprint
+    assert again.weight_versions.get(version=0).fingerprint == version.fingerprint
+    staleness = StepItem.objects.filter(step__run=again).values_list("step__version", "experience__weight_version")
+    assert {trainer - sampler for trainer, sampler in staleness} == {0}
+
+
+def test_a_version_whose_folder_is_gone_makes_room_for_an_older_one_and_says_so(rated_run):
+    run = rated_run(since=4)
+    run.weight_versions.filter(version__in=(1, 2, 3)).update(state="retired")
+    beginning = propose(run, [CARELESS]).beginning
+    assert (beginning.version.version, beginning.before.version, beginning.is_earlier) == (0, 3, True)
+
+
+def test_an_update_that_loses_all_its_groups_is_not_made_and_the_others_count_on(rated_run, new_station, taskset):
+    run = rated_run()
+    numbers = {step.number: set(step.items.values_list("experience__group__task__index", flat=True)) for step in run.steps.all()}
+    gone = min(numbers[3])
+    other = max(numbers[3])
+    again = replayed(run, new_station, (), (gone, other))
+    left = [number for number in sorted(numbers) if numbers[number] - {gone, other}]
+    assert (again.state, again.step, again.planned_steps) == (Run.State.COMPLETED, len(left), len(left))
+    assert not Group.objects.filter(run=again, task__index__in=(gone, other)).exists()
+    staleness = StepItem.objects.filter(step__run=again).values_list("step__version", "experience__weight_version")
+    assert all(trainer >= sampler for trainer, sampler in staleness)
+    assert violations() == {}
+
+
+def test_who_had_no_part_in_the_weights_cannot_be_left_out(rated_run, carol):
+    with pytest.raises(NothingToReplay, match="nothing of carol has shaped the weights"):
+        propose(rated_run(), ["carol"])
+
+
+def test_words_that_came_late_are_not_replayed(rated_run, new_station, bob):
+    run = rated_run()
+    rollout = Rollout.objects.filter(run=run, rewards__by=bob).order_by("pk").first()
+    late = give(bob, Stars(rollout.pk, 5, uuid.uuid4()))
+    assert late.is_late
+    again = replayed(run, new_station)
+    assert batches(again) == batches(run)
+
+
+@pytest.mark.parametrize("method", ["_update", "_commit", "_offer"])
+def test_a_trainer_that_dies_while_replaying_is_followed_to_the_same_weights(rated_run, new_station, monkeypatch, method):
+    run = rated_run()
+    undisturbed = replayed(run, new_station, [CARELESS]).weight_versions.first().fingerprint
+    proposal = propose(run, [CARELESS])
+    again = create(proposal, proposal.slug, proposal.title)
+    again.start()
+    original = getattr(Desk, method)
+
+    def die(desk, *args):
+        if desk.run.pk == again.pk and again.steps.filter(number=4).exists():
+            raise Killed
+        return original(desk, *args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Desk, method, die)
+        with pytest.raises(Killed):
+            to_the_end(again, new_station())
+    lapse(again)
+    again = to_the_end(again, new_station())
+    assert again.weight_versions.first().fingerprint == undisturbed
+    assert set(again.steps.values_list("state", flat=True)) == {TrainStep.State.COMMITTED}
+
+
+def test_a_trainer_that_dies_while_copying_leaves_nothing_half(rated_run, new_station, monkeypatch):
+    run = rated_run()
+    proposal = propose(run, [CARELESS])
+    again = create(proposal, proposal.slug, proposal.title)
+    again.start()
+
+    def die(*args, **kwargs):
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr("apps.feedback.replaying.copying.Recorded.objects.bulk_create", die)
+        with pytest.raises(Killed):
+            new_station().serve()
+    assert not Group.objects.filter(run=again).exists()
+    lapse(again)
+    assert to_the_end(again, new_station()).state == Run.State.COMPLETED
+
+
+def test_corrections_of_those_left_out_are_left_out_of_a_mix(rated_run, new_station, taskset, bob, dana):
+    demonstrate(taskset, 2)
+    from apps.feedback.models import Demonstration
+
+    hers = list(Demonstration.objects.order_by("pk").values_list("pk", flat=True))[::2]
+    Demonstration.objects.filter(pk__in=hers).update(author=dana)
+    run = rated_run(since=99, algorithm={"name": "mix", "expert": {"ratio": 0.2, "mu": 0.3, "source": "buffer"}})
+    same = replayed(run, new_station)
+    assert batches(same) == batches(run)
+    assert same.weight_versions.first().fingerprint == run.weight_versions.first().fingerprint
+    without = replayed(run, new_station, [CARELESS])
+    authors = (
+        Experience.objects.expert().filter(run=without).values_list("rollout__expert_answer__demonstration__author", flat=True)
+    )
+    assert dana.pk not in set(authors)
+    assert violations() == {}
+
+
+def test_nothing_is_sampled_for_a_replay(rated_run):
+    run = rated_run()
+    proposal = propose(run, [CARELESS])
+    again = create(proposal, proposal.slug, proposal.title)
+    again.start()
+    assert not Run.objects.exploring().filter(pk=again.pk).exists()
+    assert Group.open(again, "explorer", LEASE, 4, 0) == []
