@@ -78,13 +78,36 @@ ASKING = """
         OR EXISTS (SELECT 1 FROM accounts_user_groups ug JOIN auth_group g ON g.id = ug.group_id
                    WHERE ug.user_id = %(user)s AND r.config #> '{people,raters,groups}' ? g.name))"""
 
-# Not what the person has decided or passed over, nor what the person wrote a part of.
+# Not what the person has decided or passed over, nor what the person wrote a part of; of an item one slot at a time.
 OPEN_TO = """
     s.run_id = asking.id AND s.state = 'open'
     AND NOT EXISTS (SELECT 1 FROM feedback_slot o WHERE o.item_id = s.item_id AND o.rater_id = %(user)s AND o.id <> s.id)
+    AND NOT EXISTS (
+        SELECT 1 FROM feedback_slot e WHERE e.item_id = s.item_id AND e.place < s.place AND e.state = 'open')
     AND NOT EXISTS (SELECT 1 FROM feedback_skip k WHERE k.item_id = s.item_id AND k.rater_id = %(user)s)
     AND NOT EXISTS (SELECT 1 FROM feedback_intervention v JOIN feedback_item w ON w.id = s.item_id
                     WHERE v.rollout_id = ANY(w.members) AND v.by_id = %(user)s AND v.kind <> 'stop')"""
+
+# An item whose answer is known, at the run's rate: it comes in place of the most urgent one found, so that nobody sees the
+# difference, and only when one was found, so that it is a share of decisions. A person meets each of them once.
+MIXED_IN = """
+    SELECT first.id AS instead, first.due_at, first.lease_s, i.id AS item_id, i.run_id, i.group_id, i.form, i.members,
+        (SELECT coalesce(max(o.place), -1) + 1 FROM feedback_slot o WHERE o.item_id = i.id) AS place
+    FROM (SELECT found.*, random() AS draw, (SELECT count(*) FROM found) AS many FROM found ORDER BY due_at, id LIMIT 1) first
+    CROSS JOIN LATERAL (
+        SELECT i.* FROM feedback_item i
+        WHERE i.run_id = first.run AND i.state = 'open' AND i.purpose IN ('gold', 'attention') AND i.form = first.form
+            AND i.purpose = CASE WHEN first.draw < first.gold * first.many THEN 'gold' ELSE 'attention' END
+            AND NOT EXISTS (SELECT 1 FROM feedback_slot o WHERE o.item_id = i.id AND o.rater_id = %(user)s)
+            AND NOT EXISTS (SELECT 1 FROM feedback_skip k WHERE k.item_id = i.id AND k.rater_id = %(user)s)
+            AND NOT EXISTS (SELECT 1 FROM feedback_intervention v
+                            WHERE v.rollout_id = ANY(i.members) AND v.by_id = %(user)s AND v.kind <> 'stop')
+        ORDER BY random() LIMIT 1) i
+    WHERE first.draw < (first.gold + first.attention) * first.many"""
+
+# Who compares sees the sides in a random order.
+SHOWN = """CASE WHEN {item}.form = ANY(%(compares)s)
+                THEN ARRAY(SELECT m FROM unnest({item}.members) m ORDER BY random()) ELSE {item}.members END"""
 
 CLAIM = f"""
     WITH asking AS MATERIALIZED ({ASKING}),
@@ -92,26 +115,35 @@ CLAIM = f"""
         SELECT asking.id, greatest(0, coalesce((people ->> 'open_claims')::int, 3) - (
             SELECT count(*) FROM feedback_slot h
             WHERE h.rater_id = %(user)s AND h.state = 'held' AND h.lease_until > statement_timestamp())) AS free,
-          coalesce((people ->> 'lease_s')::float, least(%(longest)s, greatest(%(shortest)s, %(medians)s * (
+          coalesce((people ->> 'lease_s')::float, least(%(longest)s, greatest(%(shortest)s, coalesce(%(medians)s * (
             SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY seconds) FROM (
                 SELECT seconds FROM feedback_rating t WHERE t.run_id = asking.id ORDER BY id DESC LIMIT %(looked_at)s) recent
-            WHERE seconds > 0))), %(usual)s) AS lease_s
+            WHERE seconds > 0), %(usual)s)))) AS lease_s
         FROM asking),
     found AS MATERIALIZED (
         SELECT s.id, room.lease_s FROM room CROSS JOIN LATERAL (
             SELECT s.id, s.due_at FROM (SELECT room.id) asking, feedback_slot s WHERE {OPEN_TO}
             ORDER BY s.due_at, s.id LIMIT least(%(count)s, room.free) FOR UPDATE OF s SKIP LOCKED) s
         ORDER BY s.due_at, s.id LIMIT %(count)s),
+    mixed_in AS MATERIALIZED ({MIXED_IN}),
+    known AS (
+        INSERT INTO feedback_slot (item_id, run_id, group_id, place, is_required, state, due_at, rater_id, held_at, lease_until,
+            fence, shown)
+        SELECT item_id, run_id, group_id, place, false, 'held', due_at, %(user)s, statement_timestamp(),
+            statement_timestamp() + lease_s * interval '1 second', 1, {SHOWN.format(item="mixed_in")} FROM mixed_in
+        ON CONFLICT DO NOTHING
+        RETURNING id, item_id, fence, shown, due_at, group_id, run_id),
     taken AS (
         UPDATE feedback_slot s SET state = 'held', rater_id = %(user)s, fence = s.fence + 1, held_at = statement_timestamp(),
             lease_until = statement_timestamp() + found.lease_s * interval '1 second',
-            shown = CASE WHEN i.form = ANY(%(compares)s)
-                THEN ARRAY(SELECT m FROM unnest(i.members) m ORDER BY random()) ELSE i.members END
+            shown = {SHOWN.format(item="i")}
         FROM found, feedback_item i WHERE s.id = found.id AND i.id = s.item_id
-        RETURNING s.id, s.item_id, s.fence, s.shown, s.due_at, s.group_id, s.run_id, found.lease_s)
+            AND NOT EXISTS (SELECT 1 FROM known, mixed_in WHERE mixed_in.instead = found.id)
+        RETURNING s.id, s.item_id, s.fence, s.shown, s.due_at, s.group_id, s.run_id, found.lease_s),
+    held AS (SELECT * FROM taken UNION ALL SELECT known.*, mixed_in.lease_s FROM known, mixed_in)
     SELECT taken.id, taken.item_id, taken.fence, i.version, taken.lease_s, i.form, r.id, r.slug, r.title, p.slug, g.id,
         g.draw_index, r.config -> 'people', t.prompt, t.id, extract(epoch FROM g.deadline_at - statement_timestamp()), taken.shown
-    FROM taken JOIN feedback_item i ON i.id = taken.item_id JOIN runs_run r ON r.id = taken.run_id
+    FROM held taken JOIN feedback_item i ON i.id = taken.item_id JOIN runs_run r ON r.id = taken.run_id
         JOIN accounts_project p ON p.id = r.project_id JOIN rollouts_group g ON g.id = taken.group_id
         JOIN tasksets_task t ON t.id = g.task_id
     ORDER BY taken.due_at, taken.id"""

@@ -1,0 +1,215 @@
+"""Taking an item to decide: the most urgent first, once, for so long, and only by who may."""
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+
+import pytest
+from django.contrib.auth.models import Group as AuthGroup
+from django.db import connection
+from django.db.models.functions import Now
+
+from apps.accounts.models import Membership, User
+from apps.feedback.claiming import NotHeld, claim, held_by, keep, release, skip, waiting_for
+from apps.feedback.models import Intervention, Item, Slot
+from apps.feedback.submitting import submit
+from tests.feedback.asking import answer_to, ask
+
+pytestmark = pytest.mark.django_db
+
+ASKING = {"per_group": 2, "deadline_s": 600}
+
+
+@pytest.fixture
+def run(new_run):
+    return new_run(people=ASKING)
+
+
+def shift(slot_id: int, seconds: float) -> None:
+    """As if that much time had passed for this slot's lease."""
+    slot = Slot.objects.get(pk=slot_id)
+    Slot.objects.filter(pk=slot_id).update(
+        lease_until=slot.lease_until - timedelta(seconds=seconds), held_at=slot.held_at - timedelta(seconds=seconds)
+    )
+
+
+def test_what_is_held_says_what_is_asked_and_until_when(run, finish, bob):
+    ask(run, finish, ["one", "two"])
+    (held,) = claim(bob)
+    assert (held.form, held.run_slug, held.fence, held.version) == ("stars", run.slug, 1, 1)
+    assert held.lease_s == 120 and [member.text for member in held.members][0] in ("one", "two")
+    assert held.prompt[0]["role"] == "user"
+
+
+def test_nobody_gets_what_another_holds(run, finish, alice, bob):
+    ask(run, finish)
+    mine, theirs = claim(bob, count=2), claim(alice, count=2)
+    assert len(mine) == 2 and theirs == []
+
+
+def test_a_stranger_gets_nothing(run, finish, carol):
+    ask(run, finish)
+    assert claim(carol) == [] and waiting_for(carol, 99) == 0
+
+
+def test_a_viewer_gets_nothing(run, finish, project):
+    viewer = User.objects.create_user("vera")
+    Membership.objects.create(project=project, user=viewer, role=Membership.Role.VIEWER)
+    ask(run, finish)
+    assert claim(viewer) == []
+
+
+def test_an_administrator_rates_everywhere(run, finish, admin):
+    ask(run, finish)
+    assert len(claim(admin)) == 1
+
+
+def test_only_the_people_named_may_rate(new_run, finish, alice, bob):
+    ask(new_run(people={**ASKING, "raters": {"people": ["alice"]}}), finish)
+    assert claim(bob) == [] and len(claim(alice)) == 1
+
+
+def test_only_the_groups_named_may_rate(new_run, finish, alice, bob):
+    bob.groups.add(AuthGroup.objects.create(name="physicians"))
+    ask(new_run(people={**ASKING, "raters": {"groups": ["physicians"]}}), finish)
+    assert claim(alice) == [] and len(claim(bob)) == 1
+
+
+def test_a_paused_run_asks_nobody(run, finish, bob):
+    ask(run, finish)
+    run.pause()
+    assert claim(bob) == []
+
+
+def test_hands_are_full_at_the_runs_limit(new_run, finish, bob):
+    ask(new_run(people={**ASKING, "open_claims": 2}), finish, groups=2)
+    assert len(claim(bob, count=5)) == 2
+    assert claim(bob) == []
+
+
+def test_the_most_urgent_comes_first(run, finish, bob):
+    first, second = ask(run, finish, groups=2)
+    Slot.objects.filter(group=second).update(due_at=Now() - timedelta(hours=1))
+    assert {claim(bob)[0].group_id, claim(bob)[0].group_id} == {second.pk}
+    assert claim(bob)[0].group_id == first.pk
+
+
+def test_one_person_decides_an_item_once_however_many_it_wants(new_run, finish, alice, bob):
+    ask(new_run(people={**ASKING, "overlap": 2}), finish)
+    mine = claim(bob, count=4)
+    assert len({held.item_id for held in mine}) == len(mine) == 2
+    assert {held.item_id for held in claim(alice, count=4)} == {held.item_id for held in mine}
+
+
+def test_what_was_passed_over_goes_to_others_and_not_back(run, finish, alice, bob):
+    ask(run, finish)
+    (held,) = claim(bob)
+    skip(bob, held.slot_id, held.fence, "cannot read it")
+    assert held.item_id not in {other.item_id for other in claim(bob, count=4)}
+    assert held.item_id in {other.item_id for other in claim(alice, count=4)}
+
+
+def test_what_was_given_back_may_come_again(run, finish, bob):
+    ask(run, finish)
+    (held,) = claim(bob)
+    release(bob, held.slot_id, held.fence)
+    (again,) = claim(bob)
+    assert (again.item_id, again.fence) == (held.item_id, held.fence + 1)
+
+
+def test_nobody_rates_what_the_person_typed(run, finish, bob):
+    (group,) = ask(run, finish)
+    for rollout in group.rollouts.all():
+        Intervention.objects.create(rollout=rollout, by=bob, kind="edit", text="mine", client_uuid="0" * 31 + str(rollout.sample_index))
+    assert claim(bob) == []
+
+
+def test_a_lease_is_three_median_decisions_long(run, finish, bob):
+    ask(run, finish, groups=2)
+    for seconds in (20, 30, 40):
+        (held,) = claim(bob)
+        submit(bob, held.slot_id, answer_to(held, {"stars": 3}, seconds=seconds))
+    assert claim(bob)[0].lease_s == pytest.approx(90)
+
+
+def test_the_run_may_fix_the_lease(new_run, finish, bob):
+    ask(new_run(people={**ASKING, "lease_s": 7}), finish)
+    assert claim(bob)[0].lease_s == 7
+
+
+def test_a_sign_of_life_lengthens_the_lease(run, finish, bob):
+    ask(run, finish)
+    (held,) = claim(bob)
+    shift(held.slot_id, 100)
+    assert keep(bob, held.slot_id, held.fence) == pytest.approx(120, abs=2)
+
+
+def test_an_expired_lease_frees_the_item(run, finish, alice, bob):
+    ask(run, finish)
+    (held,) = claim(bob)
+    shift(held.slot_id, 121)
+    assert Slot.objects.release_expired() == 1
+    assert held.item_id in {other.item_id for other in claim(alice, count=4)}
+
+
+def test_who_comes_late_may_go_on_while_nobody_else_took_it(run, finish, bob):
+    ask(run, finish)
+    (held,) = claim(bob)
+    shift(held.slot_id, 121)
+    Slot.objects.release_expired()
+    assert keep(bob, held.slot_id, held.fence) > 100
+
+
+def test_who_lost_the_lease_is_told_that_somebody_else_has_it(run, finish, alice, bob):
+    ask(run, finish)
+    (held,) = claim(bob)
+    shift(held.slot_id, 121)
+    Slot.objects.release_expired()
+    claim(alice, count=4)
+    with pytest.raises(NotHeld, match="somebody else is deciding it now"):
+        keep(bob, held.slot_id, held.fence)
+
+
+def test_nobody_holds_on_to_what_another_claimed(run, finish, alice, bob):
+    ask(run, finish)
+    (held,) = claim(bob)
+    with pytest.raises(NotHeld):
+        keep(alice, held.slot_id, held.fence)
+    with pytest.raises(NotHeld):
+        held_by(alice, held.slot_id)
+
+
+def test_an_expired_item_of_a_group_that_went_on_is_closed(run, finish, bob):
+    (group,) = ask(run, finish)
+    (held,) = claim(bob)
+    shift(held.slot_id, 121)
+    type(group).objects.filter(pk=group.pk).update(state="judged")
+    Slot.objects.release_expired()
+    assert Slot.objects.get(pk=held.slot_id).state == Slot.State.CLOSED
+
+
+def test_the_count_of_what_waits_is_bounded(run, finish, bob):
+    ask(run, finish, groups=3)
+    assert (waiting_for(bob, 99), waiting_for(bob, 4)) == (6, 4)
+
+
+def test_what_is_compared_comes_in_a_random_order(new_run, finish, bob):
+    ask(new_run(people={**ASKING, "form": "pairwise", "pairs": 1, "open_claims": 100}, groups_per_step=40), finish, groups=40)
+    held = [claim(bob)[0] for _ in range(40)]
+    swapped = sum(item.shown != sorted(item.shown) for item in held)
+    assert 5 < swapped < 35  # chance of failing 1 in 10^7
+    assert all(sorted(item.shown) == Item.objects.get(pk=item.item_id).members for item in held)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_connections_never_take_one_slot(new_run, finish, alice, bob):
+    ask(new_run(people={**ASKING, "open_claims": 100}, groups_per_step=20), finish, groups=20)
+
+    def take(user) -> list[int]:
+        try:
+            return [held.slot_id for _ in range(30) for held in claim(user)]
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(take, [alice, bob])
+    assert len(first) + len(second) == 40 and not set(first) & set(second)

@@ -1,0 +1,214 @@
+"""Taking a decision: once, by who holds the item, in its scale, with its rewards; and taking it back."""
+
+import uuid
+
+import pytest
+
+from apps.feedback.claiming import claim
+from apps.feedback.forms import BadAnswer
+from apps.feedback.models import Demonstration, Intervention, Item, Preference, Rating, Slot
+from apps.feedback.submitting import Refused, demonstrate, submit, undo
+from apps.rewards.models import Reward
+from apps.rollouts.models import Group
+from tests.feedback.asking import answer_to, ask
+from tests.feedback.test_claiming import shift
+
+pytestmark = pytest.mark.django_db
+
+ASKING = {"per_group": 2, "deadline_s": 600}
+
+
+@pytest.fixture
+def held(new_run, finish, bob):
+    """One item in bob's hands; keywords replace fields of the run's `people`."""
+
+    def make(texts=("one", "two"), **people):
+        ask(new_run(people={**ASKING, **people}, group_size=len(texts)), finish, list(texts))
+        return claim(bob)[0]
+
+    return make
+
+
+def test_a_decision_leaves_a_rating_and_its_reward(held, bob):
+    item = held()
+    taken = submit(bob, item.slot_id, answer_to(item, {"stars": 4}, critique="kind", seconds=3.5, first_key_ms=800, changes=1))
+    rating = Rating.objects.get(pk=taken.rating_id)
+    assert (rating.answer, rating.critique, rating.seconds, rating.changes) == ({"stars": 4}, "kind", 3.5, 1)
+    reward = rating.rating_rewards.get().reward
+    assert (reward.value, reward.scorer, reward.by, reward.source) == (0.75, "stars", bob, "human")
+    assert Slot.objects.get(pk=item.slot_id).state == Slot.State.DONE
+
+
+def test_the_group_goes_on_after_its_last_decision(held, bob):
+    item = held()
+    submit(bob, item.slot_id, answer_to(item, {"stars": 4}))
+    assert Group.objects.get(pk=item.group_id).state == Group.State.WAITING
+    (last,) = claim(bob)
+    submit(bob, last.slot_id, answer_to(last, {"stars": 4}))
+    assert Group.objects.get(pk=item.group_id).state == Group.State.JUDGED
+
+
+def test_a_ranking_gives_every_rollout_a_reward(held, bob):
+    item = held(("a", "b", "c"), form="ranking", per_group=3, anchor=False)
+    first, second, third = item.shown
+    submit(bob, item.slot_id, answer_to(item, {"ranks": {str(first): 2, str(second): 1, str(third): 3}}))
+    assert {r.rollout_id: r.value for r in Reward.objects.filter(scorer="ranking")} == {first: 0.5, second: 1.0, third: 0.0}
+    assert Group.objects.get(pk=item.group_id).state == Group.State.JUDGED
+
+
+def test_the_same_uuid_is_the_same_rating(held, bob):
+    item = held()
+    said = answer_to(item, {"stars": 4})
+    first, second = submit(bob, item.slot_id, said), submit(bob, item.slot_id, said)
+    assert (first.rating_id, first.is_new, second.is_new) == (second.rating_id, True, False)
+    assert Rating.objects.count() == Reward.objects.filter(source="human").count() == 1
+
+
+def test_a_second_window_does_not_decide_again(held, bob):
+    item = held()
+    submit(bob, item.slot_id, answer_to(item, {"stars": 4}))
+    with pytest.raises(Refused, match="already") as refused:
+        submit(bob, item.slot_id, answer_to(item, {"stars": 1}))
+    assert refused.value.code == "decided" and Rating.objects.count() == 1
+
+
+def test_a_change_of_mind_names_what_it_replaces(held, bob):
+    item = held()
+    first = answer_to(item, {"stars": 4})
+    submit(bob, item.slot_id, first)
+    submit(bob, item.slot_id, answer_to(item, {"stars": 1}, replaces=first.client_uuid))
+    old, new = Rating.objects.order_by("pk")
+    assert (old.is_current, new.is_current, new.replaces) == (False, True, old)
+    assert [r.value for r in Reward.objects.filter(source="human", is_current=True)] == [0.0]
+
+
+def test_a_uuid_of_another_item_is_refused(held, bob):
+    item = held()
+    said = answer_to(item, {"stars": 4})
+    submit(bob, item.slot_id, said)
+    (other,) = claim(bob)
+    with pytest.raises(Refused) as refused:
+        submit(bob, other.slot_id, answer_to(other, {"stars": 2}, client_uuid=said.client_uuid))
+    assert refused.value.code == "used_uuid"
+
+
+def test_who_lost_the_lease_to_another_is_refused_and_loses_nothing_of_theirs(held, alice, bob):
+    item = held()
+    shift(item.slot_id, 121)
+    Slot.objects.release_expired()
+    claim(alice, count=4)
+    with pytest.raises(Refused, match="somebody else") as refused:
+        submit(bob, item.slot_id, answer_to(item, {"stars": 4}))
+    assert refused.value.code == "lease_lost" and not Rating.objects.exists()
+
+
+def test_a_late_answer_is_taken_while_nobody_else_took_the_item(held, bob):
+    item = held()
+    shift(item.slot_id, 121)
+    Slot.objects.release_expired()
+    assert submit(bob, item.slot_id, answer_to(item, {"stars": 4})).is_new
+
+
+def test_a_rating_after_its_group_was_trained_is_kept_as_late(held, bob):
+    item = held()
+    Group.objects.filter(pk=item.group_id).update(state="admitted")
+    assert submit(bob, item.slot_id, answer_to(item, {"stars": 4})).is_late
+    assert Rating.objects.get().is_late
+
+
+def test_an_item_that_was_changed_meanwhile_is_stale(held, bob):
+    item = held()
+    Item.objects.filter(pk=item.item_id).update(version=2)
+    with pytest.raises(Refused) as refused:
+        submit(bob, item.slot_id, answer_to(item, {"stars": 4}))
+    assert refused.value.code == "stale"
+
+
+def test_nobody_decides_about_what_the_person_typed_meanwhile(held, bob):
+    item = held()
+    Intervention.objects.create(rollout_id=item.shown[0], by=bob, kind="edit", text="mine", client_uuid=uuid.uuid4())
+    with pytest.raises(Refused) as refused:
+        submit(bob, item.slot_id, answer_to(item, {"stars": 5}))
+    assert refused.value.code == "own_output"
+
+
+def test_another_persons_item_does_not_exist_for_a_stranger(held, carol):
+    item = held()
+    with pytest.raises(Refused) as refused:
+        submit(carol, item.slot_id, answer_to(item, {"stars": 5}))
+    assert refused.value.code == "gone"
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"answer": {"stars": 6}}, "stars"),
+        ({"answer": {"stars": True}}, "stars"),
+        ({"form": "thumbs", "answer": {"up": True}}, "form"),
+        ({"seconds": -1.0}, "seconds"),
+        ({"seconds": float("nan")}, "seconds"),
+        ({"critique": "x" * 1_000_000}, "critique"),
+        ({"changes": -1}, "changes"),
+    ],
+)
+def test_what_is_out_of_scale_is_told_by_field(held, bob, changes, field):
+    item = held()
+    with pytest.raises(BadAnswer) as bad:
+        submit(bob, item.slot_id, answer_to(item, **{"answer": {"stars": 3}, **changes}))
+    assert field in bad.value.problems and not Rating.objects.exists()
+
+
+def test_a_flagged_reply_has_no_reward_and_says_why(held, bob):
+    item = held()
+    submit(bob, item.slot_id, answer_to(item, {"reason": "cut off"}, form="flag"))
+    reward = Reward.objects.get(scorer="flag")
+    assert reward.value is None and "cut off" in reward.reason
+
+
+def test_a_rewrite_becomes_a_demonstration_and_a_preference(held, bob):
+    item = held(form="rewrite", at_deadline="machine_only")
+    submit(bob, item.slot_id, answer_to(item, {"text": "better"}))
+    assert Demonstration.objects.get().answer == "better"
+    preference = Preference.objects.get()
+    assert (preference.chosen, preference.rejected) == ("better", item.members[0].text)
+
+
+def test_a_reply_in_hand_may_be_rewritten_beside_its_decision(held, bob):
+    item, key = held(), uuid.uuid4()
+    first = demonstrate(bob, item.slot_id, item.fence, item.shown[0], key, "better")
+    again = demonstrate(bob, item.slot_id, item.fence, item.shown[0], key, "better")
+    assert (first.rating_id, again.is_new) == (again.rating_id, False)
+    assert submit(bob, item.slot_id, answer_to(item, {"stars": 2})).is_new
+
+
+def test_an_undone_decision_counts_no_more_and_can_be_decided_again(held, bob):
+    item = held()
+    said = answer_to(item, {"stars": 4})
+    submit(bob, item.slot_id, said)
+    back, earlier = undo(bob, said.client_uuid, uuid.uuid4())
+    assert (back.slot_id, earlier.answer) == (item.slot_id, {"stars": 4})
+    assert not Rating.objects.counting().exists() and not Reward.objects.filter(source="human", is_current=True).exists()
+    submit(bob, back.slot_id, answer_to(back, {"stars": 2}))
+    assert Rating.objects.counting().get().answer == {"stars": 2}
+    assert Rating.objects.count() == 3
+
+
+def test_only_the_last_ten_decisions_can_be_undone(new_run, finish, bob):
+    ask(new_run(people=ASKING, groups_per_step=6), finish, groups=6)
+    sent = []
+    for _ in range(11):
+        (item,) = claim(bob)
+        sent.append(answer_to(item, {"stars": 3}))
+        submit(bob, item.slot_id, sent[-1])
+    with pytest.raises(Refused) as refused:
+        undo(bob, sent[0].client_uuid, uuid.uuid4())
+    assert refused.value.code == "too_old"
+    undo(bob, sent[1].client_uuid, uuid.uuid4())
+
+
+def test_nobody_undoes_anothers_decision(held, alice, bob):
+    item = held()
+    said = answer_to(item, {"stars": 4})
+    submit(bob, item.slot_id, said)
+    with pytest.raises(Refused):
+        undo(alice, said.client_uuid, uuid.uuid4())
