@@ -6,6 +6,7 @@ import structlog
 from celery import shared_task
 from django.conf import settings
 
+from apps.feedback.aggregating import aggregate
 from apps.feedback.models import Slot
 from apps.feedback.rater_model.filling import fill
 from apps.feedback.settling import close_overdue, settle_ready
@@ -37,6 +38,7 @@ def serve() -> bool:
     me().beat(f"refining {len(groups)} groups" if groups else "waiting for judged groups")
     if not groups:
         return False
+    aggregate(groups)
     fill(groups)
     refine(groups)
     for run in {group.run_id: group.run for group in groups}.values():

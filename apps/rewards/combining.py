@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from apps.runs.config import RunConfig
 
 RATER_MODEL = "rater_model"  # the scorer whose word is what people would say
+PEOPLE = "people"  # the scorer whose word is what all who judged a rollout say together
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """What one scorer, or one person (`is_human`), said; value None is a failure, not a zero."""
+    """What one scorer, or one person or all of them together (`is_human`), said; value None is a failure, not a zero."""
 
     scorer: str
     value: float | None
@@ -21,16 +22,25 @@ class Judgement:
 def combined(judgements: Sequence[Judgement], plan: RunConfig) -> float | None:
     """The rollout's reward, or None when it has none.
 
-    machine = Σ weight × value over the run's scorers, None while any is missing or failed; people = mean of the
-    current ratings; in a run with a rater model, what that says people would give. Where both exist:
-    share × people + (1 − share) × machine, share = `people.weight`.
+    machine = Σ weight × value over the run's scorers, None while any is missing or failed; people = what they say together,
+    once that was made of their votes (`people.aggregation`), until then the mean of the current ratings; in a run with a
+    rater model, what that says people would give. Where both exist: share × people + (1 − share) × machine,
+    share = `people.weight`. A person's None is a flag: whatever else was said, what is broken has no reward.
     """
+    if any(j.is_human and j.value is None for j in _together(judgements)):
+        return None
     machine = _machine([j for j in judgements if not j.is_human], plan)
-    people = [j.value for j in judgements if _is_peoples_word(j, plan) and j.value is not None]
+    people = [j.value for j in _together(judgements) if _is_peoples_word(j, plan) and j.value is not None]
     if not people:
         return machine
     mean = math.fsum(people) / len(people)
     return mean if machine is None else plan.people.weight * mean + (1 - plan.people.weight) * machine
+
+
+def _together(judgements: Sequence[Judgement]) -> list[Judgement]:
+    """Without each person's own, where there is what they say together."""
+    has = any(j.is_human and j.scorer == PEOPLE for j in judgements)
+    return [j for j in judgements if not has or not j.is_human or j.scorer == PEOPLE]
 
 
 def _is_peoples_word(judgement: Judgement, plan: RunConfig) -> bool:

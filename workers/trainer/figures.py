@@ -30,7 +30,8 @@ def of_batch(run: Run, step: TrainStep, batch: Sequence[Experience]) -> dict[str
     full = full_reward(run.settings)
     human = Q(source=Reward.Source.HUMAN)
     said = Reward.objects.filter(rollout__in=[experience.rollout_id for experience in batch], is_current=True)
-    said = said.aggregate(reward_human=Avg("value", filter=human), reward_machine=Avg("value", filter=~human))
+    one_by_one = human & Q(by__isnull=False)  # what they say together is made of these
+    said = said.aggregate(reward_human=Avg("value", filter=one_by_one), reward_machine=Avg("value", filter=~human))
     return {
         "reward_mean": statistics.fmean(rewards),
         "reward_std": statistics.pstdev(rewards),

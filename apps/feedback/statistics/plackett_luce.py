@@ -64,27 +64,31 @@ class Choice:
     weight: float = 1.0
 
 
-def plackett_luce(count: int, choices: Sequence[Choice], *, games: float = 0.0) -> Strengths:
-    """From choices out of sets of any size; candidates are 0 … count − 1."""
+def plackett_luce(
+    count: int, choices: Sequence[Choice], *, games: float = 0.0, against_typical: np.ndarray | None = None
+) -> Strengths:
+    """From choices out of sets of any size; candidates are 0 … count − 1, `against_typical` as above."""
+    typical = np.full((count, 2), games) + (0.0 if against_typical is None else against_typical)
+    anchored = bool(typical.sum())
     best = np.array([choice.best for choice in choices], dtype=int)
     weight = np.array([choice.weight for choice in choices])
     among = np.zeros((len(choices), count))
     for row, choice in enumerate(choices):
         among[row, list(choice.among)] = 1
-    won = np.bincount(best, weights=weight, minlength=count) + games
-    _check_choices(best, among, weight, count, games)
+    won = np.bincount(best, weights=weight, minlength=count) + typical[:, 0]
+    _check_choices(best, among, weight, typical)
     strength = np.ones(count)
     for _ in range(ROUNDS):
-        pull = (weight / (among @ strength)) @ among + 2 * games / (strength + 1)
+        pull = (weight / (among @ strength)) @ among + typical.sum(1) / (strength + 1)
         new = won / pull
-        new = new if games else new / np.exp(np.log(new).mean())
+        new = new if anchored else new / np.exp(np.log(new).mean())
         if np.abs(np.log(new / strength)).max() < CLOSE:
             break
         strength = new
     chance = among * strength / (among @ strength)[:, None]  # (choices, k)
     information = np.diag(weight @ chance) - (chance * weight[:, None]).T @ chance
-    information += np.diag(2 * games * strength / (1 + strength) ** 2)
-    return Strengths(np.log(strength), _inverse(information, bool(games)))
+    information += np.diag(typical.sum(1) * strength / (1 + strength) ** 2)
+    return Strengths(np.log(strength), _inverse(information, anchored))
 
 
 def choices_of(ranks: dict[int, int], weight: float = 1.0) -> list[Choice]:
@@ -112,11 +116,11 @@ def _check_finite(wins: np.ndarray, typical: np.ndarray) -> None:
     _check_reach(whole if typical.any() else wins)
 
 
-def _check_choices(best: np.ndarray, among: np.ndarray, weight: np.ndarray, count: int, games: float) -> None:
-    beats = np.zeros((count, count))
+def _check_choices(best: np.ndarray, among: np.ndarray, weight: np.ndarray, typical: np.ndarray) -> None:
+    beats = np.zeros((len(typical),) * 2)
     np.add.at(beats, best, among * weight[:, None])
     np.fill_diagonal(beats, 0.0)
-    _check_finite(beats, np.full((count, 2), games))
+    _check_finite(beats, typical)
 
 
 def _check_reach(beats: np.ndarray) -> None:

@@ -17,12 +17,16 @@ PRIOR_DECISIONS = 2.0  # decisions at the common variance that every rater is ta
 
 @dataclass(frozen=True)
 class ScaleRaters:
-    """Raters: `bias`, `variance` (raters,). Units: `truth` and its standard `deviation` (units,). All on the scale's own unit."""
+    """Raters: `bias`, `variance` (raters,). Units: `truth` and its standard `deviation` (units,). All on the scale's own unit.
+
+    `common` is the variance of decisions on one unit, raters taken together.
+    """
 
     bias: np.ndarray
     variance: np.ndarray
     truth: np.ndarray
     deviation: np.ndarray
+    common: float
     mean: float
     spread: float
 
@@ -48,7 +52,7 @@ def fit(unit: np.ndarray, rater: np.ndarray, said: np.ndarray, *, prior: float =
         if np.abs(truth - before).max() < CLOSE:
             break
         before = truth
-    return ScaleRaters(bias, variance, truth, np.sqrt(doubt), mean, float(np.sqrt(spread2)))
+    return ScaleRaters(bias, variance, truth, np.sqrt(doubt), common, mean, float(np.sqrt(spread2)))
 
 
 def _truths(

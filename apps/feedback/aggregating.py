@@ -1,0 +1,122 @@
+"""From votes to reward: what several people said of a judged group becomes one reward for each rollout they spoke of.
+
+Written once, when the group is refined: a rating that comes later is kept and shown as late, and changes nothing.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.db.models import Exists, OuterRef
+
+from apps.feedback.forms import FORMS
+from apps.feedback.models import ASIDE, FLAG, Adjudication, Rating
+from apps.feedback.rater_quality import quality_of
+from apps.feedback.rules import RULES, Qualities, Said, Word
+from apps.rewards.combining import PEOPLE
+from apps.rewards.models import Reward
+from apps.rollouts.models import Group, Rollout
+from apps.runs.models import Run
+from apps.runs.people import People
+
+
+@dataclass(frozen=True)
+class _Vote:
+    """A rating with the group it is about, and whether it settled its item's dispute."""
+
+    rating: Rating
+    group: int
+    settles: bool
+
+
+def aggregate(groups: Sequence[Group]) -> None:
+    """Write people's reward (source human, scorer `people`, by nobody) for every rollout of these groups that somebody judged.
+
+    A rollout that somebody flagged as broken gets NULL with the reason: it is not learned from. A fixed number of statements,
+    however many groups; for the rule `weighted`, two more per run and form.
+    """
+    homes = dict(Rollout.objects.filter(group__in=[group.pk for group in groups]).values_list("pk", "group_id"))
+    votes = _votes(homes)
+    if not votes:
+        return
+    rewards = []
+    for run in {group.run_id: group.run for group in groups}.values():
+        own = {group.pk for group in groups if group.run_id == run.pk}
+        rewards += _of_run(run, [vote for vote in votes if vote.group in own], homes)
+    Reward.objects.bulk_create(rewards, ignore_conflicts=True)
+
+
+def _votes(homes: dict[int, int]) -> list[_Vote]:
+    """What people stand by about these rollouts (id → group), in the order it was said; not what stood aside or came late."""
+    standing = (
+        Rating.objects.counting().filter(is_late=False).annotate(settles=Exists(Adjudication.objects.filter(rating=OuterRef("pk"))))
+    )
+    of_items = standing.filter(item__group__in=set(homes.values())).exclude(item__purpose__in=ASIDE)
+    of_rollouts = standing.filter(rollout__in=homes, item=None)
+    found = [_Vote(rating, rating.item.group_id, rating.settles) for rating in of_items.select_related("item")]
+    found += [_Vote(rating, homes[rating.rollout_id], rating.settles) for rating in of_rollouts]
+    return sorted(found, key=lambda vote: vote.rating.pk)
+
+
+def _of_run(run: Run, votes: list[_Vote], homes: dict[int, int]) -> list[Reward]:
+    people = run.settings.people
+    of_group = defaultdict(list)
+    for vote in votes:
+        of_group[vote.group].append(vote)
+    forms = {vote.rating.form for vote in votes if vote.rating.form in FORMS and vote.rating.form != FLAG}
+    qualities = {form: quality_of(run, form, people) for form in forms} if people.aggregation == "weighted" else {}
+    return [reward for group, own in of_group.items() for reward in _of_group(group, own, people, qualities, homes)]
+
+
+def _of_group(group: int, votes: list[_Vote], people: People, qualities: Qualities, homes: dict[int, int]) -> list[Reward]:
+    votes = _undisputed(votes)
+    said = _counted(votes, people)
+    words = RULES[people.aggregation](said, qualities) if said else {}
+    flags = _flags(votes)
+    rewards = [_reward(rollout, words[rollout], people, said) for rollout in words if rollout not in flags]
+    rewards += [_broken(rollout, flag) for rollout, flag in flags.items()]
+    # An answer of another group may have been ranked among them, to anchor the scale; its reward is its own group's.
+    return [reward for reward in rewards if homes.get(reward.rollout_id) == group]
+
+
+def _undisputed(votes: list[_Vote]) -> list[_Vote]:
+    """Of what was said about the same rollouts, only the decision that settled it, where there is one."""
+    settled = {frozenset(vote.rating.members) for vote in votes if vote.settles}
+    return [vote for vote in votes if vote.settles or frozenset(vote.rating.members) not in settled]
+
+
+def _counted(votes: list[_Vote], people: People) -> list[Said]:
+    """The decisions that give numbers."""
+    counted = []
+    for vote in votes:
+        rating = vote.rating
+        values = FORMS[rating.form].values(rating.answer, rating.members, people)
+        if values:
+            counted.append(Said(rating.pk, rating.rater_id, rating.form, rating.answer, rating.members, values))
+    return counted
+
+
+def _flags(votes: list[_Vote]) -> dict[int, Rating]:
+    """The first flag on each rollout; one that names none of several is on all of them."""
+    found: dict[int, Rating] = {}
+    for vote in votes:
+        if vote.rating.form == FLAG:
+            named = vote.rating.answer.get("rollout")
+            for rollout in [named] if named else vote.rating.members:
+                found.setdefault(rollout, vote.rating)
+    return found
+
+
+def _reward(rollout: int, word: Word, people: People, said: list[Said]) -> Reward:
+    details = {"rule": people.aggregation, "ratings": [one.rating for one in said if rollout in one.values]}
+    return Reward(
+        rollout_id=rollout, source=Reward.Source.HUMAN, scorer=PEOPLE, value=word.value, uncertainty=word.error, details=details
+    )
+
+
+def _broken(rollout: int, flag: Rating) -> Reward:
+    reason = f"flagged as broken: {flag.answer['reason']}"[:300]
+    return Reward(
+        rollout_id=rollout, source=Reward.Source.HUMAN, scorer=PEOPLE, value=None, reason=reason,
+        details={"rule": FLAG, "ratings": [flag.pk]},
+    )  # fmt: skip

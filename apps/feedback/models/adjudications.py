@@ -1,0 +1,18 @@
+"""Disputes settled: of an item that people decided differently, the one decision that is its word."""
+
+from django.db import models
+from django.db.models.functions import Now
+
+from apps.feedback.models.items import Item
+from apps.feedback.models.ratings import Rating
+
+
+class Adjudication(models.Model):
+    """Who runs the project looked at all votes and decided; the others stay, and count no more."""
+
+    item = models.OneToOneField(Item, on_delete=models.CASCADE, related_name="adjudication")
+    rating = models.OneToOneField(Rating, on_delete=models.PROTECT, related_name="adjudication")
+    at = models.DateTimeField(db_default=Now())
+
+    def __str__(self) -> str:
+        return f"{self.rating_id} settles item {self.item_id}"

@@ -1,0 +1,186 @@
+"""How several people's decisions about a group become one value for each rollout, 0 (worst) to 1, with its standard error.
+
+    mean           mean of what the decisions say a rollout is worth
+    weighted       the same, each decision by its rater's quality and, on scales, freed of the rater's bias
+    bradley_terry  strength from pairs; rankings and best–worst count as the pairs they imply
+    ranking        strength from rankings (Plackett–Luce); pairs count as rankings of two
+    elo            the same pairs as bradley_terry, one after the other; it knows no standard error
+
+A strength becomes a value as the chance to beat a typical reply (strength 0). Decisions about one rollout (stars, thumbs, …)
+are games against that typical reply, won by what they say the rollout is worth; of two bad ones both lose to it.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from apps.feedback.forms import Answer
+from apps.feedback.rater_quality import Quality
+from apps.feedback.statistics.elo import START, elo, expected
+from apps.feedback.statistics.plackett_luce import Choice, Strengths, bradley_terry, choices_of, plackett_luce
+
+GAMES = 0.5  # won and lost against a typical reply beforehand: a weak prior, which keeps strengths finite
+
+
+@dataclass(frozen=True)
+class Said:
+    """One decision: whose, what, and what it says each rollout is worth."""
+
+    rating: int
+    rater: int
+    form: str
+    answer: Answer
+    shown: Sequence[int]
+    values: Mapping[int, float]
+
+
+@dataclass(frozen=True)
+class Word:
+    """What people together say of a rollout; `error` is the standard error, None where it cannot be known."""
+
+    value: float
+    error: float | None = None
+
+
+Qualities = Mapping[str, Quality]  # by form
+
+
+def mean(said: Sequence[Said], _: Qualities) -> dict[int, Word]:
+    """The error is that of the mean, from two decisions on."""
+    words = {}
+    for rollout, values in _by_rollout(said).items():
+        numbers = [value for _, value in values]
+        words[rollout] = Word(math.fsum(numbers) / len(numbers), _error_of_mean(numbers))
+    return words
+
+
+def _error_of_mean(values: Sequence[float]) -> float | None:
+    return float(np.std(values, ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else None
+
+
+def weighted(said: Sequence[Said], qualities: Qualities) -> dict[int, Word]:
+    """By the raters' precision: the error is what that precision promises."""
+    words = {}
+    for rollout, values in _by_rollout(said).items():
+        trusted = [qualities[one.form].trust(one.rater, value) for one, value in values]
+        total = math.fsum(trust.weight for trust in trusted)
+        value = math.fsum(trust.weight * trust.value for trust in trusted) / total
+        error = math.sqrt(math.fsum(trust.weight**2 * trust.variance for trust in trusted)) / total
+        words[rollout] = Word(min(max(value, 0.0), 1.0), error)
+    return words
+
+
+def by_strength(said: Sequence[Said], _: Qualities) -> dict[int, Word]:
+    """Bradley and Terry's."""
+    place = _places(said)
+    wins, typical = np.zeros((len(place), len(place))), np.zeros((len(place), 2))
+    for game in games(said):
+        one = place[game.one]
+        if game.other is None:
+            typical[one] += game.weight * np.array([game.result, 1 - game.result])
+        else:
+            wins[one, place[game.other]] += game.weight * game.result
+            wins[place[game.other], one] += game.weight * (1 - game.result)
+    return _words(place, bradley_terry(wins, games=GAMES, against_typical=typical))
+
+
+def by_ranking(said: Sequence[Said], _: Qualities) -> dict[int, Word]:
+    """Plackett and Luce's: a ranking is one act, not as many as it has pairs."""
+    place = _places(said)
+    choices, typical = [], np.zeros((len(place), 2))
+    for one in said:
+        if ranks := ranks_of(one):
+            choices += choices_of({place[rollout]: rank for rollout, rank in ranks.items()})
+        else:
+            for game in games([one]):
+                if game.other is None:
+                    typical[place[game.one]] += [game.result, 1 - game.result]
+                else:
+                    choices += _graded(place[game.one], place[game.other], game.result)
+    return _words(place, plackett_luce(len(place), choices, games=GAMES, against_typical=typical))
+
+
+def _graded(one: int, other: int, result: float) -> list[Choice]:
+    pair = (min(one, other), max(one, other))
+    return [Choice(best, pair, share) for best, share in ((one, result), (other, 1 - result)) if share > 0]
+
+
+def by_elo(said: Sequence[Said], _: Qualities) -> dict[int, Word]:
+    """In the order in which the decisions came."""
+    place = _places(said)
+    results = [
+        (place[game.one], None if game.other is None else place[game.other], game.result)
+        for game in games(sorted(said, key=lambda one: one.rating))
+    ]
+    points = elo(len(place), results)
+    return {rollout: Word(float(expected(points[at], START))) for rollout, at in place.items()}
+
+
+RULES: dict[str, Callable[[Sequence[Said], Qualities], dict[int, Word]]] = {
+    "mean": mean,
+    "weighted": weighted,
+    "bradley_terry": by_strength,
+    "ranking": by_ranking,
+    "elo": by_elo,
+}
+
+
+@dataclass(frozen=True)
+class Game:
+    """`one` met `other` (None: a typical reply) and took `result` of it: 1 won, 1/2 a tie, 0 lost."""
+
+    one: int
+    other: int | None
+    result: float
+    weight: float = 1.0
+
+
+def games(said: Sequence[Said]) -> Iterator[Game]:
+    """The decisions as games of two. A ranking of k implies k (k − 1) / 2, which together weigh as the k − 1 choices it took."""
+    for one in said:
+        if one.form == "pairwise":
+            yield from _of_pair(one)
+        elif ranks := ranks_of(one):
+            for better, worse in combinations(sorted(ranks, key=ranks.__getitem__), 2):
+                yield Game(better, worse, 0.5 if ranks[better] == ranks[worse] else 1.0, 2 / len(ranks))
+        else:
+            for rollout, value in one.values.items():
+                yield Game(rollout, None, value)
+
+
+def _of_pair(one: Said) -> Iterator[Game]:
+    first, second = one.shown
+    if "both_bad" in one.answer:
+        yield from (Game(first, None, 0.0), Game(second, None, 0.0))
+    else:
+        yield Game(first, second, one.values[first])
+
+
+def ranks_of(one: Said) -> dict[int, int]:
+    """By rollout, 1 the best, of a decision that puts several in order; else nothing."""
+    if one.form == "ranking":
+        return {int(rollout): rank for rollout, rank in one.answer["ranks"].items()}
+    if one.form == "best_worst":
+        return dict.fromkeys(one.shown, 2) | {one.answer["best"]: 1, one.answer["worst"]: 3}
+    return {}
+
+
+def _by_rollout(said: Sequence[Said]) -> dict[int, list[tuple[Said, float]]]:
+    found = defaultdict(list)
+    for one in said:
+        for rollout, value in one.values.items():
+            found[rollout].append((one, value))
+    return found
+
+
+def _places(said: Sequence[Said]) -> dict[int, int]:
+    return {rollout: at for at, rollout in enumerate(sorted({rollout for one in said for rollout in one.values}))}
+
+
+def _words(place: Mapping[int, int], strengths: Strengths) -> dict[int, Word]:
+    chances, errors = 1 / (1 + np.exp(-strengths.scores)), strengths.errors
+    return {r: Word(float(chances[at]), float(chances[at] * (1 - chances[at]) * errors[at])) for r, at in place.items()}
