@@ -118,10 +118,12 @@ CLAIM = f"""
           coalesce((people ->> 'lease_s')::float, least(%(longest)s, greatest(%(shortest)s, coalesce(%(medians)s * (
             SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY seconds) FROM (
                 SELECT seconds FROM feedback_rating t WHERE t.run_id = asking.id ORDER BY id DESC LIMIT %(looked_at)s) recent
-            WHERE seconds > 0), %(usual)s)))) AS lease_s
+            WHERE seconds > 0), %(usual)s)))) AS lease_s,
+          people ->> 'form' AS form, coalesce((people #>> '{{gold,rate}}')::float, 0) AS gold,
+          coalesce((people #>> '{{gold,attention}}')::float, 0) AS attention
         FROM asking),
     found AS MATERIALIZED (
-        SELECT s.id, room.lease_s FROM room CROSS JOIN LATERAL (
+        SELECT s.id, s.due_at, room.id AS run, room.lease_s, room.form, room.gold, room.attention FROM room CROSS JOIN LATERAL (
             SELECT s.id, s.due_at FROM (SELECT room.id) asking, feedback_slot s WHERE {OPEN_TO}
             ORDER BY s.due_at, s.id LIMIT least(%(count)s, room.free) FOR UPDATE OF s SKIP LOCKED) s
         ORDER BY s.due_at, s.id LIMIT %(count)s),
