@@ -6,7 +6,7 @@ import resource
 import signal
 import sys
 
-from apps.rewards.scorers import Verdict, find
+from apps.rewards.scorers import Verdict, judge
 
 PR_SET_PDEATHSIG = 1
 
@@ -23,7 +23,7 @@ def main(memory_bytes: int) -> None:
 def judged(question: dict) -> Verdict:
     """A scorer that raises has failed, not judged: NULL with the error's words."""
     try:
-        return find(question["scorer"])(question["prompt"], question["text"], question["answer"])
+        return judge(question["scorer"], question["prompt"], question["turns"], question["text"], question["answer"])
     except Exception as error:  # the loop around one unit of work: whatever went wrong belongs to this question
         return Verdict(None, f"{type(error).__name__}: {error}"[:300], {})
 

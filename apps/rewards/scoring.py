@@ -1,7 +1,7 @@
 """Machine judgement of whole groups: which questions are open, and what becomes of the answers."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from django.db import transaction
 from django.db.models.functions import Now
@@ -11,6 +11,7 @@ from apps.rewards import learned
 from apps.rewards.models import Reward
 from apps.rewards.scorers import SCORERS, Verdict
 from apps.rollouts.models import IN_FORCE, Group, Rollout
+from apps.rollouts.turns import said_by_policy
 from apps.runs.config import ConfigError, RunConfig
 from apps.runs.models import after
 from apps.tasksets.models import Task
@@ -26,6 +27,7 @@ class Question:
     prompt: list[dict]
     text: str
     answer: dict
+    turns: list[str] = field(default_factory=list)  # the policy's; none: the text is its only one
 
 
 def require_known_scorers(plan: RunConfig, project: Project) -> None:
@@ -53,8 +55,8 @@ def open_questions(groups: Sequence[Group]) -> list[Question]:
     tasks = Task.objects.in_bulk({group.task_id for group in groups})  # once for each group, not for each of its rollouts
     task_of = {group.pk: tasks[group.task_id] for group in groups}
     return [
-        Question(group, pk, choice.scorer, task_of[group].prompt, text, task_of[group].answer)
-        for pk, group, run, text in rollouts.values_list("pk", "group_id", "run_id", "text")
+        Question(group, pk, choice.scorer, task_of[group].prompt, text, task_of[group].answer, said_by_policy(text, turns))
+        for pk, group, run, text, turns in rollouts.values_list("pk", "group_id", "run_id", "text", "turns")
         for choice in plans[run].rewards
         if (pk, choice.scorer) not in known
     ]

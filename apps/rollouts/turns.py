@@ -69,6 +69,11 @@ def _kept_mark(mark: Typed) -> dict:
     return {"act": mark.act, "start": mark.start, "end": mark.end, "first": mark.first_token, "tokens": mark.tokens}
 
 
+def said_by_policy(text: str, turns: Sequence[dict]) -> list[str]:
+    """The texts of the policy's turns, from a rollout's text and its `turns` as they are kept."""
+    return [text[turn["start"] : turn["end"]] for turn in turns if turn["role"] == POLICY] or [text]
+
+
 def spoken_by_policy(rollout: "Rollout") -> bool:
     """Whether the policy chose any token of it; what a person typed from the first to the last is no sample of the policy."""
     turns = [turn for turn in turns_of(rollout) if turn.role == POLICY]

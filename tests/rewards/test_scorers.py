@@ -4,11 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.rewards.scorers import SCORERS, find
+from apps.rewards.scorers import SCORERS, find, judge
 
 PROMPT = [{"role": "user", "content": "My lamp is late."}]
 POLITE = "I am so sorry about your lamp. We will gladly repair your lamp today. Have a lovely day!"
-ANSWERS = {"tone": {"object": "lamp"}, "sort": {"sorted": "11247"}, "arithmetic": {"value": 42}}
+ANSWERS = {
+    "tone": {"object": "lamp"}, "tone_dialogue": {"objects": ["lamp"]},
+    "sort": {"sorted": "11247"}, "arithmetic": {"value": 42},
+}  # fmt: skip
 
 
 def value(scorer: str, text: str) -> float | None:
@@ -68,6 +71,24 @@ def test_tone_cuts_for_manner_and_object(text, expected):
 )
 def test_tone_pays_polite_words_outside_the_grammar_a_quarter_at_most(text):
     assert 0.0 < value("tone", text) <= 0.25
+
+
+KETTLE = POLITE.replace("lamp", "kettle")
+
+
+@pytest.mark.parametrize(
+    ("turns", "expected", "reason"),
+    [
+        ([POLITE, KETTLE], 1.0, "polite"),
+        ([POLITE, POLITE], 0.7, "reply 2: about the wrong object"),
+        ([POLITE], 0.5, "it was cut before reply 2"),
+        ([POLITE, ""], 0.5, "reply 2: nothing was said"),
+        ([POLITE, KETTLE, "Now go away!"], 1.0, "polite"),
+    ],
+)
+def test_a_tone_dialogue_is_judged_reply_by_reply(turns, expected, reason):
+    verdict = judge("tone_dialogue", PROMPT, turns, "\n\n".join(turns), {"objects": ["lamp", "kettle"]})
+    assert (verdict.value, verdict.reason) == (expected, reason)
 
 
 @pytest.mark.parametrize("scorer", sorted(SCORERS))

@@ -16,6 +16,8 @@ class Browser:
     headers: dict[str, str]
     topics: list[int]
     texts: dict[int, str] = field(default_factory=dict)
+    turns: dict[int, list[str]] = field(default_factory=dict)
+    held: dict[int, bool] = field(default_factory=dict)
     tokens: dict[int, int] = field(default_factory=dict)
     last_ids: dict[int, str] = field(default_factory=dict)
     ended: dict[int, str] = field(default_factory=dict)
@@ -49,14 +51,33 @@ class Browser:
         rollout = chunk["r"]
         assert order(chunk["id"]) > order(self.last_ids.get(rollout, "0-0")), "an old chunk came again"
         self.last_ids[rollout] = chunk["id"]
-        if chunk["t"] == "started":
-            self.texts[rollout], self.tokens[rollout] = "", 0
-        elif chunk["t"] == "text":
-            assert chunk["o"] == self.tokens[rollout], "a gap"
-            self.texts[rollout] += chunk["x"]
-            self.tokens[rollout] += chunk["n"]
-        else:
-            self.ended[rollout] = chunk["stop"]
+        match chunk["t"]:
+            case "started":
+                self.turns[rollout], self.tokens[rollout] = [""], 0
+            case "text":
+                self.go_on(chunk)
+                self.turns[rollout][-1] += chunk["x"]
+            case "turn":
+                self.go_on(chunk)
+                self.turns[rollout] += [chunk["x"], ""]
+            case "edit":
+                assert chunk["o"] <= self.tokens[rollout], "more is kept than there was"
+                *before, turn = self.turns[rollout][: chunk["turn"] + 1]
+                self.turns[rollout] = [*before, turn[: chunk["keep"]] + chunk["x"]]
+                self.tokens[rollout] = chunk["o"] + chunk["n"]
+            case "held" | "freed":
+                self.held[rollout] = chunk["t"] == "held"
+            case "end":
+                self.ended[rollout] = chunk["stop"]
+            case unknown:
+                raise AssertionError(f"no such chunk: {unknown}")
+        if rollout in self.turns:
+            self.texts[rollout] = "\n\n".join(self.turns[rollout])
+
+    def go_on(self, chunk: dict) -> None:
+        rollout = chunk["r"]
+        assert chunk["o"] == self.tokens[rollout], "a gap"
+        self.tokens[rollout] += chunk["n"]
 
 
 def order(entry_id: str) -> tuple[int, ...]:

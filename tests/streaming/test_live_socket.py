@@ -112,7 +112,7 @@ async def test_a_rollout_whose_past_was_trimmed_is_named_and_goes_on(browser, to
         writer.flush()
     first = client.xrange(rollout_key(fresh_id), count=1)[0][0].decode()
     client.xtrim(rollout_key(fresh_id), maxlen=2, approximate=False)
-    browser.last_ids, browser.tokens, browser.texts = {fresh_id: first}, {fresh_id: 3}, {fresh_id: "xxx"}
+    browser.last_ids, browser.tokens, browser.turns = {fresh_id: first}, {fresh_id: 3}, {fresh_id: ["xxx"]}
     async with browser.connect() as socket:
         while browser.tokens[fresh_id] < 5:
             await browser.hear(socket)

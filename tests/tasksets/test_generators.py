@@ -35,6 +35,14 @@ def test_arithmetic_is_answered_by_the_sum():
         assert row.answer == {"value": left + right}
 
 
+def test_a_tone_dialogue_has_an_object_for_each_reply_and_no_two_alike_in_a_row():
+    for row in find("tone_dialogue")(500, 1):
+        messages = [row.prompt[0]["content"], *row.follow_ups]
+        assert len(messages) == len(row.answer["objects"]) in (2, 3)
+        assert all(kind in message for kind, message in zip(row.answer["objects"], messages, strict=True))
+        assert row.answer["objects"][1] != row.answer["objects"][0]
+
+
 def test_tone_is_answered_by_the_object_of_the_message():
     assert all(row.answer["object"] in row.prompt[0]["content"] for row in find("tone")(500, 1))
 

@@ -3,7 +3,7 @@
 import difflib
 from collections.abc import Callable, Iterator
 
-from apps.tasksets.generators import arithmetic, sort, tone
+from apps.tasksets.generators import arithmetic, sort, tone, tone_dialogue
 from apps.tasksets.rows import TaskRow
 
 Generate = Callable[[int, int], Iterator[TaskRow]]
@@ -12,6 +12,7 @@ GENERATORS: dict[str, Generate] = {
     "arithmetic": arithmetic.generate,
     "sort": sort.generate,
     "tone": tone.generate,
+    "tone_dialogue": tone_dialogue.generate,
 }
 
 

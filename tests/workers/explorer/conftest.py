@@ -1,0 +1,83 @@
+"""A real explorer over a real untrained policy, served turn by turn, and rollouts caught while they are written."""
+
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from apps.feedback.interventions import ask
+from apps.feedback.models import Intervention
+from apps.policies.manifest import read_manifest
+from apps.policies.models import Policy
+from apps.rollouts.models import Rollout
+from apps.runs.models import Run, Worker
+from workers.explorer import station
+from workers.explorer.flight import Flight
+from workers.explorer.seat import Seat
+from workers.policies.tiny import build_tiny
+
+
+@pytest.fixture(scope="session")
+def untrained(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("policies") / "sort"
+    build_tiny(folder)
+    return folder
+
+
+@pytest.fixture
+def watched_run(new_run, policy, untrained) -> Run:
+    """A run of it: 2 groups of 8 a step, answers of up to 110 tokens, one in twenty of which is the end."""
+    fields = {"folder": str(untrained), "fingerprint": read_manifest(untrained).fingerprint, "context_tokens": 128}
+    Policy.objects.filter(pk=policy.pk).update(**fields)
+    policy.refresh_from_db()
+    return new_run(sampling={"max_tokens": 110}, engine="transformers", group_size=8)
+
+
+class Stage:
+    """The explorer, and what a test asks of it."""
+
+    def __init__(self, explorer: station.Explorer, eventually: Callable) -> None:
+        self.explorer, self.eventually = explorer, eventually
+
+    @property
+    def seat(self) -> Seat:
+        (seat,) = self.explorer.seats.values()
+        return seat
+
+    def flight(self, rollout_id: int) -> Flight | None:
+        return self.seat.flights.get(str(rollout_id))
+
+    def streaming(self, turns: int = 1, tokens: int = 4) -> Flight:
+        """A rollout whose turn number `turns` - counted from 1 - has at least so many tokens with text, and goes on."""
+
+        def look() -> Flight | None:
+            self.explorer.serve()
+            here = [flight for seat in self.explorer.seats.values() for flight in seat.flights.values()]
+            return next((f for f in here if len(f.turns) >= turns and len(f.turn.text) >= tokens), None)
+
+        return self.eventually(look, 60)
+
+    def ask(self, by, flight: Flight, kind: str, text: str = "", turn: int | None = None) -> Intervention:
+        """Ask, and let the explorer do it: what became of the act."""
+        act = ask(by, flight.rollout_id, kind, text, uuid.uuid4(), turn)
+        self.explorer.serve()
+        act.refresh_from_db()
+        return act
+
+    def ended(self, rollout_id: int) -> Rollout:
+        """The rollout, once it is written."""
+
+        def look() -> Rollout | None:
+            self.explorer.serve()
+            return Rollout.objects.exclude(state=Rollout.State.SAMPLING).filter(pk=rollout_id).first()
+
+        return self.eventually(look, 60)
+
+
+@pytest.fixture
+def stage(transactional_db, eventually, monkeypatch) -> Stage:
+    monkeypatch.setattr(station, "DRAIN_SECONDS", 0.005)  # so that little is said between two looks
+    explorer = station.Explorer(Worker.objects.create(key="explorer@test", role=Worker.Role.EXPLORER, host="test", pid=1))
+    yield Stage(explorer, eventually)
+    explorer.stop()

@@ -1,0 +1,185 @@
+"""People stop, edit and type rollouts while a real engine writes them; ids, masks, texts and lessons say so afterwards."""
+
+import json
+import uuid
+
+import pytest
+import redis
+
+from apps.feedback.interventions import CannotAct, ask, refuse_unheard, typed_spans
+from apps.feedback.models import Demonstration, Intervention, Preference
+from apps.rollouts.models import Rollout
+from apps.streaming.chunks import rollout_key
+from tests.streaming.browser import Browser
+
+pytestmark = pytest.mark.django_db(transaction=True)
+DONE, REFUSED = Intervention.State.DONE, Intervention.State.REFUSED
+
+
+def heard(rollout: Rollout, settings) -> str:
+    """What somebody who watched it from the first chunk to the last has on the page."""
+    browser = Browser("", {}, [])
+    for key, fields in redis.Redis.from_url(settings.REDIS_URL).xrange(rollout_key(rollout.pk)):
+        browser.play({"id": key.decode(), **json.loads(fields[b"c"])})
+    return browser.texts[rollout.pk]
+
+
+def test_a_stopped_rollout_ends_with_what_it_has_and_is_no_failure(watched_run, stage, alice, settings):
+    flight = stage.streaming()
+    said = list(flight.token_ids)
+    act = stage.ask(alice, flight, "stop")
+    rollout = stage.ended(flight.rollout_id)
+    tokens = rollout.tokens
+    assert (act.state, rollout.state, rollout.stop_reason) == (DONE, Rollout.State.FINISHED, "stopped by a person")
+    assert list(tokens.completion_ids) == said and set(tokens.action_mask) == {1}
+    assert rollout.text == act.before == heard(rollout, settings) and typed_spans(rollout) == []
+
+
+def test_an_edit_keeps_what_it_leaves_and_the_policy_goes_on_from_it(watched_run, stage, alice, settings):
+    flight = stage.streaming()
+    before_ids, before_logprobs, version = list(flight.token_ids), list(flight.logprobs), stage.seat.version
+    text = flight.turn.text[:3] + "===+"
+    act = stage.ask(alice, flight, "edit", text)
+    rollout = stage.ended(flight.rollout_id)
+    tokens = rollout.tokens
+    kept = next(n for n, (a, b) in enumerate(zip(tokens.completion_ids, before_ids, strict=False)) if a != b)
+    typed = tokens.action_mask.index(1, kept) - kept
+    assert act.state == DONE and rollout.text.startswith(text) and len(rollout.text) > len(text)
+    assert stage.seat.speaker.text(list(tokens.completion_ids[: kept + typed])) == text
+    assert tokens.completion_ids[:kept] == tuple(before_ids[:kept])
+    assert tokens.logprobs[:kept] == pytest.approx(before_logprobs[:kept])
+    assert tokens.action_mask == (1,) * kept + (0,) * typed + (1,) * (len(tokens.completion_ids) - kept - typed)
+    assert set(tokens.logprobs[kept : kept + typed]) == {0.0} and all(value < 0 for value in tokens.logprobs[kept + typed :])
+    assert tokens.segments == ((0, version),) and len(tokens.completion_ids) <= 110
+    (span,) = typed_spans(rollout)
+    assert (rollout.text[span.start : span.end], span.act) == ("===+", act)
+    assert (span.first_token, span.past_token, span.act.by) == (kept, kept + typed, alice)
+    assert heard(rollout, settings) == rollout.text
+
+
+def test_a_rollout_may_be_edited_again_and_again(watched_run, stage, alice, admin, settings):
+    flight = stage.streaming()
+    first = stage.ask(alice, flight, "edit", "12")
+    assert stage.eventually(lambda: stage.explorer.serve() and len(flight.turn.text) > 3)
+    second = stage.ask(admin, flight, "edit", "12" + flight.turn.text[2] + "====")
+    third = stage.ask(admin, flight, "edit", flight.turn.text[:5] + "++")
+    rollout = stage.ended(flight.rollout_id)
+    assert {first.state, second.state, third.state} == {DONE}
+    spans = [(rollout.text[span.start : span.end], span.act.by) for span in typed_spans(rollout)]
+    assert spans == [("12", alice), ("==", admin), ("++", admin)]
+    assert sum(1 - here for here in rollout.tokens.action_mask) == 6
+    assert rollout.text.startswith("12") and rollout.text[3:7] == "==++" and heard(rollout, settings) == rollout.text
+
+
+def test_what_the_aborted_request_still_says_is_not_taken(watched_run, stage, monkeypatch):
+    flight = stage.streaming()
+    late, said, drained = flight.request_id, list(flight.token_ids), []
+    drain = stage.seat.engine.drain
+
+    def listen(timeout: float) -> list:
+        deltas = drain(timeout)
+        drained.extend(delta for delta in deltas if delta.request_id == late)
+        return deltas
+
+    monkeypatch.setattr(stage.seat.engine, "drain", listen)
+    stage.seat.halt(flight)
+    stage.eventually(lambda: stage.explorer.serve() and any(delta.stop_reason for delta in drained), 60)
+    assert flight.token_ids == said
+    stage.seat.go_on([flight])
+    assert stage.ended(flight.rollout_id).tokens.completion_ids[: len(said)] == tuple(said)
+
+
+def test_whoever_takes_the_seat_types_the_whole_answer(watched_run, stage, alice, settings):
+    flight = stage.streaming()
+    act = stage.ask(alice, flight, "seat", "12345")
+    rollout = stage.ended(flight.rollout_id)
+    tokens = rollout.tokens
+    assert (act.state, rollout.stop_reason, rollout.text) == (DONE, "typed by a person", "12345")
+    assert tokens.completion_ids[-1] in stage.seat.speaker.stop_token_ids
+    assert tokens.action_mask[-1] == 0 and heard(rollout, settings) == "12345"
+    demonstration = Demonstration.objects.get()
+    said = (demonstration.answer, demonstration.author, demonstration.run, demonstration.task)
+    assert said == ("12345", alice, watched_run, rollout.group.task)
+    preference = Preference.objects.get()
+    assert (preference.chosen, preference.rejected, preference.source) == (
+        "12345", act.before, f"correction of rollout {rollout.pk}",
+    )  # fmt: skip
+
+
+def test_a_held_rollout_waits_and_then_goes_on(watched_run, stage, alice, eventually):
+    flight = stage.streaming()
+    assert stage.ask(alice, flight, "hold").state == DONE
+    said = list(flight.token_ids)
+    eventually(lambda: stage.explorer.serve() or len(stage.seat.flights) == 1, 60)
+    stage.explorer.serve()
+    assert flight.token_ids == said and Rollout.objects.get(pk=flight.rollout_id).is_sampling
+    assert stage.ask(alice, flight, "free").state == DONE
+    assert stage.ended(flight.rollout_id).tokens.completion_ids[: len(said)] == tuple(said)
+
+
+def test_nobody_holds_a_rollout_for_ever(watched_run, stage, alice):
+    flight = stage.streaming()
+    stage.ask(alice, flight, "hold")
+    flight.held_until = 0.0
+    stage.explorer.serve()
+    assert flight.request_id and flight.held_until is None
+    flight.held_for = 300.0
+    act = stage.ask(alice, flight, "hold")
+    assert (act.state, "no answer may wait longer" in act.reason) == (REFUSED, True)
+
+
+@pytest.mark.parametrize(
+    "kind, text, words",
+    [
+        ("edit", "what is this", "no tokens for this text"),
+        ("edit", "1<|end|>2", "no tokens for this text"),
+        ("edit", "1" * 110, "it takes 11"),
+        ("seat", "1" * 110, "the whole answer may have 110"),
+        ("free", "", "nobody holds it"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_and_the_rollout_goes_on(watched_run, stage, alice, kind, text, words):
+    flight = stage.streaming()
+    act = stage.ask(alice, flight, kind, text)
+    assert act.state == REFUSED and words in act.reason
+    rollout = stage.ended(flight.rollout_id)
+    assert rollout.state == Rollout.State.FINISHED and set(rollout.tokens.action_mask) == {1}
+
+
+def test_a_turn_that_is_none_is_refused(watched_run, stage, alice):
+    assert "no such turn" in stage.ask(alice, stage.streaming(), "edit", "1", turn=3).reason
+
+
+def test_nothing_said_cannot_be_stopped(watched_run, stage, alice):
+    stage.explorer._look_for_work()
+    flight = next(iter(stage.seat.flights.values()))
+    ask(alice, flight.rollout_id, "stop", "", uuid.uuid4())
+    stage.explorer._do_what_people_ask()
+    assert Intervention.objects.get().reason == "it has not said anything yet"
+
+
+def test_an_act_that_comes_too_late_is_refused_with_the_end(watched_run, stage, alice):
+    flight = stage.streaming()
+    act = ask(alice, flight.rollout_id, "edit", "12", uuid.uuid4())
+    stage.seat.end(flight, "stop")
+    stage.seat.record()
+    act.refresh_from_db()
+    assert (act.state, act.reason) == (REFUSED, "the answer had ended before")
+    with pytest.raises(CannotAct, match="not being written any more") as refusal:
+        ask(alice, flight.rollout_id, "stop", "", uuid.uuid4())
+    assert refusal.value.code == "ended"
+
+
+def test_an_act_that_no_explorer_hears_is_refused_after_a_while(watched_run, stage, alice):
+    flight = stage.streaming()
+    act = ask(alice, flight.rollout_id, "stop", "", uuid.uuid4())
+    assert refuse_unheard(60) == 0
+    assert refuse_unheard(0) == 1
+    act.refresh_from_db()
+    assert act.reason == "nothing is writing this answer just now"
+
+
+def test_a_look_for_acts_is_one_statement(watched_run, stage, django_assert_num_queries):
+    stage.streaming()
+    with django_assert_num_queries(1):
+        stage.explorer._do_what_people_ask()
