@@ -8,6 +8,7 @@ import json
 from dataclasses import dataclass
 
 from django.db import connection, transaction
+from django.db.models import F
 from django.db.models.functions import Now
 
 from apps.accounts.models import Membership, User
@@ -187,17 +188,15 @@ def held_by(user: User, slot_id: int) -> Held:
 
 
 @transaction.atomic
-def take_again(user: User, slots: list[int]) -> Held | None:
-    """The first of these slots that the person still holds, under a new fence; None when it is none of them.
+def take_again(user: User, slots: list[int]) -> list[Held]:
+    """Those of these slots that the person still holds, under new fences, the one held longest first.
 
     A page that was loaded anew goes on with what it showed; what the old page says of it afterwards has no power.
     """
     mine = Slot.objects.filter(pk__in=slots, rater=user, state=Slot.State.HELD, lease_until__gt=Now())
-    slot = mine.select_for_update().order_by("held_at", "pk").first()
-    if slot is None:
-        return None
-    Slot.objects.filter(pk=slot.pk).update(fence=slot.fence + 1)
-    return held_by(user, slot.pk)
+    still = list(mine.select_for_update().order_by("held_at", "pk").values_list("pk", flat=True))
+    Slot.objects.filter(pk__in=still).update(fence=F("fence") + 1)
+    return [held_by(user, slot) for slot in still]
 
 
 AGAIN = """

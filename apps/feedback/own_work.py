@@ -74,11 +74,8 @@ def today_of(user: User) -> Today:
     midnight = timezone.now().replace(hour=0, minute=0, second=0, microsecond=0)
     mine = Rating.objects.counting().filter(rater=user)
     counted = mine.filter(at__gte=midnight).aggregate(all=Count("pk"), late=Count("pk", filter=Q(is_late=True)))
-    recent = [
-        s
-        for s in mine.filter(at__gte=midnight - timedelta(days=30)).order_by("-pk").values_list("seconds", flat=True)[:RECENT]
-        if s
-    ]
+    lately = mine.filter(at__gte=midnight - timedelta(days=30)).order_by("-pk").values_list("seconds", flat=True)
+    recent = [seconds for seconds in lately[:RECENT] if seconds]
     return Today(counted["all"], counted["late"], median(recent) if recent else None)
 
 

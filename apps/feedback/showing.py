@@ -167,12 +167,12 @@ def _marks(given: int | None) -> list[Choice]:
 def _values(scale: Scale, given: int | None) -> list[Choice]:
     """The values of a scale. The key is the value itself where all are single digits, else its place from 1."""
     is_digit = scale.low >= 0 and scale.high <= DIGITS
-    return [
-        Choice(
-            value, str(value) if is_digit else str(place) if place <= DIGITS else "", str(value).replace("-", "−"), given == value
-        )
-        for place, value in enumerate(range(scale.low, scale.high + 1), start=1)
-    ]
+
+    def key(place: int, value: int) -> str:
+        return str(value) if is_digit else str(place) if place <= DIGITS else ""
+
+    values = enumerate(range(scale.low, scale.high + 1), start=1)
+    return [Choice(value, key(place, value), str(value).replace("-", "−"), given == value) for place, value in values]
 
 
 def words_of(text: str) -> Iterator[tuple[int, str, str]]:

@@ -6,7 +6,7 @@ from apps.feedback.views import page, slots, stars
 
 urlpatterns = [
     path("", page.rate, name="rate"),
-    path("next/", page.next_item, name="rate-next"),
+    path("next/", page.next_items, name="rate-next"),
     path("end/", page.queue_end, name="rate-end"),
     path("guidelines/<int:run>/", page.guidelines, name="rate-guidelines"),
     path("undo/", slots.undo_last, name="rate-undo"),

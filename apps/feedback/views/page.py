@@ -6,6 +6,8 @@ from django.conf import settings
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, render
+from django.template import Context
+from django.template.loader import get_template
 from django.views.decorators.cache import never_cache
 from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import require_safe
@@ -19,6 +21,7 @@ from apps.runs.models import Run
 
 LARGEST = 2**63 - 1
 MOST_AGAIN = 20
+MOST_AT_ONCE = 3
 
 
 @require_safe
@@ -28,8 +31,9 @@ MOST_AGAIN = 20
 def rate(request: HttpRequest) -> HttpResponse:
     """Everybody signed in: the frame of the page; what waits, of `?run=` if given, is fetched by its script."""
     run = _run(request)
+    chosen = request.user.rating_keys
     context = {
-        "section": "rate", "run": run, "keys": keys_of(request.user.rating_keys), "keys_json": json.dumps(by_form(request.user.rating_keys)),
+        "section": "rate", "run": run, "keys": keys_of(chosen), "keys_json": json.dumps(by_form(chosen)),
         "today": today_of(request.user), "flags": FLAGS, "skips": SKIPS, "csrf_cookie": settings.CSRF_COOKIE_NAME,
     }  # fmt: skip
     return render(request, "feedback/rate.html", context)
@@ -38,21 +42,28 @@ def rate(request: HttpRequest) -> HttpResponse:
 @require_safe
 @never_cache
 @gzip_page
-def next_item(request: HttpRequest) -> HttpResponse:
-    """Everybody signed in: the most urgent item, now in their hands; 204 when nothing waits or their hands are full.
+def next_items(request: HttpRequest) -> HttpResponse:
+    """Everybody signed in: up to `count` items, the most urgent first, now in their hands; 204 when nothing waits or hands are full.
 
-    `again`: slots the person holds already, from a page that was loaded anew; the first that is still theirs is given again.
+    `again`: slots the person holds already, from a page that was loaded anew; those that are still theirs come first.
     """
     if not request.user.is_authenticated:
         return JsonResponse({"detail": "You are signed out."}, status=401)
-    run = _run(request)
-    held = take_again(request.user, _numbers(request, "again")) or next(iter(claim(request.user, run.pk if run else None)), None)
-    return item(request, held) if held else HttpResponse(status=204)
+    run, count = _run(request), min(MOST_AT_ONCE, next(iter(_numbers(request, "count")), 1))
+    held = take_again(request.user, _numbers(request, "again")[:MOST_AT_ONCE])
+    if len(held) < count:
+        held += claim(request.user, run.pk if run else None, count - len(held))
+    return HttpResponse("".join(_drawn(request, one) for one in held), status=200 if held else 204)
 
 
 def item(request: HttpRequest, held: Held, answer: dict | None = None, critique: str = "") -> HttpResponse:
     """The item as its rater sees it; with what was said before, when that was taken back."""
-    return render(request, "feedback/item/item.html", {"shown": shown_to(request.user, held, answer, critique)})
+    return HttpResponse(_drawn(request, held, answer, critique))
+
+
+def _drawn(request: HttpRequest, held: Held, answer: dict | None = None, critique: str = "") -> str:
+    context = {"shown": shown_to(request.user, held, answer, critique)}
+    return get_template("feedback/item/item.html").template.render(Context(context))
 
 
 @require_safe

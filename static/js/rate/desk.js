@@ -91,11 +91,11 @@ function moduleOf(form) {
   return (MODULES[form] ?? CHOICES)();
 }
 
-async function fragment(answer) {
-  // Our own server's fragment; model output in it is escaped, and nothing in it runs.
+// Our own server's fragments; model output in them is escaped, and nothing in them runs.
+async function itemsOf(answer) {
   const parsed = new DOMParser().parseFromString(await answer.text(), "text/html");
-  const article = document.importNode(parsed.querySelector("[data-item]"), true);
-  return { article, module: await moduleOf(article.dataset.form) };
+  const articles = [...parsed.querySelectorAll("[data-item]")].map((article) => document.importNode(article, true));
+  return Promise.all(articles.map(async (article) => ({ article, module: await moduleOf(article.dataset.form) })));
 }
 
 function put(item, state) {
@@ -141,30 +141,23 @@ function advance() {
 
 // Fetch until enough is ready. The server gives nothing while hands are full or nothing waits.
 async function fill() {
-  if (fetching || ahead.length >= AHEAD) return;
+  const count = AHEAD - ahead.length + (shown ? 0 : 1);
+  if (fetching || count < 1) return;
   fetching = true;
   clearTimeout(looking);
   try {
-    while (ahead.length < AHEAD || !shown) {
-      const query = new URLSearchParams({ run: desk.dataset.run, again });
-      const answer = await fetch(`${desk.dataset.next}?${query}`, { redirect: "error" });
-      if (answer.status === 401) return signedOut();
-      if (answer.status === 204) {
-        if (again) {
-          again = "";
-          continue;
-        }
-        if (!shown) await showEnd();
-        break;
-      }
-      if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
-      const item = await fragment(answer);
-      again = again.split(",").filter((slot) => slot && slot !== item.article.dataset.slot).join(",");
+    const query = new URLSearchParams({ run: desk.dataset.run, count, again });
+    const answer = await fetch(`${desk.dataset.next}?${query}`, { redirect: "error" });
+    if (answer.status === 401) return signedOut();
+    if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
+    again = "";
+    for (const item of answer.status === 204 ? [] : await itemsOf(answer)) {
       lease.hold(item.article);
       if (shown) ahead.push(item);
       else put(item);
-      remember();
     }
+    remember();
+    if (!shown) await showEnd();
   } catch {
     looking = setTimeout(fill, LOOK_AGAIN_MS);
   } finally {
@@ -297,7 +290,7 @@ async function undo() {
     return say("Taking back needs the server, which does not answer now.");
   }
   if (answer.status === 401) return signedOut();
-  if (answer.ok) return bringBack(last, await fragment(answer));
+  if (answer.ok) return bringBack(last, (await itemsOf(answer))[0]);
   history.pop();
   keepHistory();
   return say((await answer.json()).detail ?? "It could not be taken back.");
