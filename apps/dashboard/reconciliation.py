@@ -1,4 +1,4 @@
-"""Nothing lost, nothing doubled: twelve checks over the rows, each a question whose right answer is "none".
+"""Nothing lost, nothing doubled: checks over the rows, each a question whose right answer is "none".
 
 They hold at every moment of a healthy installation, also in the middle of a run and right after a crash. Each check
 reads one moment of the database, so that what happens while it counts does not look like a loss.
@@ -16,7 +16,7 @@ from django.db.models import Count, Exists, F, FloatField, Max, OuterRef, Q
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast, Now
 
-from apps.buffer.models import Experience, Snapshot, StepItem
+from apps.buffer.models import Experience, Recorded, Snapshot, StepItem
 from apps.feedback.models import LESSONS, STARS, Rating, Slot
 from apps.policies.manifest import DamagedWeights, verify
 from apps.rewards.models import Reward
@@ -33,7 +33,7 @@ NATURAL_KEYS = (
     "one_step_per_number", "one_weight_version_per_number", "one_event_per_sequence", "one_word_per_engine",
     "one_expert_group_per_task", "one_expert_answer_per_run", "one_demonstration_per_author_and_key",
     "one_preference_per_author_and_key", "one_thumb_per_author_and_key", "one_lesson_per_place", "one_place_per_lesson",
-    "one_lesson_per_position", "what_was_sampled_has_a_reward",
+    "one_lesson_per_position", "what_was_sampled_has_a_reward", "one_recorded_row_per_place",
     "rewards_are_finite", "experiences_are_finite", "metrics_are_finite",
 )  # fmt: skip
 
@@ -167,11 +167,22 @@ def engines_served_what_was_published() -> Iterator[str]:
         yield f"{word}: with another fingerprint"
     for word in words.filter(probe_gap__gt=PROBE_GAP_ALLOWED)[:SHOWN]:
         yield f"{word}: its logprobs are {word.probe_gap:.3f} off"
-    for row in (
-        Rollout.objects.filter(state=Rollout.State.FINISHED, origin=Rollout.Origin.POLICY).values("run", "last_version").distinct()
-    ):
+    sampled = Rollout.objects.filter(state=Rollout.State.FINISHED, origin=Rollout.Origin.POLICY)
+    copied = Recorded.objects.filter(group=OuterRef("group"))  # another run's engines sampled what is replayed
+    for row in sampled.filter(~Exists(copied)).values("run", "last_version").distinct():
         if not words.filter(weight_version__run=row["run"], weight_version__version=row["last_version"]).exists():
             yield f"run {row['run']}: rollouts sampled by version {row['last_version']}, which no engine acknowledged"
+
+
+def replays_are_what_was_recorded() -> Iterator[str]:
+    """Every copied rollout says what the original says, and an update takes what it was recorded to take."""
+    same = {name: OuterRef(name) for name in ("origin", "sample_index", "text")}
+    original = Rollout.objects.filter(group=OuterRef("group__recorded__of"), **same)
+    copies = Rollout.objects.filter(group__recorded__expert=None, group__recorded__isnull=False, origin=Rollout.Origin.POLICY)
+    yield from (f"{rollout}: says something else than what it replays" for rollout in copies.filter(~Exists(original))[:SHOWN])
+    taken = StepItem.objects.filter(experience__kind=Experience.Kind.USUAL, step__run__recorded__isnull=False).distinct()
+    wrong = taken.exclude(experience__group__recorded__step=F("step__number")).select_related("step__run", "experience")
+    yield from (f"{item.step.run}: step {item.step.number} took {item.experience}, recorded for another" for item in wrong[:SHOWN])
 
 
 def rewards_of_people_are_their_ratings() -> Iterator[str]:
@@ -217,6 +228,7 @@ CHECKS = (
     Check("snapshots are whole", snapshots_are_whole),
     Check("published weights are what their manifests say", published_weights_are_what_their_manifests_say),
     Check("engines served what was published", engines_served_what_was_published),
+    Check("replays are what was recorded", replays_are_what_was_recorded),
     Check("people's rewards are their ratings", rewards_of_people_are_their_ratings),
     Check("nobody is asked about closed groups", nobody_is_asked_about_closed_groups),
     Check("decisions left their ratings", decisions_left_their_ratings),

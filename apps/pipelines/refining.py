@@ -76,11 +76,16 @@ def _with_length(plan: RunConfig, group: Group, usable: list[tuple[Rollout, floa
     The rewards that are kept stay what was said about the answers.
     """
     penalty = plan.length_penalty
-    if penalty is None or group.draw_index // plan.groups_per_step < penalty.from_step:
+    if penalty is None or _draw_of(plan, group) // plan.groups_per_step < penalty.from_step:
         return usable
     full = full_reward(plan) - ROUNDING
     lengths = length_rewards([rollout.completion_tokens for rollout, _ in usable], [reward >= full for _, reward in usable])
     return [(rollout, reward + penalty.weight * extra) for (rollout, reward), extra in zip(usable, lengths, strict=True)]
+
+
+def _draw_of(plan: RunConfig, group: Group) -> int:
+    """Where the group stood among the draws of the run that sampled it."""
+    return group.draw_index if plan.replay is None else group.recorded.values_list("of__draw_index", flat=True).get()
 
 
 def _is_number(reward: float | None) -> bool:
