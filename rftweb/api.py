@@ -5,6 +5,7 @@ from drf_spectacular.views import SpectacularAPIView
 
 from apps.accounts.nowhere import Nowhere
 from apps.feedback.api import RatingQueue, Ratings
+from apps.feedback.items_api import Claims, KeepSlot, ReleaseSlot, SkipSlot, Slots
 from apps.rewards.scoring import require_known_scorers
 from apps.rollouts.api import OneRollout, Rollouts
 from apps.runs.api import ActWithReason, OneRun, PlainAct, RunMetrics, Runs
@@ -23,5 +24,10 @@ urlpatterns = [
     path("rollouts/<int:pk>/", OneRollout.as_view(), name="rollout"),
     path("ratings/", Ratings.as_view(), name="ratings"),
     path("rating-queue/", RatingQueue.as_view(), name="rating-queue"),
+    path("rating-queue/claim/", Claims.as_view(), name="rating-claim"),
+    path("rating-slots/<int:pk>/", Slots.as_view(), name="rating-slot"),
+    path("rating-slots/<int:pk>/keep/", KeepSlot.as_view(), name="rating-slot-keep"),
+    path("rating-slots/<int:pk>/release/", ReleaseSlot.as_view(), name="rating-slot-release"),
+    path("rating-slots/<int:pk>/skip/", SkipSlot.as_view(), name="rating-slot-skip"),
     re_path("", Nowhere.as_view(), name="nowhere"),
 ]
