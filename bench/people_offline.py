@@ -82,7 +82,7 @@ class PeopleLoop(Loop):
 
     def _ask(self, asked: list, seen: list[Seen], truths: list[float]) -> None:
         """Random rows, in different groups as far as there are groups."""
-        wanted = due(self.plan.people.schedule, self.updates, self.plan.steps)
+        wanted = due(self.plan, (self.updates + 1) * self.plan.groups_per_step)
         self.updates += 1
         rewrites = max(0, wanted.rewrites - self.rewritten)
         stars = max(0, wanted.decisions - self.asked - rewrites)
@@ -171,6 +171,7 @@ def plan_of(budget: int, seed: int, options: argparse.Namespace) -> config.RunCo
     schedule = {"decisions": budget, "rewrites": rewrites, **({"first": 0.0084, "until": 1.0} if budget >= 15_360 else {})}
     return config.parse({
         "policy": "tone", "taskset": "tone", "steps": options.steps, "group_size": 8, "groups_per_step": 16, "seed": seed,
+        "max_staleness": 0,
         "engine": "transformers", "sampling": {"max_tokens": 48}, "algorithm": algorithm,
         "people": {"form": "stars", "per_group": 8, "at_deadline": "fill_with_rater_model", "schedule": schedule,
                    "rater_model": {"pessimism": options.pessimism}},

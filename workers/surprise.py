@@ -12,7 +12,6 @@ from transformers import AutoModelForCausalLM
 
 from apps.policies.manifest import verify
 
-RARE_ABOVE = 4.0  # nats: a token that the base gives less than 1.8 %
 RESIDENT = 2  # base policies held in memory
 TOKENS_AT_ONCE = 16_384  # in one forward pass, padding included
 Tokens = tuple[Sequence[int], Sequence[int]]  # prompt ids, completion ids
@@ -24,9 +23,9 @@ class Base:
     def __init__(self, folder: Path) -> None:
         verify(folder)
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
-        self.model = AutoModelForCausalLM.from_pretrained(
-            folder, dtype="float32", local_files_only=True, use_safetensors=True
-        ).to(self.device)
+        self.model = AutoModelForCausalLM.from_pretrained(folder, dtype="float32", local_files_only=True, use_safetensors=True).to(
+            self.device
+        )
         self.model.eval()
 
     def surprises(self, rows: Sequence[Tokens]) -> list[list[float]]:

@@ -9,6 +9,7 @@ from datetime import timedelta
 from django.db import transaction
 
 from apps.feedback.models import Item, Rating, open_slots
+from apps.feedback.rater_model import asking
 from apps.feedback.settling import settle
 from apps.feedback.worth import worth
 from apps.rewards.models import Reward
@@ -29,10 +30,15 @@ def open_items(groups: Sequence[Group]) -> list[Item]:
     if not waiting:
         return []
     rollouts, rated = _rollouts(waiting), _rated(waiting)
-    items = [item for group in waiting for item in _items(group, rollouts[group.pk], rated[group.pk])]
+    items = asking.questions(waiting, rollouts, rated)
+    unplanned = [group for group in waiting if group.run.settings.people.schedule is None]
+    items += [item for group in unplanned for item in _items(group, rollouts[group.pk], rated[group.pk])]
     Item.objects.bulk_create(items)
     judgements = _judgements(waiting)
-    open_slots(items, {group.pk: _due_at(group, judgements[group.pk]) for group in waiting})
+    due_at = {group.pk: _due_at(group, judgements[group.pk]) for group in waiting}
+    # What is asked a second time may stand in a group that has long gone on: it is as urgent as these.
+    again = {item.group_id: max(due_at.values()) for item in items if item.group_id not in due_at}
+    open_slots(items, due_at | again)
     for group in waiting:
         settle(group)
     return items

@@ -5,6 +5,7 @@ from django.db.models import Exists, OuterRef, QuerySet
 from django.db.models.functions import Now
 
 from apps.feedback.models import Rating, Slot
+from apps.feedback.rater_model.schedule import first_share
 from apps.rollouts.models import Group
 from apps.runs.models import Run
 from apps.streaming import bells
@@ -43,10 +44,7 @@ def is_early(run: Run) -> bool:
     people = run.settings.people
     if people.rater_model is None:
         return False
-    wanted = people.rater_model.at_least
-    if people.schedule:
-        first = max(people.schedule.first_at_least, round(people.schedule.first * people.schedule.decisions))
-        wanted = max(wanted, min(first, people.schedule.decisions))
+    wanted = max(people.rater_model.at_least, first_share(run.settings) if people.schedule else 0)
     return Rating.objects.counting().filter(run=run)[:wanted].count() < wanted
 
 

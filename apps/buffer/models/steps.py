@@ -77,7 +77,8 @@ def _item(step: TrainStep, experience: int, position: int, credit: Credit | None
 def experts_missing(run: Run) -> int:
     """How many more expert experiences the run needs before its batches have the share that is asked for."""
     expert = run.settings.algorithm.expert
-    if expert.source == "same_prompt":  # a group of which nobody has shown the answer learns without
+    asks = run.settings.people.schedule  # rewrites come while the run learns: it takes those that are there
+    if expert.source == "same_prompt" or (asks and asks.rewrites):  # a group of which nobody has shown the answer learns without
         return 0
     return max(0, run.settings.expert_rows_per_step - Experience.objects.expert().filter(run=run).count())
 

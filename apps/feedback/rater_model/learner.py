@@ -1,7 +1,8 @@
 """All decisions of a run that the model has learned, and what it makes of them: raters differ in kindness and in care."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -55,14 +56,26 @@ class Fitted:
             if len(NUMBERS) + place < len(weights) - len(self.raters):
                 words[word] = round(float(weights[len(NUMBERS) + place]), 5)
         offsets = weights[len(weights) - len(self.raters) :]
+        centre = self.posterior.centre[: len(weights) - len(self.raters)]
         return {
-            "intercept": round(self.posterior.intercept, 5),
+            "base": round(float(self.posterior.intercept - centre @ weights[: len(centre)]), 6),
             "numbers": {name: round(float(weights[n]), 5) for n, name in enumerate(NUMBERS)},
             "words": words,
             "raters": {str(rater): round(float(offset), 5) for rater, offset in zip(self.raters, offsets, strict=True)},
             "noise": round(self.posterior.noise, 6),
             "prior": round(self.posterior.prior, 3),
         }
+
+
+def means_from(coefficients: Mapping[str, Any], replies: Sequence[Seen]) -> list[float]:
+    """What a stored fit predicts of each reply; of its doubt nothing is stored. Words that shared columns share weights."""
+    words, numbers = coefficients["words"], [coefficients["numbers"][name] for name in NUMBERS]
+    return [
+        coefficients["base"]
+        + sum(weight * number for weight, number in zip(numbers, reply.numbers, strict=True))
+        + sum(words.get(word, 0.0) for word in reply.words)
+        for reply in replies
+    ]
 
 
 @dataclass

@@ -2,15 +2,15 @@
 
 from dataclasses import asdict
 
-from django.db.models import F
-
 from apps.feedback.forms import FORMS
-from apps.feedback.models import Item, Prediction, Rating
+from apps.feedback.models import Prediction, Rating
 from apps.feedback.rater_model.audits import RECENT, WINDOW, Accuracy, Audit, alarms, gap, light, pair_accuracy, share_right
 from apps.feedback.rater_model.learner import Learner
 from apps.rollouts.models import Rollout
 from apps.runs.models import Run
 from apps.runs.people import COMPARES
+
+REPEATS_LOOKED_AT = 2_000  # newest decisions among which those about the same replies are sought
 
 
 def standing(run: Run, learner: Learner) -> dict[str, object]:
@@ -45,37 +45,19 @@ def audits_of(run: Run) -> tuple[list[Audit], list[float]]:
 
 
 def agreement(run: Run) -> Accuracy:
-    """Person with person: share of pairs of repeated items that the second decision orders as the first did."""
+    """Person with person: share of pairs that a second decision about the same replies orders as the first did."""
     people = run.settings.people
+    said: dict[tuple[int, ...], list[dict[int, float | None]]] = {}
+    rows = Rating.objects.counting().filter(run=run, form=people.form).order_by("-pk")
+    for answer, shown, rollout in rows.values_list("answer", "shown", "rollout")[:REPEATS_LOOKED_AT]:
+        shown = list(shown) or [rollout]
+        said.setdefault(tuple(sorted(shown)), []).append(FORMS[people.form].values(answer, shown, people))
+    twice = [values[-2:] for values in reversed(said.values()) if len(values) > 1]
     if people.form in COMPARES:
-        return _agreeing_comparisons(run)
-    pairs = []
-    for first, second, rollout, form in _repeated(run):
-        said = [FORMS[form].values(answer, [rollout], people).get(rollout) for answer in (first, second)]
-        if None not in said:
-            pairs.append(Audit(*said))
-    return pair_accuracy(pairs)
-
-
-def _repeated(run: Run) -> list[tuple[dict, dict, int, str]]:
-    """(the first decision's answer, the second's, rollout, form) of the repeated items, oldest first."""
-    rows = Rating.objects.counting().filter(
-        run=run, item__purpose=Item.Purpose.REPEAT, item__repeats__ratings__is_current=True, form=F("item__repeats__ratings__form")
-    )
-    names = ("item__repeats__ratings__answer", "answer", "rollout", "form")
-    return list(reversed(rows.order_by("-pk")[:WINDOW].values_list(*names)))
-
-
-def _agreeing_comparisons(run: Run) -> Accuracy:
-    people = run.settings.people
-    rows = Rating.objects.counting().filter(run=run, item__purpose=Item.Purpose.REPEAT, item__repeats__ratings__is_current=True)
-    names = ("item__repeats__ratings__answer", "item__repeats__ratings__shown", "answer", "shown", "form")
-    shares = []
-    for first, shown_first, second, shown, form in rows.order_by("-pk")[:WINDOW].values_list(*names):
-        a, b = (FORMS[form].values(answer, order, people) for answer, order in ((first, shown_first), (second, shown)))
-        share = pair_accuracy([Audit(b[rollout], a[rollout]) for rollout in a if rollout in b]).share
-        shares += [] if share is None else [share]
-    return share_right(shares[::-1])
+        shares = [pair_accuracy([Audit(b[r], a[r]) for r in a if r in b]).share for b, a in twice]
+        return share_right([share for share in shares if share is not None])
+    pairs = [(b[rollout], a[rollout]) for b, a in twice for rollout in a if rollout in b]
+    return pair_accuracy([Audit(second, first) for second, first in pairs if None not in (first, second)])
 
 
 def distinct_share(run: Run) -> float | None:

@@ -5,33 +5,45 @@ import itertools
 import pytest
 
 from apps.feedback.rater_model.schedule import due, first_share
-from apps.runs.people import Schedule
+from apps.runs.config import RunConfig, parse
 
-USUAL = Schedule(decisions=150, rewrites=25)
+STEP = 16  # groups of an update
 
 
-def test_a_fifth_is_asked_before_the_first_update():
-    assert due(USUAL, 0, 120).decisions == first_share(USUAL) == 30
+def plan(**schedule) -> RunConfig:
+    people = {"per_group": 4, "at_deadline": "fill_with_rater_model", "rater_model": {}, "schedule": schedule}
+    return parse({"policy": "p", "taskset": "t", "steps": 120, "group_size": 8, "groups_per_step": STEP, "people": people})
+
+
+USUAL = plan(decisions=150, rewrites=25)
+
+
+def test_a_fifth_is_asked_before_the_first_update_one_per_group():
+    assert due(USUAL, 2 * STEP).decisions == first_share(USUAL) == 30
+    wanted = [due(USUAL, groups).decisions for groups in range(2 * STEP + 1)]
+    assert {b - a for a, b in itertools.pairwise(wanted)} == {0, 1}
 
 
 def test_a_small_budget_begins_with_twenty():
-    assert due(Schedule(decisions=50), 0, 120).decisions == 20
-    assert due(Schedule(decisions=12), 0, 120).decisions == 12
+    assert first_share(plan(decisions=50)) == 20 and first_share(plan(decisions=12)) == 12
+
+
+def test_no_more_is_wanted_at_first_than_there_are_replies():
+    assert first_share(plan(decisions=10_000)) == 2 * STEP * 4
 
 
 def test_the_rest_is_spread_evenly_to_three_quarters_of_the_run():
-    wanted = [due(USUAL, step, 120).decisions for step in range(121)]
+    wanted = [due(USUAL, step * STEP).decisions for step in range(121)]
     assert wanted[90] == wanted[120] == 150 and wanted[89] < 150
-    gaps = {b - a for a, b in itertools.pairwise(wanted[:91])}
-    assert gaps == {1, 2}
+    assert {b - a for a, b in itertools.pairwise(wanted[2:91])} == {1, 2}
 
 
 def test_rewrites_are_asked_to_half_time_and_are_among_the_decisions():
-    rewrites = [due(USUAL, step, 120).rewrites for step in range(121)]
-    assert rewrites[0] == 5 and rewrites[60] == 25 and rewrites[59] < 25
-    assert all(due(USUAL, step, 120).rewrites <= due(USUAL, step, 120).decisions for step in range(121))
+    wanted = [due(USUAL, step * STEP) for step in range(121)]
+    assert wanted[2].rewrites == 5 and wanted[60].rewrites == 25 and wanted[59].rewrites < 25
+    assert all(one.rewrites <= one.decisions for one in wanted)
 
 
-@pytest.mark.parametrize("until", [0.0, 1.0])
+@pytest.mark.parametrize("until", [0.0, 0.01, 1.0])
 def test_the_whole_budget_is_wanted_in_the_end(until):
-    assert due(Schedule(decisions=77, until=until), 120, 120).decisions == 77
+    assert due(plan(decisions=77, until=until), 120 * STEP).decisions == 77

@@ -1,0 +1,95 @@
+"""Which replies people are asked about when a run has a budget of decisions."""
+
+from collections import Counter
+
+import pytest
+
+from apps.feedback.models import Item, Slot
+from apps.feedback.rater_model.learning import learn
+from apps.feedback.settling import close_overdue
+from apps.rollouts.models import Group
+
+pytestmark = pytest.mark.django_db
+# 2 groups per update and one update off: 4 groups before the first update.
+PLAN = {"steps": 50}
+
+
+def budget(**schedule) -> dict:
+    return {"decisions": 40, "first": 0.1, "first_at_least": 4, **schedule}
+
+
+def test_the_first_questions_go_to_different_groups(modelled, put):
+    run = modelled(PLAN, schedule=budget())
+    put(run, groups=4)
+    assert Counter(Item.objects.values_list("group", flat=True)) == Counter(Group.objects.values_list("pk", flat=True))
+
+
+def test_the_budget_is_never_exceeded(modelled, put, decide, bob):
+    run = modelled(PLAN, schedule=budget(decisions=10, until=0.2))
+    for _ in range(6):
+        put(run, groups=4)
+        decide(bob, run)
+        Group.objects.update(state=Group.State.ADMITTED)
+        run.published_version += 2
+        run.save()
+    assert Slot.objects.count() == Slot.objects.filter(state="done").count() == 10
+
+
+def test_what_nobody_answered_is_asked_again_elsewhere(modelled, put):
+    run = modelled(PLAN, schedule=budget())
+    put(run, groups=4)
+    Group.objects.update(deadline_at="2020-01-01T00:00Z")
+    close_overdue()
+    run.published_version += 2
+    run.save()
+    put(run, groups=4)
+    assert Slot.objects.filter(state="closed").count() == 4 and Slot.objects.filter(state="open").count() >= 4
+
+
+def test_one_decision_in_four_is_an_audit(modelled, put):
+    run = modelled({"steps": 50, "groups_per_step": 8}, schedule=budget(decisions=80, first=0.5))
+    put(run, groups=16)
+    purposes = Counter(Item.objects.values_list("purpose", flat=True))
+    assert purposes == {"reward": 24, "audit": 8}
+
+
+def test_rewrites_come_with_the_first_questions_and_fade(modelled, put):
+    run = modelled({"steps": 50, "groups_per_step": 8}, schedule=budget(decisions=64, first=0.25, rewrites=16))
+    put(run, groups=16)
+    assert Counter(Item.objects.values_list("purpose", "form")) == {
+        ("rewrite", "rewrite"): 4, ("audit", "stars"): 4, ("reward", "stars"): 8,
+    }  # fmt: skip
+
+
+def test_one_item_in_ten_is_asked_a_second_time(modelled, put, decide, bob):
+    run = modelled(
+        {"steps": 20, "groups_per_step": 8}, schedule=budget(decisions=200, first=0.1, until=1.0), rater_model={"repeats": 0.1}
+    )
+    for _ in range(3):
+        put(run, groups=16)
+        decide(bob, run)
+        Group.objects.update(state=Group.State.ADMITTED)
+        run.published_version += 2
+        run.save()
+    purposes = Counter(Item.objects.values_list("purpose", flat=True))
+    repeats = Item.objects.filter(purpose="repeat").select_related("repeats")
+    assert purposes["repeat"] == pytest.approx(purposes.total() / 10, abs=1)
+    assert all(item.members == item.repeats.members for item in repeats) and len({i.repeats_id for i in repeats}) == len(repeats)
+    assert not Slot.objects.filter(item__purpose="repeat", is_required=True).exists()
+
+
+def test_a_share_goes_to_the_groups_with_the_largest_predicted_spread(modelled, put, decide, bob):
+    run = modelled(PLAN, schedule=budget(decisions=80, first=0.1, first_at_least=8, spread_share=0.5))
+    put(run, ["thank you so much", "go away now"], groups=4)
+    decide(bob, run)
+    learn(run)
+    known = set(Group.objects.values_list("pk", flat=True))
+    Group.objects.update(state=Group.State.ADMITTED)
+    run.published_version += 4
+    run.save()
+    put(run, ["thank you so much", "thank you so much", "thank you so much", "go away now"], groups=6)
+    asked = Item.objects.filter(purpose="reward").exclude(group__in=known)
+    spread = {
+        g for g in asked.values_list("group", flat=True) if Group.objects.get(pk=g).rollouts.filter(text="go away now").exists()
+    }
+    assert spread
