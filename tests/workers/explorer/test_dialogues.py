@@ -83,12 +83,12 @@ def test_a_dialogue_without_room_for_another_answer_ends_by_its_length(dialogue_
 def test_an_edit_of_an_earlier_answer_takes_back_what_came_after(dialogue_run, stage, alice, settings):
     flight = stage.streaming(turns=3)
     first = list(flight.said_in(0))
+    assert stage.ask(alice, flight, "edit", "1", turn=1).reason == "there is no such turn of the policy"
     act = stage.ask(alice, flight, "edit", "==", turn=0)
     rollout = stage.ended(flight.rollout_id)
     turns = turns_of(rollout)
     assert act.state == "done" and turns[0].text.startswith("==") and heard(rollout, settings) == [turn.text for turn in turns]
     assert rollout.tokens.action_mask[:2] == (0, 0) and list(rollout.tokens.completion_ids[: len(first)]) != first
-    assert stage.ask(alice, stage.streaming(turns=3), "edit", "1", turn=1).reason == "there is no such turn of the policy"
 
 
 def test_a_typed_turn_is_one_of_many_and_the_user_answers_it(dialogue_run, stage, alice, settings):

@@ -1,0 +1,184 @@
+"""Asking to stop, edit or type a rollout: who may, what is refused, and that an act and an end never miss each other."""
+
+import threading
+import uuid
+
+import pytest
+from django.db import connection, transaction
+
+from apps.accounts.models import Membership
+from apps.feedback.interventions import (
+    CannotAct,
+    Correction,
+    ask,
+    asked_of,
+    keep_corrections,
+    mark_done,
+    refuse_left,
+    runs_steered_by,
+    typed_spans,
+    typists_of,
+)
+from apps.feedback.models import Demonstration, Intervention, Preference
+from apps.rollouts.models import Group, Outcome, Rollout
+from apps.rollouts.turns import POLICY, USER, Turn, Typed
+from tests.conftest import tokens_of
+
+
+@pytest.fixture
+def rollout(run) -> Rollout:
+    """One that is being written."""
+    (group,) = Group.open(run, "explorer", 60, 1, 0)
+    return Rollout.objects.filter(group=group).first()
+
+
+def code(*words: object, **fields: object) -> str:
+    with pytest.raises(CannotAct) as refusal:
+        ask(*words, **fields)
+    return refusal.value.code
+
+
+def test_an_owner_asks_and_the_act_waits_for_the_explorer(rollout, alice):
+    act = ask(alice, rollout.pk, "edit", "12", uuid.uuid4(), turn=0)
+    assert (act.state, act.kind, act.text, act.turn, act.by, act.done_at) == ("asked", "edit", "12", 0, alice, None)
+    assert asked_of([rollout.pk]) == [act] and asked_of([rollout.pk + 1]) == []
+
+
+def test_the_explorers_bell_is_rung_once_the_act_is_there(rollout, alice, monkeypatch, django_capture_on_commit_callbacks):
+    rung = []
+    monkeypatch.setattr("apps.streaming.bells.ring", lambda *stations: rung.append((stations, Intervention.objects.count())))
+    with django_capture_on_commit_callbacks(execute=True):
+        ask(alice, rollout.pk, "stop", "", uuid.uuid4())
+    assert rung == [(("explore",), 1)]
+
+
+def test_a_rater_may_only_where_the_run_says_so(new_run, rollout, bob, alice):
+    assert code(bob, rollout.pk, "stop", "", uuid.uuid4()) == "not_yours"
+    open_run = new_run(people={"steer": True})
+    (group,) = Group.open(open_run, "explorer", 60, 1, 0)
+    act = ask(bob, group.rollouts.first().pk, "stop", "", uuid.uuid4())
+    assert act.state == "asked"
+    assert runs_steered_by(bob, [rollout.run, open_run]) == {open_run.pk}
+    assert runs_steered_by(alice, [rollout.run, open_run]) == {rollout.run_id, open_run.pk}
+
+
+def test_viewers_and_strangers_may_not_and_an_administrator_may(project, rollout, carol, admin):
+    assert code(carol, rollout.pk, "stop", "", uuid.uuid4()) == "not_yours"
+    Membership.objects.create(project=project, user=carol, role=Membership.Role.VIEWER)
+    assert code(carol, rollout.pk, "stop", "", uuid.uuid4()) == "not_yours"
+    assert ask(admin, rollout.pk, "stop", "", uuid.uuid4()).by == admin
+
+
+def test_who_may_is_one_statement_for_many_runs(new_run, alice, django_assert_num_queries):
+    runs = [new_run() for _ in range(3)]
+    with django_assert_num_queries(1):
+        runs_steered_by(alice, runs)
+
+
+def test_the_same_uuid_is_the_same_act_and_no_other(rollout, alice, bob):
+    key = uuid.uuid4()
+    act = ask(alice, rollout.pk, "edit", "12", key)
+    assert ask(alice, rollout.pk, "edit", "12", key) == act
+    assert code(alice, rollout.pk, "edit", "13", key) == "used_uuid"
+    assert code(alice, rollout.pk, "stop", "", key) == "used_uuid"
+
+
+def test_the_same_uuid_is_answered_after_the_rollout_has_ended_too(rollout, alice):
+    key = uuid.uuid4()
+    act = ask(alice, rollout.pk, "stop", "", key)
+    Rollout.objects.filter(pk=rollout.pk).update(state=Rollout.State.FINISHED)
+    assert ask(alice, rollout.pk, "stop", "", key) == act
+    assert code(alice, rollout.pk, "stop", "", uuid.uuid4()) == "ended"
+
+
+@pytest.mark.parametrize(
+    "kind, text, expected",
+    [
+        ("edit", "", "bad_text"),
+        ("seat", "  \n", "bad_text"),
+        ("edit", "1" * 100_001, "bad_text"),
+        ("edit", "1\x002", "bad_text"),
+        ("seat", "\ud83d", "bad_text"),
+        ("stop", "why", "bad_act"),
+        ("kill", "", "bad_act"),
+    ],
+)
+def test_what_is_no_act_is_refused_with_words(rollout, alice, kind, text, expected):
+    assert code(alice, rollout.pk, kind, text, uuid.uuid4()) == expected
+    assert not Intervention.objects.exists()
+
+
+def test_a_rollout_that_nobody_writes_cannot_be_touched(run, rollout, alice):
+    run.stop()
+    assert code(alice, rollout.pk, "stop", "", uuid.uuid4()) == "ended"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_act_asked_while_its_rollout_ends_is_either_refused_or_never_taken(rollout, alice):
+    ending, asking, outcomes = threading.Event(), threading.Event(), []
+
+    def end() -> None:
+        with transaction.atomic():
+            Rollout.objects.filter(pk=rollout.pk).update(state=Rollout.State.FINISHED)
+            ending.set()
+            asking.wait(5)
+            refuse_left([rollout.pk])
+        connection.close()
+
+    def beg() -> None:
+        try:
+            outcomes.append(ask(alice, rollout.pk, "stop", "", uuid.uuid4()))
+        except CannotAct as refusal:
+            outcomes.append(refusal.code)
+        connection.close()
+
+    ends, asks = threading.Thread(target=end), threading.Thread(target=beg)
+    ends.start()
+    ending.wait(5)
+    asks.start()
+    asks.join(0.5)
+    assert asks.is_alive(), "it must wait for the end to be written"
+    asking.set()
+    ends.join()
+    asks.join()
+    assert outcomes == ["ended"] and not Intervention.objects.exists()
+
+
+def test_a_correction_becomes_lessons_once(rollout, alice, run):
+    act = ask(alice, rollout.pk, "edit", "123", uuid.uuid4())
+    mark_done(act, "12x")
+    task, prompt = rollout.group.task_id, rollout.group.task.prompt
+    corrections = [
+        Correction(rollout.pk, act.pk, task, prompt, "12345", "12x"),
+        Correction(rollout.pk, act.pk, task, prompt, "54321", ""),
+        Correction(rollout.pk, act.pk, None, [*prompt, *prompt], "12345 and more", "12345"),
+    ]
+    keep_corrections(run, corrections)
+    keep_corrections(run, corrections)
+    assert set(Demonstration.objects.values_list("answer", "task")) == {("12345", task), ("54321", task), ("12345 and more", None)}
+    # Where the policy's words are only the beginning of the correction, it had said nothing else.
+    preference = Preference.objects.get()
+    assert (preference.chosen, preference.rejected, preference.author, preference.run) == ("12345", "12x", alice, run)
+
+
+def test_typed_text_is_found_again_with_who_typed_it(rollout, run, alice, django_assert_num_queries):
+    act = ask(alice, rollout.pk, "edit", "bc", uuid.uuid4())
+    mark_done(act)
+    text = "abcd\n\nand?\n\nyes"
+    turns = (
+        Turn(POLICY, "abcd", 0, 0, 4, (Typed(act.pk, 1, 3, 1, 2),)),
+        Turn(USER, "and?", 6, 4, 3),
+        Turn(POLICY, "yes", 12, 7, 3),
+    )
+    Group.finish_rollouts({rollout.group_id: rollout.group.claimed}, [Outcome(rollout.pk, tokens_of(text), text, "stop", turns)])
+    rollout.refresh_from_db()
+    with django_assert_num_queries(1):
+        (span,) = typed_spans(rollout)
+        assert (text[span.start : span.end], span.turn, span.first_token, span.past_token) == ("bc", 0, 1, 3)
+        assert span.act.by == alice
+    assert typists_of([rollout.pk]) == {rollout.pk: {alice.pk}}
+
+
+def test_a_stop_makes_nobody_an_author(rollout, alice):
+    mark_done(ask(alice, rollout.pk, "stop", "", uuid.uuid4()))
+    assert typists_of([rollout.pk]) == {}
