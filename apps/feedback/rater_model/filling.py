@@ -18,25 +18,29 @@ def fill(groups: Sequence[Group]) -> None:
     """Rewards of the rater model for all finished rollouts of these groups, those of runs that have one.
 
     What cannot be filled is NULL with the reason. A rollout's reward is written once: what it was trained on stays.
+    A replay's were written when its data was copied, by the models of their time.
     """
     for run in {group.run_id: group.run for group in groups}.values():
-        if run.settings.people.rater_model:
+        if run.settings.people.rater_model and run.settings.replay is None:
             _fill_run(run, [group for group in groups if group.run_id == run.pk])
 
 
 def _fill_run(run: Run, groups: list[Group]) -> None:
-    section = run.settings.people.rater_model
     known = learn(run)
     rollouts = list(Rollout.objects.filter(group__in=groups, state=Rollout.State.FINISHED).values_list("pk", flat=True))
-    if known.learner.decisions < section.at_least:
-        reason = f"the rater model has learned {known.learner.decisions} decisions; it needs {section.at_least}"
-        rewards = [_missing(rollout, reason) for rollout in rollouts]
-    else:
-        found = predicted(run, known, rollouts)
-        rewards = [_reward(rollout, found.get(rollout), known, section.pessimism) for rollout in rollouts]
-    Reward.objects.bulk_create(rewards, ignore_conflicts=True)
+    Reward.objects.bulk_create(rewards_by(known, run, rollouts), ignore_conflicts=True)
     pause_if_alarming(run)
     log.info("filled", run=run.slug, rater_model=known.number, decisions=known.learner.decisions, rollouts=len(rollouts))
+
+
+def rewards_by(known: Known, run: Run, rollouts: Sequence[int]) -> list[Reward]:
+    """What the model says of these rollouts, not yet written; NULL with the reason while it knows too little."""
+    section = run.settings.people.rater_model
+    if known.learner.decisions < section.at_least:
+        reason = f"the rater model has learned {known.learner.decisions} decisions; it needs {section.at_least}"
+        return [_missing(rollout, reason) for rollout in rollouts]
+    found = predicted(run, known, rollouts)
+    return [_reward(rollout, found.get(rollout), known, section.pessimism) for rollout in rollouts]
 
 
 def _reward(rollout: int, foretold: tuple[float, float] | None, known: Known, pessimism: float) -> Reward:

@@ -65,6 +65,17 @@ def learn(run: Run) -> Known:
     return known
 
 
+def known_from(run: Run, ratings: Iterable[int], number: int) -> Known:
+    """What the model of that number would know had only these been said; nothing is stored."""
+    known = Known(number=number)
+    known.ratings = {pk: decision for pk, (decision, _) in _read(run, ratings).items()}
+    for decision in known.ratings.values():
+        if decision is not None:
+            known.learner.learn(decision)
+    known.fitted = known.learner.fit() if known.learner.decisions else None
+    return known
+
+
 def _up_to(run: Run, newest: RaterModel | None, standing_by: list[int]) -> Known:
     """This process's knowledge, if it is that of the newest model; else learned anew up to that model's last rating."""
     known = _known.get(run.pk)

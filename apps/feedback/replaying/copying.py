@@ -14,16 +14,19 @@ from django.db.models.functions import Now
 
 from apps.buffer.models import Experience, Recorded, StepItem
 from apps.feedback.experts import expert_experience
-from apps.feedback.models import ExpertAnswer, Item, Rating, RatingReward, Surprise
+from apps.feedback.models import ExpertAnswer, Item, RaterModel, Rating, RatingReward, Surprise
+from apps.feedback.rater_model.filling import rewards_by
+from apps.feedback.rater_model.learning import Known, known_from
 from apps.feedback.replaying.leaving_out import LeftOut
 from apps.feedback.replaying.rows import copied_rows
+from apps.rewards.combining import RATER_MODEL
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group, Rollout, RolloutPayload
 from apps.runs.models import Run, TrainStep
 
 STEPS_AT_ONCE = 50  # updates whose data is copied together
 LEFT_OUT = "left out: somebody whose word is left out had a hand in it"
-PEOPLE, RATER_MODEL = "people", "rater_model"  # the scorers of what is made of people's words
+PEOPLE = "people"  # the scorer of what several people's words amount to
 
 
 @dataclass
@@ -62,6 +65,7 @@ class _Copy:
     done: Copied = field(default_factory=Copied)
     experts: dict[int, int] = field(default_factory=dict)  # rollouts
     expert_groups: dict[int, int] = field(default_factory=dict)
+    models: dict[int, Known | None] = field(default_factory=dict)  # rater models by number; what those fitted anew know
 
     @classmethod
     def of(cls, run: Run) -> "_Copy":
@@ -122,12 +126,40 @@ class _Copy:
         copied_rows(
             Reward, "rollout", rollouts,
             "o.by_id IS NULL AND NOT (o.scorer = %s AND o.rollout_id = ANY(%s)) "
-            "AND NOT (o.scorer = %s AND o.details ->> 'rater_model' = ANY(%s))",
+            "AND NOT (o.scorer = %s AND coalesce(o.details ->> 'rater_model', '') = ANY(%s))",
             [PEOPLE, remade, RATER_MODEL, [str(number) for number in self.left_out.tainted_models]],
         )  # fmt: skip
+        self._foretold(rollouts)
         ratings = self._ratings(groups, rollouts)
         self._rewards_of(ratings, rollouts)
         self.done.ratings += len(ratings)
+
+    def _foretold(self, rollouts: Mapping[int, int]) -> None:
+        """The rater models of that time: as they were, or fitted without what is left out, and then what they say instead."""
+        words = Reward.objects.filter(rollout__in=rollouts, scorer=RATER_MODEL, details__has_key="rater_model")
+        by_model: dict[int, list[int]] = {}
+        for number, rollout in words.order_by("pk").values_list("details__rater_model", "rollout"):
+            by_model.setdefault(number, []).append(rollouts[rollout])
+        fresh = [number for number in by_model if number not in self.models]
+        known = {model.number: model for model in RaterModel.objects.filter(run=self.source, number__in=fresh)}
+        self.models |= {number: self._model(known[number]) for number in sorted(known)}
+        for number in by_model.keys() & self.left_out.tainted_models:
+            usable = Rollout.objects.filter(pk__in=by_model[number], state=Rollout.State.FINISHED).values_list("pk", flat=True)
+            Reward.objects.bulk_create(rewards_by(self.models[number], self.run, list(usable)))
+
+    def _model(self, model: RaterModel) -> Known | None:
+        """The model in this run, stored; what it knows where it was fitted anew."""
+        model = RaterModel(
+            run=self.run, number=model.number, kind=model.kind, decisions=model.decisions, last_rating_id=model.last_rating_id,
+            coefficients=model.coefficients, figures=model.figures, fitted_at=model.fitted_at,
+        )  # fmt: skip
+        known = None
+        if model.number in self.left_out.tainted_models:
+            known = known_from(self.source, self.left_out.left_to_learn(model.last_rating_id), model.number)
+            model.decisions, model.figures = known.learner.decisions, {}
+            model.coefficients = known.fitted.coefficients() if known.fitted else {}
+        model.save(force_insert=True)
+        return known
 
     def _ratings(self, groups: Mapping[int, int], rollouts: Mapping[int, int]) -> dict[int, int]:
         """What was said in time by those who stay; old id → new id."""

@@ -8,11 +8,10 @@ from django.db.models import Exists, Min, OuterRef, Q
 from apps.buffer.models import StepItem
 from apps.feedback.models import ExpertAnswer
 from apps.feedback.replaying.leaving_out import LeftOut
+from apps.rewards.combining import RATER_MODEL
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group
 from apps.runs.models import Run, TrainStep, WeightVersion
-
-RATER_MODEL = "rater_model"
 
 
 @dataclass(frozen=True)

@@ -50,13 +50,14 @@ class LeftOut:
 
     @cached_property
     def first_rating(self) -> int | None:
-        """The id of the first thing they said: models that learned up to before it know nothing of them."""
-        theirs = self.ratings
-        if self.tasks:
-            theirs = Rating.objects.filter(run=self.run, is_late=False).filter(
-                Q(rater__in=self.raters) | Q(item__group__task__in=self.tasks) | Q(rollout__group__task__in=self.tasks)
-            )
-        return theirs.order_by("pk").values_list("pk", flat=True).first()
+        """The id of the first thing that is left out, late or not: models that learned up to before it know nothing of it."""
+        said = Rating.objects.filter(run=self.run).filter(self.theirs)
+        return said.order_by("pk").values_list("pk", flat=True).first()
+
+    @property
+    def theirs(self) -> Q:
+        """Of ratings: those of the people, and those about the tasks."""
+        return Q(rater__in=self.raters) | Q(item__group__task__in=self.tasks) | Q(rollout__group__task__in=self.tasks)
 
     @cached_property
     def tainted_models(self) -> frozenset[int]:
@@ -75,3 +76,9 @@ class LeftOut:
         return found | set(
             Group.objects.filter(pk__in=groups, rollouts__in=self.interventions.values("rollout")).values_list("pk", flat=True)
         )
+
+    def left_to_learn(self, last_rating: int) -> list[int]:
+        """Ids of what stood when that rating was the last one, without what is left out: what such a model learns from."""
+        said = Rating.objects.filter(run=self.run, pk__lte=last_rating, is_withdrawn=False)
+        superseded = Rating.objects.filter(run=self.run, pk__lte=last_rating, replaces__isnull=False).values("replaces")
+        return list(said.exclude(pk__in=superseded).exclude(self.theirs).order_by("pk").values_list("pk", flat=True))
