@@ -87,7 +87,8 @@ OPEN_TO = """
         SELECT 1 FROM feedback_slot e WHERE e.item_id = s.item_id AND e.place < s.place AND e.state = 'open')
     AND NOT EXISTS (SELECT 1 FROM feedback_skip k WHERE k.item_id = s.item_id AND k.rater_id = %(user)s)
     AND NOT EXISTS (SELECT 1 FROM feedback_intervention v JOIN feedback_item w ON w.id = s.item_id
-                    WHERE v.rollout_id = ANY(w.members) AND v.by_id = %(user)s AND v.kind <> 'stop')"""
+                    WHERE v.rollout_id = ANY(w.members) AND v.by_id = %(user)s AND v.kind IN ('edit', 'seat')
+                        AND v.state = 'done')"""
 
 # An item whose answer is known, at the run's rate: it comes in place of the most urgent one found, so that nobody sees the
 # difference, and only when one was found, so that it is a share of decisions. A person meets each of them once.
@@ -102,7 +103,8 @@ MIXED_IN = """
             AND NOT EXISTS (SELECT 1 FROM feedback_slot o WHERE o.item_id = i.id AND o.rater_id = %(user)s)
             AND NOT EXISTS (SELECT 1 FROM feedback_skip k WHERE k.item_id = i.id AND k.rater_id = %(user)s)
             AND NOT EXISTS (SELECT 1 FROM feedback_intervention v
-                            WHERE v.rollout_id = ANY(i.members) AND v.by_id = %(user)s AND v.kind <> 'stop')
+                            WHERE v.rollout_id = ANY(i.members) AND v.by_id = %(user)s AND v.kind IN ('edit', 'seat')
+                                AND v.state = 'done')
         ORDER BY random() LIMIT 1) i
     WHERE first.draw < (first.gold + first.attention) * first.many"""
 

@@ -69,7 +69,7 @@ def ratable_by(rater: User) -> QuerySet[Rollout]:
         if rater.is_superuser
         else Q(run__project__memberships__user=rater, run__project__memberships__role__in=Membership.MAY_RATE)
     )
-    wrote = Intervention.objects.filter(rollout=OuterRef("pk"), by=rater).exclude(kind=Intervention.Kind.STOP)
+    wrote = Intervention.objects.filter(Intervention.TYPED, rollout=OuterRef("pk"), by=rater)
     finished = Rollout.objects.filter(may, state=Rollout.State.FINISHED, origin=Rollout.Origin.POLICY)
     return finished.filter(~Exists(wrote))
 

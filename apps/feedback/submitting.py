@@ -111,7 +111,7 @@ def _locked(user: User, slot_id: int, said: Submission) -> Slot:
     """The slot with its item, group and run, locked with the group; and what there is already, in the same statement."""
     own = Rating.objects.filter(rater=user)
     words = Reward.objects.filter(rollout__group=OuterRef("group"), by=user, scorer=said.form[:20], is_current=True)
-    wrote = Intervention.objects.filter(rollout__group=OuterRef("group"), by=user).exclude(kind=Intervention.Kind.STOP)
+    wrote = Intervention.objects.filter(Intervention.TYPED, rollout__group=OuterRef("group"), by=user)
     slot = (
         Slot.objects.filter(pk=slot_id, run__in=Run.objects.visible_to(user))
         .select_related("item", "group", "run")
@@ -152,7 +152,7 @@ def _require_hold(user: User, slot: Slot, said: Submission) -> None:
         raise Refused("lease_lost", who_has(slot.pk))
     if said.version != slot.item.version or slot.item.state == Item.State.CLOSED:
         raise Refused("stale", "This item was changed while you looked at it; here is its new form.")
-    if slot.has_written and Intervention.objects.filter(rollout__in=slot.item.members, by=user).exclude(kind="stop").exists():
+    if slot.has_written and Intervention.objects.filter(Intervention.TYPED, rollout__in=slot.item.members, by=user).exists():
         raise Refused("own_output", "You wrote a part of this answer yourself: somebody else rates it.")
 
 
@@ -260,7 +260,8 @@ def _withdraw(user: User, rating: Rating, new_uuid: uuid.UUID, is_late: bool) ->
     Rating.objects.filter(pk=rating.pk).update(is_current=False)
     Rating.objects.create(
         item_id=rating.item_id, rollout_id=rating.rollout_id, run_id=rating.run_id, rater=user, form=rating.form,
-        answer=rating.answer, critique=rating.critique, shown=rating.shown, client_uuid=new_uuid, replaces=rating, is_current=False, is_withdrawn=True,
+        answer=rating.answer, critique=rating.critique, shown=rating.shown, client_uuid=new_uuid, replaces=rating, is_current=False,
+        is_withdrawn=True,
         is_late=is_late,
     )  # fmt: skip
     made = RatingReward.objects.filter(rating=rating).values("reward")

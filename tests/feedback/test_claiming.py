@@ -1,5 +1,6 @@
 """Taking an item to decide: the most urgent first, once, for so long, and only by who may."""
 
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
@@ -36,7 +37,7 @@ def test_what_is_held_says_what_is_asked_and_until_when(run, finish, bob):
     ask(run, finish, ["one", "two"])
     (held,) = claim(bob)
     assert (held.form, held.run_slug, held.fence, held.version) == ("stars", run.slug, 1, 1)
-    assert held.lease_s == 120 and [member.text for member in held.members][0] in ("one", "two")
+    assert held.lease_s == 120 and held.members[0].text in ("one", "two")
     assert held.prompt[0]["role"] == "user"
 
 
@@ -119,7 +120,9 @@ def test_what_was_given_back_may_come_again(run, finish, bob):
 def test_nobody_rates_what_the_person_typed(run, finish, bob):
     (group,) = ask(run, finish)
     for rollout in group.rollouts.all():
-        Intervention.objects.create(rollout=rollout, by=bob, kind="edit", text="mine", client_uuid="0" * 31 + str(rollout.sample_index))
+        Intervention.objects.create(
+            rollout=rollout, by=bob, kind="edit", text="mine", state="done", client_uuid="0" * 31 + str(rollout.sample_index)
+        )
     assert claim(bob) == []
 
 

@@ -126,7 +126,7 @@ def test_an_item_that_was_changed_meanwhile_is_stale(held, bob):
 
 def test_nobody_decides_about_what_the_person_typed_meanwhile(held, bob):
     item = held()
-    Intervention.objects.create(rollout_id=item.shown[0], by=bob, kind="edit", text="mine", client_uuid=uuid.uuid4())
+    Intervention.objects.create(rollout_id=item.shown[0], by=bob, kind="edit", text="mine", state="done", client_uuid=uuid.uuid4())
     with pytest.raises(Refused) as refused:
         submit(bob, item.slot_id, answer_to(item, {"stars": 5}))
     assert refused.value.code == "own_output"

@@ -23,6 +23,9 @@ class Intervention(models.Model):
         DONE = "done"
         REFUSED = "refused"
 
+    # Of which words of the person's own remain: such rollouts are for others to judge.
+    TYPED = Q(kind__in=[Kind.EDIT, Kind.SEAT], state=State.DONE)
+
     rollout = models.ForeignKey(Rollout, on_delete=models.CASCADE, related_name="interventions")
     by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="interventions")
     kind = models.CharField(max_length=4, choices=Kind.choices)
