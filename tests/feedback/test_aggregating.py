@@ -1,0 +1,235 @@
+"""People's reward of a judged group: made once, of what stands, by the run's rule, and learned from."""
+
+import itertools
+import uuid
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from apps.accounts.models import Membership, User
+from apps.buffer.models import Experience
+from apps.feedback import rater_quality
+from apps.feedback.aggregating import aggregate
+from apps.feedback.claiming import claim
+from apps.feedback.models import Adjudication, Item, Rating
+from apps.feedback.starring import Stars, give
+from apps.feedback.submitting import submit, undo
+from apps.rewards.models import Reward
+from apps.rollouts.models import Group, Rollout
+from tests.feedback.asking import answer_to, ask
+from workers.refiner import serve
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def forget():
+    rater_quality.forget()
+
+
+@pytest.fixture
+def asked(new_run, finish):
+    """Groups of a run that wait for people; keywords replace fields of its `people`."""
+
+    def make(texts=("one", "two"), groups=1, **people):
+        run = new_run(
+            group_size=len(texts), max_staleness=8, people={"per_group": 2, "deadline_s": 600, "open_claims": 100, **people}
+        )
+        return run, ask(run, finish, list(texts), groups=groups)
+
+    return make
+
+
+def decide(user, run, *answers, **changes):
+    """The user decides what comes, with these answers in their order, the last one for all that follow."""
+    ratings = []
+    for answer in itertools.chain(answers, itertools.repeat(answers[-1])):
+        held = claim(user, run.pk)
+        if not held:
+            return ratings
+        said = answer(held[0]) if callable(answer) else answer
+        ratings.append(submit(user, held[0].slot_id, answer_to(held[0], said, **changes)).rating_id)
+
+
+def rater_named(project, name):
+    user = User.objects.create_user(name)
+    Membership.objects.create(project=project, user=user, role=Membership.Role.RATER)
+    return user
+
+
+def judged(run):
+    return list(Group.objects.filter(run=run, state=Group.State.JUDGED).select_related("run"))
+
+
+def peoples(run):
+    """People's rewards of the run by rollout."""
+    return {reward.rollout_id: reward for reward in Reward.objects.filter(rollout__run=run, scorer="people")}
+
+
+def test_two_peoples_stars_become_their_mean_with_its_error(asked, alice, bob):
+    run, _ = asked(overlap=2)
+    ratings = decide(alice, run, {"stars": 5}) + decide(bob, run, {"stars": 3})
+    aggregate(judged(run))
+    found = peoples(run)
+    assert {reward.value for reward in found.values()} == {0.75} and len(found) == 2
+    for rollout, reward in found.items():
+        assert reward.uncertainty == pytest.approx(0.25)
+        assert (reward.source, reward.by, reward.details["rule"]) == ("human", None, "mean")
+        assert reward.details["ratings"] == [pk for pk in ratings if Rating.objects.get(pk=pk).rollout_id == rollout]
+
+
+def test_the_refiner_learns_from_what_people_said_together(asked, alice, bob):
+    run, _ = asked(overlap=2)
+    decide(alice, run, {"stars": 5}, {"stars": 1})
+    decide(bob, run, {"stars": 5}, {"stars": 1})
+    assert serve()
+    by_rollout = {rollout: reward.value for rollout, reward in peoples(run).items()}
+    assert len(by_rollout) == 2
+    assert dict(Experience.objects.filter(run=run).values_list("rollout", "reward")) == by_rollout
+
+
+def test_pairs_become_strengths(asked, bob):
+    run, _ = asked(("a", "b", "c"), form="pairwise", per_group=3, aggregation="bradley_terry")
+    decide(bob, run, lambda held: {"preference": -2 if held.shown[0] < held.shown[1] else 2})
+    aggregate(judged(run))
+    found = peoples(run)
+    first, second, third = sorted(found)
+    assert found[first].value > found[second].value > found[third].value
+    assert all(reward.uncertainty > 0 for reward in found.values())
+    assert found[second].value == pytest.approx(0.5)
+
+
+def test_a_flag_leaves_the_rollout_without_a_reward(asked, bob):
+    run, _ = asked()
+    [flagged] = claim(bob, run.pk)
+    submit(bob, flagged.slot_id, answer_to(flagged, {"reason": "cut off"}, form="flag"))
+    decide(bob, run, {"stars": 5})
+    aggregate(judged(run))
+    found = peoples(run)
+    broken = found[flagged.shown[0]]
+    assert broken.value is None and broken.reason == "flagged as broken: cut off"
+    assert [reward.value for reward in found.values() if reward != broken] == [1.0]
+
+
+def test_a_flagged_rollout_is_not_learned_from_whatever_the_machine_said(asked, bob):
+    run, _ = asked(("a", "b", "c"), per_group=3)
+    [flagged] = claim(bob, run.pk)
+    submit(bob, flagged.slot_id, answer_to(flagged, {"reason": "cut off"}, form="flag"))
+    decide(bob, run, {"stars": 5}, {"stars": 1})
+    assert serve()
+    learned = set(Experience.objects.filter(run=run).values_list("rollout", flat=True))
+    assert len(learned) == 2 and flagged.shown[0] not in learned
+
+
+def test_what_was_taken_back_does_not_count(asked, bob):
+    run, _ = asked()
+    first, last = claim(bob, run.pk, 2)
+    said = answer_to(first, {"stars": 5})
+    submit(bob, first.slot_id, said)
+    again, _ = undo(bob, said.client_uuid, uuid.uuid4())
+    submit(bob, again.slot_id, answer_to(again, {"stars": 1}))
+    submit(bob, last.slot_id, answer_to(last, {"stars": 2}))
+    aggregate(judged(run))
+    assert {rollout: reward.value for rollout, reward in peoples(run).items()} == {first.shown[0]: 0.0, last.shown[0]: 0.25}
+
+
+@pytest.mark.parametrize("purpose", ["gold", "attention"])
+def test_a_known_answer_makes_no_reward(asked, bob, purpose):
+    run, [group] = asked()
+    rollout = Rollout.objects.filter(group=group).first()
+    item = Item.objects.create(run=run, group=group, form="stars", purpose=purpose, members=[rollout.pk], expected={"stars": 5})
+    Rating.objects.create(
+        item=item, rollout=rollout, run=run, rater=bob, form="stars", answer={"stars": 1}, shown=[rollout.pk],
+        client_uuid=uuid.uuid4(),
+    )  # fmt: skip
+    aggregate([group])
+    assert peoples(run) == {}
+
+
+def test_stars_given_on_the_live_wall_count_too(asked, alice):
+    run, [group] = asked()
+    rollout = Rollout.objects.filter(group=group).first()
+    give(alice, Stars(rollout.pk, 4, uuid.uuid4()))
+    aggregate([Group.objects.select_related("run").get(pk=group.pk)])
+    assert {pk: reward.value for pk, reward in peoples(run).items()} == {rollout.pk: 0.75}
+
+
+def test_a_late_rating_changes_nothing(asked, alice, bob):
+    run, [group] = asked()
+    decide(bob, run, {"stars": 5}, {"stars": 1})
+    serve()
+    before = {rollout: (reward.pk, reward.value) for rollout, reward in peoples(run).items()}
+    rating = give(alice, Stars(next(iter(before)), 3, uuid.uuid4()))
+    assert rating.is_late
+    aggregate([Group.objects.select_related("run").get(pk=group.pk)])
+    assert {rollout: (reward.pk, reward.value) for rollout, reward in peoples(run).items()} == before
+
+
+def test_of_a_settled_dispute_only_the_settling_decision_counts(asked, alice, bob):
+    run, [group] = asked(overlap=2)
+    decide(alice, run, {"stars": 1})
+    decide(bob, run, {"stars": 5})
+    settled = Item.objects.filter(group=group).first()
+    Adjudication.objects.create(item=settled, rating=settled.ratings.get(rater=bob))
+    aggregate(judged(run))
+    values = {rollout: reward.value for rollout, reward in peoples(run).items()}
+    assert values.pop(settled.members[0]) == 1.0
+    assert list(values.values()) == [0.5]
+
+
+def test_the_better_rater_weighs_more(asked, project, alice):
+    """Ann and Ben agree over many groups, Cem says anything: where he is against one of them, his word counts less."""
+    ann, ben, cem = (rater_named(project, name) for name in ("ann", "ben", "cem"))
+    run, _ = asked(groups=6, overlap=3, aggregation="weighted", deadline_s=6000)
+    nonsense = itertools.cycle([1, 5, 5, 1, 3])
+
+    def by_text(held):
+        return {"stars": 5 if held.members[0].text == "one" else 2}
+
+    decide(ann, run, by_text)
+    decide(ben, run, by_text)
+    decide(cem, run, lambda held: {"stars": next(nonsense)})
+    aggregate(judged(run))
+    quality = rater_quality.quality_of(run, "stars", run.settings.people)
+    assert quality.variance[cem.pk] > 5 * quality.variance[ann.pk]
+    good = [r.value for pk, r in peoples(run).items() if Rollout.objects.get(pk=pk).text == "one"]
+    plain = [
+        sum(Rating.objects.filter(rollout=pk).values_list("answer__stars", flat=True)) / 12 - 0.25
+        for pk in peoples(run) if Rollout.objects.get(pk=pk).text == "one"
+    ]  # fmt: skip
+    assert sum(good) / len(good) > sum(plain) / len(plain) + 0.05
+
+
+def test_raters_are_read_again_only_when_there_is_more_to_know(asked, bob, django_assert_num_queries):
+    run, _ = asked(aggregation="weighted")
+    decide(bob, run, {"stars": 5})
+    people = run.settings.people
+    with django_assert_num_queries(1):
+        rater_quality.quality_of(run, "stars", people)
+    with django_assert_num_queries(1):
+        rater_quality.quality_of(run, "stars", people)
+
+
+def statements(groups):
+    with CaptureQueriesContext(connection) as captured:
+        aggregate(groups)
+    return len(captured)
+
+
+@pytest.mark.parametrize("rule", ["mean", "weighted"])
+def test_the_statements_do_not_grow_with_the_groups(asked, bob, rule):
+    few, _ = asked(groups=1, aggregation=rule)
+    many, _ = asked(groups=8, aggregation=rule)
+    decide(bob, few, {"stars": 4})
+    decide(bob, many, {"stars": 4})
+    assert len(judged(many)) == 8
+    rows = judged(few), judged(many)
+    assert statements(rows[0]) == statements(rows[1]) <= 6
+    assert len(peoples(many)) == 16
+
+
+def test_groups_that_nobody_judged_cost_nothing_and_get_nothing(asked):
+    run, [group] = asked()
+    assert statements([Group.objects.select_related("run").get(pk=group.pk)]) == 3
+    assert peoples(run) == {}
