@@ -7,15 +7,19 @@ through the public rating endpoint (`manage.py simulated_rater`), like anybody's
 
 import random
 import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 
+from django.db.models import Count, QuerySet
 from django.db.models.functions import Now
 
 from apps.accounts.models import Membership, Project, Token, User
 from apps.feedback.models import STARS, Rating, Slot
+from apps.feedback.simulated_answers import WRITES_NOTHING, answer
 from apps.rewards import scorers
 from apps.rollouts.models import Group, Rollout
+from apps.rollouts.turns import turns_of
 from apps.runs.models import Run
 
 USERNAME, DISPLAY_NAME = "simulated-rater", "Simulated rater"
@@ -57,11 +61,8 @@ def fresh_token(user: User) -> str:
 
 def due_ratings(user: User, patience: Patience) -> list[dict[str, object]]:
     """What to post now: at most MOST_AT_ONCE ratings for rollouts that have waited long enough for people."""
-    projects = set(Run.objects.running().filter(config__people__simulated=True).values_list("project_id", flat=True))
     found: list[dict[str, object]] = []
-    for project in Project.objects.filter(pk__in=projects):
-        Membership.objects.get_or_create(project=project, user=user, defaults={"role": Membership.Role.RATER})
-        waited = patience.somebody_there if _somebody_rates(project) else patience.nobody_there
+    for project, waited in _served(user, patience):
         for rollout in _asked_about(project, waited):
             stars = stars_for(rollout)
             if stars is not None:
@@ -69,13 +70,44 @@ def due_ratings(user: User, patience: Patience) -> list[dict[str, object]]:
     return found[:MOST_AT_ONCE]
 
 
+def due_claims(user: User, patience: Patience) -> dict[int, int]:
+    """How many items of other forms than stars it may claim now, by run: those that have waited long enough for people."""
+    due: dict[int, int] = {}
+    for project, waited in _served(user, patience):
+        slots = _open_slots(project, waited).exclude(item__form__in=[STARS, *WRITES_NOTHING])
+        due |= dict(slots.values("run").annotate(n=Count("pk")).order_by().values_list("run", "n"))
+    return due
+
+
+def decision(item: dict) -> dict[str, object] | None:
+    """What it posts about a claimed item; None when the rule cannot judge, or the form asks for words."""
+    shown = [reply["rollout"] for reply in item["replies"]]
+    rollouts = Rollout.objects.select_related("run", "group__task", "payload").in_bulk(shown)
+    worth = [worth_of(rollouts[pk]) for pk in shown]
+    if None in worth:
+        return None
+    people = rollouts[shown[0]].run.settings.people
+    turns = sum(turn.role == "assistant" for turn in turns_of(rollouts[shown[0]])) if item["form"] == "turns" else 1
+    said = answer(item["form"], shown, worth, people, turns, seed=item["slot"])
+    if said is None:
+        return None
+    key = str(uuid.uuid5(NAMESPACE, f"slot {item['slot']} {item['fence']}"))
+    return {"client_uuid": key, "fence": item["fence"], "version": item["version"], "form": item["form"], "answer": said}
+
+
 def stars_for(rollout: Rollout) -> int | None:
     """One to five stars by the run's first scorer, sometimes one off; None when the rule cannot judge."""
+    value = worth_of(rollout)
+    return None if value is None else noisy(1 + round(4 * value), random.Random(rollout.pk))
+
+
+def worth_of(rollout: Rollout) -> float | None:
+    """Between 0 and 1 by the run's first scorer, or by the rule for tone where the run has none; None when it cannot judge."""
     choices = rollout.run.settings.rewards
     rule = scorers.find(choices[0].scorer if choices else RULE_WITHOUT_SCORER)
     task = rollout.group.task
     value = rule(task.prompt, rollout.text, task.answer).value
-    return None if value is None else noisy(1 + round(4 * min(1.0, max(0.0, value))), random.Random(rollout.pk))
+    return None if value is None else min(1.0, max(0.0, value))
 
 
 def noisy(stars: int, generator: random.Random) -> int:
@@ -85,6 +117,14 @@ def noisy(stars: int, generator: random.Random) -> int:
     return min(5, max(1, stars))
 
 
+def _served(user: User, patience: Patience) -> Iterator[tuple[Project, float]]:
+    """Projects with a run whose switch is on, and how long their groups are left to people just now."""
+    projects = set(Run.objects.running().filter(config__people__simulated=True).values_list("project_id", flat=True))
+    for project in Project.objects.filter(pk__in=projects):
+        Membership.objects.get_or_create(project=project, user=user, defaults={"role": Membership.Role.RATER})
+        yield project, patience.somebody_there if _somebody_rates(project) else patience.nobody_there
+
+
 def _somebody_rates(project: Project) -> bool:
     recent = Now() - timedelta(seconds=ACTIVE_S)
     return Rating.objects.filter(run__project=project, rater__is_simulated=False, at__gte=recent).exists()
@@ -92,11 +132,16 @@ def _somebody_rates(project: Project) -> bool:
 
 def _asked_about(project: Project, waited_s: float) -> list[Rollout]:
     """Rollouts whose stars somebody is still asked for, of groups that have waited so long; the most urgent first."""
-    slots = Slot.objects.filter(
-        state=Slot.State.OPEN, is_required=True, item__form=STARS, group__state=Group.State.WAITING,
-        group__sampled_at__lte=Now() - timedelta(seconds=waited_s), run__project=project, run__state=Run.State.RUNNING,
-        run__config__people__simulated=True,
-    )  # fmt: skip
+    slots = _open_slots(project, waited_s).filter(item__form=STARS)
     members = list(slots.order_by("due_at", "pk").values_list("item__members__0", flat=True)[:MOST_AT_ONCE])
     rollouts = Rollout.objects.select_related("run", "group__task").in_bulk(members)
     return [rollouts[pk] for pk in dict.fromkeys(members)]
+
+
+def _open_slots(project: Project, waited_s: float) -> QuerySet[Slot]:
+    """What people are still asked about groups that have waited so long."""
+    return Slot.objects.filter(
+        state=Slot.State.OPEN, is_required=True, group__state=Group.State.WAITING,
+        group__sampled_at__lte=Now() - timedelta(seconds=waited_s), run__project=project, run__state=Run.State.RUNNING,
+        run__config__people__simulated=True,
+    )  # fmt: skip

@@ -1,6 +1,5 @@
 """Taking an item to decide: the most urgent first, once, for so long, and only by who may."""
 
-import uuid
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 

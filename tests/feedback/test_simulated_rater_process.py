@@ -42,7 +42,7 @@ def test_its_ratings_arrive_through_the_public_endpoint_and_settle_the_group(liv
 def test_a_web_process_that_is_away_is_waited_for(live_server, group):
     rater = Rater(f"http://127.0.0.1:{free_port()}", AT_ONCE)
     assert rater.turn() == OUTAGE_S
-    rater.endpoint = Rater(live_server.url, AT_ONCE).endpoint
+    rater.site = Rater(live_server.url, AT_ONCE).site
     assert rater.turn() == LOOK_S
     assert Rating.objects.count() == 3
 
@@ -80,3 +80,34 @@ def free_port() -> int:
     with socket.socket() as trial:
         trial.bind(("127.0.0.1", 0))
         return trial.getsockname()[1]
+
+
+@pytest.mark.parametrize("form", ["thumbs", "pairwise", "ranking", "best_worst", "rubric", "turns"])
+def test_it_decides_every_form_that_asks_for_no_words(live_server, new_run, finish, form):
+    rubric = [{"name": "kind", "low": 0, "high": 3}] if form == "rubric" else []
+    people = {
+        "form": form,
+        "per_group": 3,
+        "deadline_s": 60,
+        "simulated": True,
+        "anchor": False,
+        "rubric": rubric,
+        "open_claims": 9,
+    }
+    (group,) = finish(new_run(group_size=4, people=people))
+    with transaction.atomic():
+        hand_on(group)
+        open_items([group])
+    Rater(live_server.url, AT_ONCE).turn()
+    group.refresh_from_db()
+    assert group.state == Group.State.JUDGED
+    assert set(Rating.objects.values_list("form", flat=True)) == {form}
+
+
+def test_what_asks_for_words_is_left_to_people(live_server, new_run, finish):
+    (group,) = finish(new_run(group_size=4, people={"form": "critique", "per_group": 3, "deadline_s": 60, "simulated": True}))
+    with transaction.atomic():
+        hand_on(group)
+        open_items([group])
+    Rater(live_server.url, AT_ONCE).turn()
+    assert not Rating.objects.exists() and Group.objects.get(pk=group.pk).state == Group.State.WAITING

@@ -13,12 +13,13 @@ import structlog
 from django.core.management.base import BaseCommand
 from django.db import DatabaseError, InterfaceError, connection
 
-from apps.feedback.simulated import Patience, account, due_ratings, fresh_token
+from apps.feedback.simulated import Patience, account, decision, due_claims, due_ratings, fresh_token
 
 log = structlog.get_logger(__name__)
-PATH = "/api/v1/ratings/"
+RATINGS, CLAIM, SLOT = "/api/v1/ratings/", "/api/v1/rating-queue/claim/", "/api/v1/rating-slots/{}/"
 LOOK_S, OUTAGE_S = 0.3, 1.0
 REQUEST_S = 20.0
+MOST_CLAIMED, CONFLICT = 20, 409
 
 
 class Command(BaseCommand):
@@ -45,7 +46,7 @@ class Rater:
     """Looks, posts, and comes back; a database or a web process that is away is waited for."""
 
     def __init__(self, url: str, patience: Patience) -> None:
-        self.endpoint = url.rstrip("/") + PATH
+        self.site = url.rstrip("/")
         self.patience = patience
         self.user = None
         self.secret = ""
@@ -58,6 +59,8 @@ class Rater:
             ratings = [rating for rating in due_ratings(self.user, self.patience) if rating["rollout"] not in self.refused]
             if ratings:
                 self._send(ratings)
+            for run, count in due_claims(self.user, self.patience).items():
+                self._decide(run, min(count, MOST_CLAIMED))
             return LOOK_S
         except urllib.error.HTTPError as error:
             if error.code == 401:
@@ -71,12 +74,29 @@ class Rater:
         return OUTAGE_S
 
     def _send(self, ratings: list[dict[str, object]]) -> None:
-        results = post(self.endpoint, self.secret, ratings)
+        results = self._post(RATINGS, {"ratings": ratings})["results"]
         refused = [(rating, result) for rating, result in zip(ratings, results, strict=True) if result["status"] >= 400]
         self.refused |= {rating["rollout"] for rating, _ in refused}
         log.info("simulated_ratings_posted", taken=len(ratings) - len(refused), late=sum(result["is_late"] for result in results))
         for rating, result in refused:
             log.warning("simulated_rating_refused", rollout=rating["rollout"], status=result["status"], detail=result["detail"])
+
+    def _decide(self, run: int, count: int) -> None:
+        """Claim items of this run and decide them; what it cannot judge it passes over, so that it goes to people."""
+        for item in self._post(CLAIM, {"run": run, "count": count})["items"]:
+            slot, said = SLOT.format(item["slot"]), decision(item)
+            try:
+                if said is None:
+                    self._post(slot + "skip/", {"fence": item["fence"], "reason": "no rule judges this"})
+                else:
+                    self._post(slot, said)
+            except urllib.error.HTTPError as error:
+                if error.code != CONFLICT:  # somebody else's by now, or gone on: then it is not its to decide
+                    raise
+                log.info("simulated_decision_refused", slot=item["slot"], answer=error.read(500).decode(errors="replace"))
+
+    def _post(self, path: str, document: dict[str, object]) -> dict:
+        return post(self.site + path, self.secret, document)
 
     def _introduce_once(self) -> None:
         if not self.secret:
@@ -85,12 +105,12 @@ class Rater:
             say_ready()
 
 
-def post(endpoint: str, secret: str, ratings: list[dict[str, object]]) -> list[dict[str, object]]:
-    """Send ratings as any client would; result i is about rating i. Raises HTTPError, URLError when nobody answers."""
+def post(address: str, secret: str, document: dict[str, object]) -> dict:
+    """Send a document as any client would; its answer. Raises HTTPError, URLError when nobody answers."""
     headers = {"Authorization": f"Bearer {secret}", "Content-Type": "application/json"}
-    request = urllib.request.Request(endpoint, json.dumps({"ratings": ratings}).encode(), headers, method="POST")
+    request = urllib.request.Request(address, json.dumps(document).encode(), headers, method="POST")
     with urllib.request.urlopen(request, timeout=REQUEST_S) as answer:
-        return json.load(answer)["results"]
+        return json.loads(answer.read() or b"{}")
 
 
 def say_ready() -> None:
