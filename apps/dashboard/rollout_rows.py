@@ -1,11 +1,12 @@
 """Rollouts for lists and cards: each with its task and what this person may know of its judgements, in a few queries."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from django.db.models import OuterRef, Prefetch, QuerySet, Subquery
 
 from apps.accounts.models import User
 from apps.buffer.models import Experience, StepItem
+from apps.feedback.models import STARS, Rating
 from apps.rewards.combining import Judgement, combined
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group, Rollout
@@ -74,6 +75,12 @@ def rows(rollouts: Sequence[Rollout], user: User) -> list[dict]:
     return [
         row(rollout, settings[rollout.run_id]) if rollout.run_id in open_runs else blind_row(rollout, user) for rollout in rollouts
     ]
+
+
+def own_stars(rollouts: Iterable[Rollout], user: User) -> dict[int, int]:
+    """{rollout id: the stars this person stands by}. One query."""
+    mine = Rating.objects.counting().filter(rater=user, rollout__in=[rollout.pk for rollout in rollouts], form=STARS)
+    return {rollout: answer["stars"] for rollout, answer in mine.order_by("pk").values_list("rollout_id", "answer")}
 
 
 def newest_rollouts(run: Run, count: int, user: User) -> list[dict]:

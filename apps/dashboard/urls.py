@@ -4,7 +4,7 @@ from django.conf import settings
 from django.urls import path
 from django.views.generic import RedirectView
 
-from apps.dashboard.views import account, gold, live, people, rollouts, runs, steering, styleguide, tasksets, weights
+from apps.dashboard.views import account, following, gold, live, people, rollouts, runs, steering, styleguide, tasksets, weights
 
 RUN = "runs/<slug:project>/<slug:slug>/"
 
@@ -13,6 +13,8 @@ urlpatterns = [
     path("live/", live.live, name="live"),
     path("live/cards/", live.cards, name="live-cards"),
     path("live/chips/", live.chips, name="live-chips"),
+    path("live/<int:rollout>/", following.follow, name="live-follow"),
+    path("live/<int:rollout>/<slug:kind>/", following.act, name="live-act"),
     path("runs/", runs.runs, name="runs"),
     path(RUN, runs.run, name="run"),
     path(RUN + "curves/", runs.run_curves, name="run-curves"),

@@ -5,7 +5,8 @@ rollout has ended, and a dead Redis only pauses the live view.
 
 An entry holds one JSON chunk: `t` started | text | turn | edit | held | freed | end, `r` rollout. Those that add tokens have `o`,
 the offset of their first token in the completion, `n` tokens, `x` text, and, once somebody has edited the rollout, `e`, how often:
-a reader knows from any one of them where it stands. Text has `lp` logprobs in nats and `v` weight version besides.
+a reader knows from any one of them where it stands. Text has `lp` logprobs in nats, `w`, how many of its characters each
+token ended, and `v` weight version besides.
 """
 
 import json
@@ -70,8 +71,10 @@ class ChunkWriter:
             last["n"] += len(rounded)
             last["x"] += text
             last["lp"] += rounded
+            last["w"] += _widths(text, len(rounded))
             return
         chunk = {"r": rollout_id, "t": "text", "o": offset, "n": len(rounded), "x": text, "lp": rounded, "v": version}
+        chunk["w"] = _widths(text, len(rounded))
         chunk |= self._edited(rollout_id)
         self.growing[rollout_id] = chunk
         self.pending.append(chunk)
@@ -143,3 +146,8 @@ class ChunkWriter:
         self.silence_s = min(LONGEST_SILENCE_S, 2 * self.silence_s or 1.0)
         self.next_flush = time.monotonic() + self.silence_s
         del self.pending[:-MOST_PENDING]
+
+
+def _widths(text: str, tokens: int) -> list[int]:
+    """How many characters (code points) each of these tokens ended: what several said together, the last has said."""
+    return [0] * (tokens - 1) + [len(text)] if tokens else []

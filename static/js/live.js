@@ -2,16 +2,18 @@
 import { cardKey, inFocus } from "./cards.js";
 import { isTyping, isUnderDialog } from "./keys.js";
 import { finished } from "./rate.js";
+import { act } from "./acts.js";
 import { follow, throttled } from "./stream.js";
+import { Transcript } from "./transcript.js";
 
 const CARD = ".roll";
-const SHADES = 10;
 const LAST_IDS_KEPT = 500;
 const CHIPS_EVERY_MS = 2000;
 const wall = document.querySelector("[data-wall]");
 const lastIds = new Map(); // rollout → stream id, oldest first
 const pieces = new Map(); // rollout → chunks that came before its card was there
 const wanted = new Set(); // rollouts whose cards are to be fetched
+const transcripts = new WeakMap(); // card → what is said on it
 
 function cardOf(rollout) {
   return document.getElementById(`card-${rollout}`);
@@ -23,30 +25,23 @@ function remember(chunk) {
   if (lastIds.size > LAST_IDS_KEPT) lastIds.delete(lastIds.keys().next().value);
 }
 
-function shade(logprobs) {
-  const mean = logprobs.reduce((sum, value) => sum + value, 0) / Math.max(1, logprobs.length);
-  return `p${Math.min(SHADES - 1, Math.floor(Math.exp(Math.min(0, mean)) * SHADES))}`;
+function frame(role) {
+  const element = document.createElement("div");
+  element.className = role;
+  return { element, words: element };
 }
 
-function caretOf(said) {
-  let caret = said.querySelector(".caret");
-  if (!caret) {
-    caret = document.createElement("span");
-    caret.className = "caret";
-    said.append(caret);
-  }
-  return caret;
+function transcriptOf(card) {
+  if (!transcripts.has(card)) transcripts.set(card, new Transcript(card.querySelector("[data-said]"), { frame }));
+  return transcripts.get(card);
 }
 
-function append(card, chunk) {
+function show(card, chunk) {
+  transcriptOf(card).take(chunk);
   const said = card.querySelector("[data-said]");
-  if (chunk.o === 0) said.replaceChildren();
-  const piece = document.createElement("span");
-  piece.className = shade(chunk.lp ?? []);
-  piece.textContent = chunk.x; // hostile text: never as markup
-  caretOf(said).before(piece);
   said.scrollTop = said.scrollHeight;
-  card.querySelector("[data-version]").textContent = `v${chunk.v}`;
+  if ((chunk.v ?? null) !== null) card.querySelector("[data-version]").textContent = `v${chunk.v}`;
+  if (["held", "freed", "edit", "started"].includes(chunk.t)) card.classList.toggle("held", chunk.t === "held");
 }
 
 function countStreaming() {
@@ -57,6 +52,7 @@ function countStreaming() {
 
 function end(card, rollout) {
   card.querySelector(".caret")?.remove();
+  card.classList.remove("held");
   card.dataset.state = "finished";
   card.classList.remove("sampling");
   card.classList.add("done");
@@ -71,8 +67,8 @@ function play(chunk) {
     pieces.set(chunk.r, [...(pieces.get(chunk.r) ?? []), chunk]);
     wanted.add(chunk.r);
     fetchCards();
-  } else if (chunk.t === "text") append(card, chunk);
-  else if (chunk.t === "end") end(card, chunk.r);
+  } else if (chunk.t === "end") end(card, chunk.r);
+  else show(card, chunk);
 }
 
 // The slot a newcomer may take: the longest finished card that nobody looks at.
@@ -143,7 +139,28 @@ function address() {
 
 document.addEventListener("keydown", (event) => {
   if (!wall || cardKey(event, CARD) || isTyping(event) || isUnderDialog()) return;
-  if (event.key === "o") inFocus(CARD)?.querySelector("a")?.click();
+  const card = inFocus(CARD);
+  if (event.key === "o") card?.querySelector("[data-opens-large]")?.click();
+  else if (event.key === "x") card?.querySelector("[data-stop]")?.click();
+  else if (event.key === "e") card?.querySelector("[data-edit]")?.click();
+  else if (event.key === "t") card?.querySelector("[data-seat]")?.click();
+});
+
+async function stop(button) {
+  const card = button.closest(CARD);
+  const place = card.querySelector("[data-kept]");
+  button.disabled = true;
+  const answer = await act(button.dataset.stop, "stop");
+  if (answer.state !== "done") {
+    button.disabled = false;
+    place.hidden = false;
+    place.textContent = answer.reason;
+  }
+}
+
+wall?.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-stop]");
+  if (button) stop(button);
 });
 
 if (wall?.dataset.topics) {

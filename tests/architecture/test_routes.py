@@ -65,6 +65,10 @@ TABLE = {
     "live/": {"GET": PERSON, "POST": None},
     "live/cards/": {"GET": PERSON, "POST": None},
     "live/chips/": {"GET": PERSON, "POST": None},
+    "live/<int:rollout>/": {"GET": MEMBER, "POST": None},
+    "live/<int:rollout>/<slug:kind>/": {
+        "GET": ("unknown", "absent", "absent", "in", "in"), "POST": ("unknown", "absent", "absent", "in", "in"),
+    },
     "runs/": {"GET": PERSON, "POST": None},
     RUN: {"GET": MEMBER, "POST": None},
     RUN + "curves/": {"GET": MEMBER, "POST": None},
@@ -117,7 +121,9 @@ def visit(cast, run, finish):
     token, _ = Token.issue(cast.alice, "hers", ["read"])
     rollout = Rollout.objects.filter(group=group).first()
     people = dict(zip(ROLES, (None, cast.carol, cast.bob, cast.alice, cast.admin), strict=True))
-    named = {"<slug:project>": "lab", "<slug:part>": "now", "<slug:verb>": "pause", "<int:rollout>": rollout.pk}
+    named = {
+        "<slug:project>": "lab", "<slug:part>": "now", "<slug:kind>": "stop", "<slug:verb>": "pause", "<int:rollout>": rollout.pk,
+    }  # fmt: skip
 
     def call(role: str, method: str, route: str) -> HttpResponse:
         slug = run.taskset.slug if route.startswith("tasksets/") else run.slug

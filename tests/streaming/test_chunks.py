@@ -28,7 +28,7 @@ def test_text_of_one_version_is_coalesced_into_one_chunk(client, fresh_id):
     writer.flush()
     assert written(client, fresh_id) == [
         {"r": fresh_id, "t": "started", "topic": fresh_id, "group": 5, "question": "why?", "v": 3},
-        {"r": fresh_id, "t": "text", "o": 0, "n": 3, "x": "Hello", "lp": [-0.123, -1.0, -0.5], "v": 3},
+        {"r": fresh_id, "t": "text", "o": 0, "n": 3, "x": "Hello", "lp": [-0.123, -1.0, -0.5], "v": 3, "w": [0, 2, 3]},
     ]
 
 

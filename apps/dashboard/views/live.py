@@ -6,8 +6,8 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_safe
 
-from apps.dashboard.rollout_rows import rows, with_judgements
-from apps.feedback.models import Rating
+from apps.dashboard.rollout_rows import own_stars, rows, with_judgements
+from apps.feedback.interventions import runs_steered_by
 from apps.rollouts.models import Rollout
 from apps.runs.models import Run
 
@@ -80,8 +80,9 @@ def _id(text: str) -> int:
 
 
 def _cards(request: HttpRequest, rollouts: QuerySet[Rollout]) -> list[dict]:
-    """Rows with this person's own stars: six queries, whatever the number of cards."""
+    """Rows with this person's own stars and what they may do: a fixed number of queries, whatever the number of cards."""
     found = rows(with_judgements(rollouts), request.user)
-    mine = Rating.objects.filter(rater=request.user, rollout__in=[card["rollout"].pk for card in found]).order_by("pk")
-    given = dict(mine.filter(form="stars").values_list("rollout_id", "answer__stars"))
-    return [{**card, "stars": given.get(card["rollout"].pk)} for card in found]
+    shown = [card["rollout"] for card in found]
+    given = own_stars(shown, request.user)
+    steered = runs_steered_by(request.user, {rollout.run_id: rollout.run for rollout in shown}.values())
+    return [{**card, "stars": given.get(card["rollout"].pk), "may_act": card["rollout"].run_id in steered} for card in found]

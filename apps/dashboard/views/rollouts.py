@@ -12,6 +12,7 @@ from apps.dashboard.access import seen_run
 from apps.dashboard.paging import page_of
 from apps.dashboard.rollout_rows import rows, with_judgements
 from apps.dashboard.shading import shading_of
+from apps.dashboard.transcript import transcript_of, typed_in
 from apps.dashboard.verdicts import CLOSED, verdict_on
 from apps.feedback.models import Rating
 from apps.feedback.starring import ratable_by
@@ -84,10 +85,11 @@ def rollout(request: HttpRequest, pk: int) -> HttpResponse:
     siblings = rows(with_judgements(Rollout.objects.filter(group=found.group)).order_by("sample_index"), request.user)
     [row] = rows([found], request.user)
     ratings = Rating.objects.filter(rollout=found).select_related("rater").order_by("-pk")
-    is_open = row["is_open"]
+    is_open, typed = row["is_open"], typed_in(found)
     context = {
         "section": "runs", "run": found.run, "rollout": found, "row": row, "siblings": siblings, "is_open": is_open,
-        "shading": shading_of(found) if is_open and hasattr(found, "payload") else None,
+        "shading": shading_of(found, typed) if is_open and hasattr(found, "payload") else None,
+        "said": transcript_of(found, typed) if found.turns else [],
         "verdict": verdict_on(found, found.learned) if is_open or row["station"] != "closed" else CLOSED,
         "ratings": (ratings if is_open else ratings.filter(rater=request.user))[:50],
         "may_rate": ratable_by(request.user).filter(pk=found.pk).exists(),

@@ -1,0 +1,36 @@
+// Stop, edit, take the seat, hold, free: asked of the server, and what became of it.
+const FIRST_LOOK_MS = 150;
+const LONGEST_LOOK_MS = 2000;
+const GIVE_UP_MS = 150_000; // the server itself refuses what nobody heard for two minutes
+
+const pause = (ms) => new Promise((done) => setTimeout(done, ms));
+
+async function fetched(address, options = {}) {
+  try {
+    const answer = await fetch(address, { ...options, redirect: "error" });
+    const body = await answer.json().catch(() => ({}));
+    return { status: answer.status, ...body };
+  } catch {
+    return { status: 0, detail: "The server does not answer. Nothing is lost: send it again." };
+  }
+}
+
+// {state: "done"}, {state: "refused", reason}, or {state: "unsent", reason} when it may be sent again with the same uuid.
+export async function act(base, kind, { text = "", turn = null, uuid = crypto.randomUUID() } = {}) {
+  const headers = { "Content-Type": "application/json", "X-CSRFToken": document.body.dataset.csrf };
+  const asked = await fetched(`${base}${kind}/`, { method: "POST", headers, body: JSON.stringify({ text, turn, client_uuid: uuid }) });
+  if (asked.status === 404) return { state: "refused", reason: "It is not there any more, or not yours to steer." };
+  if (asked.status === 409 || asked.status === 422) return { state: "refused", reason: asked.detail };
+  if (asked.status !== 202) return { state: "unsent", reason: asked.detail ?? `The server answered ${asked.status}. Send it again.` };
+  return asked.state === "asked" ? settled(`${base}${kind}/?client_uuid=${uuid}`) : asked;
+}
+
+async function settled(address) {
+  const until = performance.now() + GIVE_UP_MS;
+  for (let wait = FIRST_LOOK_MS; performance.now() < until; wait = Math.min(LONGEST_LOOK_MS, wait * 1.5)) {
+    await pause(wait);
+    const now = await fetched(address);
+    if (now.state && now.state !== "asked") return now;
+  }
+  return { state: "unsent", reason: "Nobody has heard it yet. Send it again to see what became of it." };
+}

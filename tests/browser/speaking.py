@@ -1,0 +1,92 @@
+"""A rollout as the browser meets it: chunks in Redis, acts answered in their rows, as the explorer does both."""
+
+import threading
+from contextlib import contextmanager
+
+from django.db import connection
+
+from apps.feedback.interventions import asked_of, mark_done, refuse
+from apps.feedback.models import Intervention
+from apps.rollouts.models import Group, Outcome, Rollout
+from apps.streaming.chunks import ChunkWriter
+from tests.conftest import tokens_of
+
+
+class Speaker:
+    """One rollout of the run's group that is being sampled."""
+
+    def __init__(self, run, text: str = "") -> None:
+        self.run, self.writer = run, ChunkWriter(run.topic_id)
+        self.group = Group.objects.filter(run=run, state=Group.State.SAMPLING).first()
+        self.rollout = self.group.rollouts.first()
+        self.text, self.next, self.edits = "", 0, 0
+        self.writer.started(self.rollout.pk, self.group.pk, self.group.task.question, run.published_version)
+        self.say(text)
+
+    def say(self, text: str) -> None:
+        """Word by word, a token each; probable and improbable ones in turn."""
+        for word in text.split(" ") if text else []:
+            piece = f"{word} "
+            self.writer.add(self.rollout.pk, self.next, piece, [-0.05 if len(word) % 3 else -2.5], self.run.published_version)
+            self.text += piece
+            self.next += 1
+        self.writer.flush(at_once=True)
+
+    def edit(self, text: str, by: str) -> None:
+        """The turn reads so from now on: what is common with what was said is kept."""
+        keep = next((n for n, (a, b) in enumerate(zip(self.text, text, strict=False)) if a != b), min(len(self.text), len(text)))
+        kept = self.text[:keep].count(" ")
+        typed = text[keep:]
+        self.writer.edit(self.rollout.pk, 0, kept, keep, typed, len(typed.split()), by)
+        self.text, self.next = text, kept + len(typed.split())
+        self.writer.flush(at_once=True)
+
+    def end(self, stop_reason: str = "stop") -> None:
+        text = self.text or "x"
+        outcomes = [Outcome(r.pk, tokens_of(text), text, stop_reason) for r in self.group.rollouts.all()]
+        Group.finish_rollouts({self.group.pk: self.group.claimed}, outcomes)
+        self.writer.end(self.rollout.pk, stop_reason)
+        self.writer.flush(at_once=True)
+
+    def obey(self, refusing: str = "") -> None:
+        """One look at what is asked, as the explorer's turn takes it."""
+        for act in asked_of([self.rollout.pk]):
+            if refusing and act.kind != Intervention.Kind.HOLD:
+                refuse(act, refusing)
+                continue
+            match act.kind:
+                case Intervention.Kind.HOLD:
+                    self.writer.held(self.rollout.pk, act.by.username, 120)
+                case Intervention.Kind.FREE:
+                    self.writer.freed(self.rollout.pk)
+                case Intervention.Kind.EDIT | Intervention.Kind.SEAT:
+                    self.edit(act.text, act.by.username)
+            mark_done(act)
+            if act.kind in (Intervention.Kind.STOP, Intervention.Kind.SEAT):
+                self.end("stopped by a person" if act.kind == Intervention.Kind.STOP else "typed by a person")
+        self.writer.flush(at_once=True)
+
+
+@contextmanager
+def obeying(speaker: Speaker, refusing: str = ""):
+    """Acts are answered while the block runs, from a thread of its own."""
+    over = threading.Event()
+
+    def listen() -> None:
+        try:
+            while not over.wait(0.05):
+                speaker.obey(refusing)
+        finally:
+            connection.close()
+
+    thread = threading.Thread(target=listen)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def finished(rollout_id: int) -> bool:
+    return Rollout.objects.get(pk=rollout_id).state == Rollout.State.FINISHED
