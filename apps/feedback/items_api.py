@@ -50,7 +50,7 @@ class HeldItems(serializers.Serializer):
 
 
 class Decision(Strict):
-    """What you decide about an item. The answer's fields are those of its form (docs/rating.md)."""
+    """What you decide about an item. The answer's fields are those of its form (docs/people.md)."""
 
     client_uuid = Uuid(help_text="Made by you; sent again it is the same rating.")
     fence = Whole(min_value=0, max_value=LARGEST_ID)
