@@ -11,6 +11,7 @@ from celery import shared_task
 from django.conf import settings
 from django.db.models.functions import Now
 
+from apps.feedback.interventions import refuse_unheard
 from apps.feedback.models import Slot
 from apps.feedback.settling import close_overdue
 from apps.rollouts.models import Group
@@ -25,6 +26,7 @@ def sweep(**_: object) -> None:
     swept = {
         "leases_released": Group.objects.release_expired(),
         "slots_expired": Slot.objects.release_expired(),
+        "acts_unheard": refuse_unheard(),
         "groups_overdue": close_overdue(),
         "groups_of_ended_runs": Group.objects.close_ended(),
     }

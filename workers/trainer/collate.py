@@ -104,7 +104,9 @@ def fill(rows: Sequence[Row], divisible_by: int) -> list[Row]:
 
 
 def _window(rows: Sequence[Row], width: int) -> Window:
-    return Window(rows=len(rows), tokens=sum(sum(map(bool, row.action_mask)) for row in rows), width=width)
+    """A row in which the policy chose nothing teaches nothing, and is in no mean."""
+    chosen = [sum(map(bool, row.action_mask)) for row in rows]
+    return Window(rows=sum(map(bool, chosen)), tokens=sum(chosen), width=width)
 
 
 def _left(lists: Sequence[Sequence[int]], value: int) -> torch.Tensor:
