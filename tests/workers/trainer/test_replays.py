@@ -7,7 +7,8 @@ import pytest
 from apps.accounts.models import Membership, User
 from apps.buffer.models import Experience, Recorded, StepItem
 from apps.dashboard.reconciliation import reconcile
-from apps.feedback.models import Rating
+from apps.feedback.models import RaterModel, Rating, Surprise
+from apps.feedback.rater_model.filling import fill
 from apps.feedback.replaying.creating import NothingToReplay, create, propose
 from apps.feedback.starring import Stars, give
 from apps.pipelines.refining import refine
@@ -23,6 +24,7 @@ from workers.trainer.desk import Desk
 
 PEOPLE = {"per_group": 2, "weight": 1.0, "deadline_s": 60}
 CARELESS = "dana"
+WORDS = ("sorted 12345", "sorted", "sorry 12345", "no")
 
 
 @pytest.fixture
@@ -53,7 +55,8 @@ def rated_run(tiny_run, new_station, bob, dana):
 def _feed_rated(run: Run, bob: User, dana: User | None) -> None:
     opened = Group.open(run, "explorer", LEASE, run.settings.groups_per_step, run.published_version)
     rollouts = Rollout.objects.filter(group__in=opened).select_related("group")
-    outcomes = [Outcome(r.pk, _tokens(r, r.group.opened_version), "12345", "stop") for r in rollouts]
+    outcomes = [Outcome(r.pk, _tokens(r, r.group.opened_version), WORDS[(r.pk + r.sample_index) % 4], "stop") for r in rollouts]
+    Surprise.objects.bulk_create(Surprise(rollout=r, mean=1 + r.sample_index / 9, worst=2, rare=0) for r in rollouts)
     Group.finish_rollouts({group.pk: group.claimed for group in opened}, outcomes)
     scored = Group.objects.claim(Group.State.SCORING, "scorer", LEASE, 1000, run)
     record_verdicts(scored, [(question, _verdict(question)) for question in open_questions(scored)])
@@ -68,7 +71,9 @@ def _feed_rated(run: Run, bob: User, dana: User | None) -> None:
 
 
 def _refine(run: Run) -> None:
-    refine(Group.objects.claim(Group.State.JUDGED, "refiner", LEASE, 1000, run))
+    groups = Group.objects.claim(Group.State.JUDGED, "refiner", LEASE, 1000, run)
+    fill(groups)
+    refine(groups)
 
 
 def replayed(run: Run, new_station, raters=(), tasks=(), turns: int = 60) -> Run:
@@ -259,3 +264,37 @@ def test_nothing_is_sampled_for_a_replay(rated_run):
     again.start()
     assert not Run.objects.exploring().filter(pk=again.pk).exists()
     assert Group.open(again, "explorer", LEASE, 4, 0) == []
+
+
+MODELLED = {"people": {**PEOPLE, "at_deadline": "fill_with_rater_model", "rater_model": {"at_least": 2}}, "rewards": []}
+
+
+def foretold(run: Run) -> dict[tuple, float]:
+    """What the rater models said, by draw and place."""
+    rewards = Reward.objects.filter(rollout__run=run, scorer="rater_model").order_by("pk")
+    names = ("rollout__group__task", "rollout__sample_index", "details__rater_model", "value")
+    return {(task, place, number): value for task, place, number, value in rewards.values_list(*names)}
+
+
+def test_with_a_rater_model_leaving_nobody_out_is_the_same_to_the_bit(rated_run, new_station):
+    run = rated_run(**MODELLED)
+    assert RaterModel.objects.filter(run=run).count() >= 5
+    again = replayed(run, new_station)
+    assert batches(again) == batches(run)
+    assert again.weight_versions.first().fingerprint == run.weight_versions.first().fingerprint
+
+
+def test_rater_models_that_learned_the_word_of_those_left_out_are_fitted_without(rated_run, new_station):
+    run = rated_run(since=4, **MODELLED)
+    first = Rating.objects.filter(run=run, rater__username=CARELESS).order_by("pk").first()
+    tainted = set(RaterModel.objects.filter(run=run, last_rating__gte=first).values_list("number", flat=True))
+    run.weight_versions.filter(version__gt=0, version__lt=6).update(state="retired")  # so that all of it is made again
+    again = replayed(run, new_station, [CARELESS])
+    before, after = foretold(run), foretold(again)
+    assert before.keys() == after.keys()
+    clean = {key for key in before if key[2] not in tainted}
+    assert clean
+    assert all(before[key] == after[key] for key in clean)
+    assert all(before[key] != after[key] for key in before.keys() - clean)
+    for model in RaterModel.objects.filter(run=again, number__in=tainted):
+        assert str(first.rater_id) not in model.coefficients["raters"]
