@@ -34,6 +34,7 @@ from bench.loop import last_json  # noqa: E402
 from bench.raters import RATERS, Rater  # noqa: E402
 from bench.stack_loop import say, wait_for_libraries  # noqa: E402
 
+POLICIES = ROOT / "var" / "weights" / "policies"  # where built policies are kept
 PLAN = ROOT / "examples" / "tone_people.yaml"
 PROJECT = "people"
 EVERYTHING = "all"
@@ -243,7 +244,7 @@ def main() -> int:
 
 
 def run_all(options: argparse.Namespace, var: Path, wanted: list[tuple[str, int]]):
-    policy = Path(last_json(["-m", "workers.policies.build", "tone", "--out", var / "policies"])["folder"])
+    policy = Path(last_json(["-m", "workers.policies.build", "tone", "--out", POLICIES])["folder"])
     os.environ.update(RFTWEB_VAR=str(var), DATABASE_URL="", REDIS_URL="", DJANGO_SETTINGS_MODULE="rftweb.settings")
     import django
 

@@ -4,7 +4,22 @@ from django.conf import settings
 from django.urls import path
 from django.views.generic import RedirectView
 
-from apps.dashboard.views import account, following, gold, live, people, rollouts, runs, steering, styleguide, tasksets, weights
+from apps.dashboard.views import (
+    account,
+    adjudication,
+    following,
+    gold,
+    live,
+    people,
+    quality,
+    rater_model,
+    rollouts,
+    runs,
+    steering,
+    styleguide,
+    tasksets,
+    weights,
+)
 
 RUN = "runs/<slug:project>/<slug:slug>/"
 
@@ -23,9 +38,14 @@ urlpatterns = [
     path(RUN + "simulated-rater/", steering.simulated_rater, name="run-simulated-rater"),
     path(RUN + "people/", people.people, name="run-people"),
     path(RUN + "people/preview/", people.preview, name="run-people-preview"),
+    path(RUN + "people/rater-model/", rater_model.rater_model, name="run-rater-model"),
+    path(RUN + "people/rater-model/curves/", rater_model.rater_model_curves, name="run-rater-model-curves"),
     path(RUN + "people/gold/", gold.gold_items, name="run-gold"),
     path(RUN + "people/gold/new/", gold.new_gold, name="run-gold-new"),
     path(RUN + "people/gold/<int:pk>/retire/", gold.retire_gold, name="run-gold-retire"),
+    path(RUN + "people/quality/", quality.quality, name="run-quality"),
+    path(RUN + "people/adjudicate/", adjudication.disputes, name="run-adjudicate"),
+    path(RUN + "people/adjudicate/<int:pk>/", adjudication.dispute, name="run-dispute"),
     path(RUN + "rollouts/", rollouts.rollouts, name="rollouts"),
     path(RUN + "weights/", weights.weights_of_run, name="run-weights"),
     path("rollouts/<int:pk>/", rollouts.rollout, name="rollout"),

@@ -2,7 +2,7 @@
 const TIED = uPlot.sync("run");
 const drawn = new Map(); // chart key → { plot, names, data: name → Map(step → value) }
 let marks = []; // changes of the configuration: {step, words}
-const WIDTHS = { reward_mean: 2, reward_human: 1.6, reward_machine: 1.4 };
+const WIDTHS = { reward_mean: 2, reward_human: 1.6, reward_machine: 1.4, said: 1.6, low: 1, high: 1 };
 
 // light-dark() must be resolved by the browser before a canvas can use it.
 function resolved(name) {
@@ -28,7 +28,7 @@ export function figure(value) {
 
 function seriesOf(names, isLarge) {
   const ink = resolved("ink"), quiet = resolved("quiet"), accent = resolved("accent"), faint = resolved("edge");
-  const strokes = { reward_mean: ink, reward_human: accent, reward_machine: quiet, wait_seconds: faint };
+  const strokes = { reward_mean: ink, reward_human: accent, reward_machine: quiet, wait_seconds: faint, said: accent };
   return names.map((name, n) => ({
     label: name,
     stroke: strokes[name] ?? (n ? faint : isLarge ? ink : quiet),

@@ -50,6 +50,24 @@ def signed(value: float | None) -> str:
 
 
 @register.filter
+def percent(value: float | None, digits: int = 0) -> str:
+    return "–" if value is None else f"{100 * value:.{digits}f} %"
+
+
+@register.filter
+def coefficient(value: float | None) -> str:
+    """An agreement or the like, up to 1, with its sign where it is below 0."""
+    return "–" if value is None else f"{value:.2f}".replace("-0.00", "0.00").replace("-", "−")
+
+
+@register.filter
+def seconds(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.1f} s" if value < 10 else f"{value:.0f} s" if value < 120 else f"{value / 60:.0f} min"
+
+
+@register.filter
 def get(mapping: Mapping, key: object) -> object:
     return mapping.get(key)
 

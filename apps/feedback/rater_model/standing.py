@@ -2,8 +2,10 @@
 
 from dataclasses import asdict
 
+from django.db.models import Avg
+
 from apps.feedback.forms import FORMS
-from apps.feedback.models import Prediction, Rating
+from apps.feedback.models import Prediction, Rating, Surprise
 from apps.feedback.rater_model.audits import RECENT, WINDOW, Accuracy, Audit, alarms, gap, light, pair_accuracy, share_right
 from apps.feedback.rater_model.learner import Learner
 from apps.rollouts.models import Rollout
@@ -24,6 +26,7 @@ def standing(run: Run, learner: Learner) -> dict[str, object]:
         "light": light(accuracy),
         "gap": gap(audits),
         "distinct": distinct,
+        "surprise": mean_surprise(run),
         "said": said,
         "agreement": asdict(agreement(run)),
         "alarms": alarms(audits, distinct, said),
@@ -66,6 +69,13 @@ def distinct_share(run: Run) -> float | None:
     texts = Rollout.objects.filter(run=run, state=Rollout.State.FINISHED, origin=Rollout.Origin.POLICY).order_by("-pk")
     newest = list(texts.values_list("text", flat=True)[: plan.group_size * plan.groups_per_step])
     return len(set(newest)) / len(newest) if newest else None
+
+
+def mean_surprise(run: Run) -> float | None:
+    """Nats per token of the newest batch's replies under the base weights."""
+    plan = run.settings
+    newest = Surprise.objects.filter(rollout__run=run).order_by("-rollout").values("mean")
+    return newest[: plan.group_size * plan.groups_per_step].aggregate(mean=Avg("mean"))["mean"]
 
 
 def recent_word(learner: Learner) -> float | None:

@@ -1,0 +1,59 @@
+"""Whether a run's rater model can be believed: its audits, its alarms, and what people's decisions were made into."""
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from apps.dashboard.access import steered_run
+from apps.feedback.models import RaterModel
+from apps.feedback.rater_model.audits import AMBER_FROM, FEWEST, GREEN_FROM
+from apps.feedback.rater_model.history import figures_over_time, foretold_and_said, samples, spent, telling_words
+from apps.feedback.rater_model.pausing import why_alarming
+
+LIGHTS = {
+    "none": f"no light yet: it takes {FEWEST} fresh decisions on random replies",
+    "red": f"red: under {AMBER_FROM:.0%} of fresh pairs are ordered as people order them",
+    "amber": f"amber: between {AMBER_FROM:.0%} and {GREEN_FROM:.0%} of fresh pairs are ordered as people order them",
+    "green": f"green: {GREEN_FROM:.0%} or more of fresh pairs are ordered as people order them",
+}
+
+# Key, title, why: drawn small, against the decisions learned.
+CHARTS = (
+    ("accuracy", "pair accuracy", "Share of fresh pairs that were ordered as people then ordered them."),
+    ("agreement", "people agree", "Share of pairs that a second decision about the same replies orders as the first did."),
+    ("distinct", "different replies", "Share of the newest batch's replies that differ from each other."),
+    (
+        "surprise",
+        "surprise, nats",
+        "Mean surprise of the base weights at the newest batch, per token. A jump: strange language.",
+    ),
+)
+
+
+@require_safe
+@login_required
+def rater_model(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+    """Owners and researchers of the project: how far the run's rater model is to be believed."""
+    run = steered_run(request, project, slug)
+    newest = RaterModel.objects.filter(run=run).order_by("-number").first()
+    plan = run.settings
+    context = {
+        "section": "runs", "tab": "rater-model", "run": run, "plan": plan.people, "model": newest,
+        "is_used": plan.people.rater_model is not None, "charts": CHARTS,
+    }  # fmt: skip
+    if newest:
+        context |= {
+            "figures": newest.figures, "light": LIGHTS[newest.figures["light"]], "stops": why_alarming(newest.figures),
+            "spent": spent(run), "planned": plan.steps * plan.groups_per_step * plan.group_size, "samples": samples(run),
+            "words": telling_words(newest.coefficients),
+        }  # fmt: skip
+    return render(request, "dashboard/rater_model.html", context)
+
+
+@require_safe
+@login_required
+def rater_model_curves(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+    """Owners and researchers of the project: points of the page's curves, by decisions learned."""
+    run = steered_run(request, project, slug)
+    return JsonResponse({"series": {**foretold_and_said(run), **figures_over_time(run)}})

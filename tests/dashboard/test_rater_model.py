@@ -1,0 +1,150 @@
+"""The rater model's page: what it says of audits, alarms and spending, and to whom."""
+
+import uuid
+
+import pytest
+from django.urls import reverse
+
+from apps.feedback.models import Prediction, RaterModel, Rating
+from apps.feedback.rater_model import learning
+from apps.feedback.rater_model.audits import FEWEST
+from apps.feedback.rater_model.pausing import pause_if_alarming
+from apps.rollouts.models import Rollout
+from apps.runs.models import Run
+
+pytestmark = pytest.mark.django_db
+FIGURES = {
+    "accuracy": {"share": 0.84, "low": 0.76, "high": 0.9, "decisions": 62}, "light": "green", "gap": 0.02, "distinct": 0.41,
+    "surprise": 0.9, "said": 0.7, "agreement": {"share": 0.8, "low": 0.6, "high": 0.95, "decisions": 15}, "alarms": {},
+}  # fmt: skip
+
+
+def star(rater, rollout: Rollout, stars: int) -> Rating:
+    answer = {"stars": stars}
+    return Rating.objects.create(
+        run_id=rollout.run_id,
+        rater=rater,
+        rollout=rollout,
+        form="stars",
+        answer=answer,
+        shown=[rollout.pk],
+        client_uuid=uuid.uuid4(),
+    )
+
+
+@pytest.fixture
+def modelled(new_run) -> Run:
+    learning.forget()
+    people = {"per_group": 2, "at_deadline": "fill_with_rater_model", "rater_model": {}, "schedule": {"decisions": 150}}
+    return new_run(rewards=[], people=people)
+
+
+@pytest.fixture
+def fitted(modelled, finish, bob):
+    """A model of that run with these figures."""
+
+    def make(**figures) -> RaterModel:
+        finish(modelled, ["thank you <b>so</b> much", "go away"])
+        rollout = Rollout.objects.filter(run=modelled).first()
+        rating = Rating.objects.create(
+            run=modelled,
+            rater=bob,
+            rollout=rollout,
+            form="stars",
+            answer={"stars": 5},
+            shown=[rollout.pk],
+            client_uuid=uuid.uuid4(),
+        )
+        known = RaterModel.objects.filter(run=modelled).count()
+        return RaterModel.objects.create(
+            run=modelled, number=known + 1, kind="ridge", decisions=known + 1, last_rating=rating, figures=FIGURES | figures,
+            coefficients={"words": {"thank": 0.2, "away": -0.3}},
+        )  # fmt: skip
+
+    return make
+
+
+@pytest.fixture
+def page(client, modelled, alice):
+    client.force_login(alice)
+    return lambda: client.get(reverse("run-rater-model", args=["lab", modelled.slug])).content.decode()
+
+
+def test_before_the_first_decision_it_says_what_is_waited_for(page):
+    assert "Nobody has decided anything yet" in page()
+
+
+def test_a_run_without_one_is_told_how_to_have_one(client, run, alice):
+    client.force_login(alice)
+    assert "This run has no rater model" in client.get(reverse("run-rater-model", args=["lab", run.slug])).content.decode()
+
+
+def test_it_shows_accuracy_with_its_interval_and_peoples_agreement(page, fitted):
+    fitted()
+    text = page()
+    assert "84 %" in text and "76 % to 90 %" in text and "62 audits" in text and "15 replies judged twice" in text
+
+
+def test_decisions_stand_over_the_replies_they_filled(page, fitted):
+    fitted()
+    text = page()
+    assert "1 of 150" in text and "thank you &lt;b&gt;so&lt;/b&gt; much" in text
+
+
+@pytest.mark.parametrize(("light", "word"), [("red", "Red:"), ("amber", "Amber:"), ("green", "Green:"), ("none", str(FEWEST))])
+def test_the_light_is_told_in_words(page, fitted, light, word):
+    fitted(light=light)
+    assert word in page()
+
+
+def test_alarms_say_what_to_do(page, fitted):
+    fitted(alarms={"settled": "Only 6 % of the replies differ. Ask for two rewrites."})
+    assert "Ask for two rewrites." in page()
+
+
+def test_the_curves_have_running_means_of_twenty_audits(client, modelled, alice, bob, fitted):
+    model = fitted()
+    rollout = Rollout.objects.filter(run=modelled).first()
+    for n in range(25):
+        said = Rating.objects.create(
+            run=modelled,
+            rater=bob,
+            rollout=rollout,
+            form="stars",
+            answer={"stars": 3},
+            shown=[rollout.pk],
+            client_uuid=uuid.uuid4(),
+        )
+        Prediction.objects.create(rating=said, rater_model=model, mean=0.5 + n / 100, deviation=0.1, is_audit=True)
+    client.force_login(alice)
+    series = client.get(reverse("run-rater-model-curves", args=["lab", modelled.slug])).json()["series"]
+    assert len(series["said"]["y"]) == 6 and set(series["said"]["y"]) == {0.5}
+    assert series["foretold"]["y"][0] == pytest.approx(0.5 + 9.5 / 100) and series["accuracy"]["y"] == [0.84]
+
+
+RED = {"light": "red", "accuracy": {**FIGURES["accuracy"], "share": 0.55}}
+
+
+def test_red_pauses_the_run_with_its_reason(modelled, fitted):
+    fitted(**RED)
+    assert pause_if_alarming(modelled)
+    modelled.refresh_from_db()
+    assert modelled.state == Run.State.PAUSED and "55%" in modelled.state_reason
+    assert modelled.topic.events.filter(kind="rater_model_alarmed").exists()
+
+
+def test_who_resumes_a_red_run_is_not_stopped_again_for_the_same_reason(modelled, fitted):
+    fitted(**RED)
+    pause_if_alarming(modelled)
+    modelled.resume()
+    fitted(**RED)
+    assert not pause_if_alarming(modelled)
+
+
+def test_red_does_not_pause_where_people_are_content_or_the_owner_said_no(modelled, fitted):
+    fitted(**RED, said=0.95)
+    assert not pause_if_alarming(modelled)
+    fitted(**RED)
+    section = modelled.config["people"]
+    modelled.config["people"] = {**section, "rater_model": {**section["rater_model"], "pause_on_red": False}}
+    assert not pause_if_alarming(modelled)
