@@ -1,0 +1,136 @@
+"""Where people disagree: all votes side by side, and one act that settles it."""
+
+import uuid
+
+from django import forms
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_http_methods, require_safe
+
+from apps.accounts.models import User
+from apps.dashboard.access import steered_run
+from apps.dashboard.answers import answer_in
+from apps.dashboard.preview import held_over
+from apps.dashboard.saying import LETTERS, in_words
+from apps.feedback.adjudicating import adjudicate
+from apps.feedback.forms import FORMS, BadAnswer
+from apps.feedback.models import Adjudication, Item
+from apps.feedback.quality.decisions import Decision, decisions_of, newest_decisions
+from apps.feedback.quality.disputes import apart, items_of, open_disputes
+from apps.feedback.showing import Shown, shown_to
+from apps.rollouts.models import Rollout
+from apps.runs.models import Run
+from apps.runs.people import WORDS_ONLY, People
+
+AT_ONCE = 8  # disputes on a page; the settled ones make room for the next
+SETTLED = 20
+
+
+class SettleForm(forms.Form):
+    """`vote`: the rating whose answer is taken; without it the answer is that of the fields of the item's form."""
+
+    vote = forms.IntegerField(required=False, min_value=1)
+    client_uuid = forms.UUIDField()
+    critique = forms.CharField(required=False, strip=False)
+    explanation = forms.CharField(required=False, strip=False)
+    gold = forms.BooleanField(required=False)
+
+
+@require_safe
+@login_required
+def disputes(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+    """Owners and researchers of the project: items that people decided differently, those furthest apart first."""
+    run = steered_run(request, project, slug)
+    people = run.settings.people
+    found = open_disputes(run, newest_decisions(run))
+    here = found[:AT_ONCE]
+    items, texts = items_of(here), _texts([pk for dispute in here for pk in dispute.votes[0].unit])
+    rows = [_row(items[one.item], list(one.votes), people, texts) for one in here]
+    context = {
+        "section": "runs", "tab": "adjudicate", "run": run, "rows": rows, "count": len(found), "settled": _settled(run),
+        "overlap": people.overlap, "uuid": uuid.uuid4,
+    }  # fmt: skip
+    return render(request, "dashboard/disputes.html", context)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@login_required
+def dispute(request: HttpRequest, project: str, slug: str, pk: int) -> HttpResponse:
+    """Owners and researchers of the project: one item with all its votes, and the word that settles it."""
+    run = steered_run(request, project, slug)
+    item = get_object_or_404(Item.objects.select_related("group__task"), pk=pk, run=run)
+    votes = decisions_of(item)
+    form, wrong = SettleForm(request.POST or None, initial={"client_uuid": uuid.uuid4()}), {}
+    if request.method == "POST":
+        wrong = _settle(request, item, votes, form)
+        if not wrong:
+            return redirect("run-adjudicate", project, slug)
+    row = _row(item, votes, run.settings.people, _texts(item.members))
+    context = {
+        "section": "runs", "tab": "adjudicate", "run": run, "row": row, "item": item, "form": form, "wrong": wrong,
+        "shown": _shown(request.user, run, item), "may_answer": item.form not in WORDS_ONLY,
+        "adjudication": Adjudication.objects.filter(item=item).select_related("rating__rater").first(),
+        "may_gold": item.form == run.settings.people.form and item.form not in WORDS_ONLY, "uuid": uuid.uuid4,
+    }  # fmt: skip
+    return render(request, "dashboard/dispute.html", context, status=422 if wrong else 200)
+
+
+def _settle(request: HttpRequest, item: Item, votes: list[Decision], form: SettleForm) -> dict[str, str]:
+    """Settle it as asked; what is wrong, by field."""
+    if not form.is_valid():
+        return {field: " ".join(words) for field, words in form.errors.items()}
+    data, said_form, raw = form.cleaned_data, item.form, answer_in(item.form, request.POST, item.members)
+    if data["vote"]:
+        taken = next((vote for vote in votes if vote.rating == data["vote"]), None)
+        if taken is None:
+            return {"vote": "This vote was taken back or changed meanwhile. Look again and decide."}
+        said_form, raw = taken.form, taken.in_order
+    try:
+        settled = adjudicate(
+            item.pk, request.user, said_form, raw, data["client_uuid"], data["critique"].strip(), data["explanation"].strip(),
+            data["gold"],
+        )  # fmt: skip
+    except BadAnswer as bad:
+        return bad.problems
+    word = in_words(said_form, settled.adjudication.rating.answer, item.members)
+    late = " Its group was trained on already; that stays as it was." if settled.is_late else ""
+    gold = " It is gold from now on." if settled.is_gold else ""
+    messages.success(request, f"Settled: {word}.{late}{gold}")
+    return {}
+
+
+def _row(item: Item, votes: list[Decision], people: People, texts: dict[int, str]) -> dict:
+    return {
+        "item": item, "apart": apart(votes, people), "question": item.group.task.question,
+        "replies": [(LETTERS[n % len(LETTERS)], texts.get(pk, "")) for n, pk in enumerate(item.members)],
+        "votes": [
+            {
+                "vote": vote, "said": in_words(vote.form, vote.in_order, item.members), "critique": vote.critique,
+                "value": _value(vote, people) if len(item.members) == 1 else None,
+            }
+            for vote in votes
+        ],
+    }  # fmt: skip
+
+
+def _value(vote: Decision, people: People) -> float | None:
+    return FORMS[vote.form].values(vote.answer, vote.shown, people).get(vote.shown[0])
+
+
+def _shown(user: User, run: Run, item: Item) -> Shown | None:
+    """The item as a rater would see it; without its replies (they may have been pruned) there is nothing to answer."""
+    replies = list(Rollout.objects.filter(pk__in=item.members).select_related("group__task", "payload").order_by("pk"))
+    if len(replies) < len(item.members):
+        return None
+    return shown_to(user, held_over(run, run.settings.people.model_copy(update={"form": item.form}), replies))
+
+
+def _settled(run: Run) -> list[dict]:
+    rows = Adjudication.objects.filter(item__run=run).select_related("item", "rating__rater").order_by("-at")[:SETTLED]
+    return [{"adjudication": row, "said": in_words(row.rating.form, row.rating.answer, row.item.members)} for row in rows]
+
+
+def _texts(rollouts: list[int]) -> dict[int, str]:
+    return dict(Rollout.objects.filter(pk__in=rollouts).values_list("pk", "text"))

@@ -1,0 +1,86 @@
+"""Settling a dispute: somebody who runs the project looks at all votes and decides what the item's word is."""
+
+import uuid
+from dataclasses import dataclass
+
+from django.db import transaction
+
+from apps.accounts.models import User
+from apps.feedback import gold
+from apps.feedback.forms import FORMS, BadAnswer, critique_of
+from apps.feedback.models import FLAG, Adjudication, Item, Rating, Slot
+from apps.feedback.settling import settle
+from apps.feedback.teaching import policy_turns
+from apps.rewards.models import Reward
+from apps.rollouts.models import Group, Rollout
+
+
+@dataclass(frozen=True)
+class Settled:
+    """What became of it. `is_late`: the group was trained on already, and that stays; the word counts from now on elsewhere."""
+
+    adjudication: Adjudication
+    is_late: bool
+    is_gold: bool = False
+
+
+@transaction.atomic
+def adjudicate(
+    item_id: int, by: User, form: str, raw: object, client_uuid: uuid.UUID, critique: object = "", explanation: object = "",
+    make_gold: bool = False,
+) -> Settled:  # fmt: skip
+    """Make this answer the item's word; with `make_gold` also a gold item of the same rollouts. Raises BadAnswer.
+
+    The votes stay as they are. Nobody else is asked about the item, and its group goes on when it waited for nothing else.
+    Sent again with the same client uuid it is the same decision; a new one replaces the earlier.
+    """
+    item = Item.objects.select_related("run__project", "run__topic").get(pk=item_id)
+    # The group's row is locked first, as by everybody who decides: its votes, this word and its refiner take turns.
+    group = Group.objects.select_for_update(of=("self",)).select_related("run").get(pk=item.group_id)
+    known = Adjudication.objects.filter(item=item, rating__rater=by, rating__client_uuid=client_uuid).first()
+    if known:
+        return Settled(known, known.rating.is_late)
+    answer, words = read(item, form, raw, critique)
+    rating = _rating(item, group, by, form, answer, words, client_uuid)
+    adjudication, _ = Adjudication.objects.update_or_create(item=item, defaults={"rating": rating})
+    free = Slot.objects.select_for_update(skip_locked=True).filter(item=item, state=Slot.State.OPEN)
+    Slot.objects.filter(pk__in=list(free.values_list("pk", flat=True))).update(state=Slot.State.CLOSED)
+    if group.state == Group.State.WAITING:
+        settle(group)
+    item.run.topic.record("dispute_settled", by=str(by))
+    if make_gold:
+        _make_gold(item, form, raw, explanation, by)
+    return Settled(adjudication, rating.is_late, make_gold)
+
+
+def read(item: Item, form: str, raw: object, critique: object) -> tuple[dict, str]:
+    """The canonical answer and critique. Raises BadAnswer, also for a form that the item does not have."""
+    if form not in (item.form, FLAG):
+        raise BadAnswer({"form": f"this item asks for {item.form}"})
+    shown = {}
+    if form == "spans":
+        shown = {"text": Rollout.objects.values_list("text", flat=True).get(pk=item.members[0])}
+    elif form == "turns":
+        shown = {"turns": policy_turns(Rollout.objects.select_related("payload").get(pk=item.members[0]))}
+    return FORMS[form].parse(raw, item.members, item.run.settings.people, **shown), critique_of(critique, form)
+
+
+def _rating(item: Item, group: Group, by: User, form: str, answer: dict, critique: str, client_uuid: uuid.UUID) -> Rating:
+    """The decision as a rating of its own, in the place of what this person said of the item before."""
+    before = Rating.objects.filter(item=item, rater=by, is_current=True).first()
+    if before:
+        Rating.objects.filter(pk=before.pk).update(is_current=False)
+        Reward.objects.filter(rating_reward__rating=before).update(is_current=False)
+    return Rating.objects.create(
+        item=item, rollout_id=item.members[0] if len(item.members) == 1 else None, run_id=item.run_id, rater=by, form=form,
+        answer=answer, critique=critique, shown=item.members, client_uuid=client_uuid, replaces=before,
+        is_late=group.state not in Group.OPEN,
+    )  # fmt: skip
+
+
+def _make_gold(item: Item, form: str, raw: object, explanation: object, by: User) -> None:
+    if form == FLAG:
+        raise BadAnswer({"gold": "a flag is no answer that others could meet"})
+    if item.form != item.run.settings.people.form:
+        raise BadAnswer({"gold": f"the run asks for {item.run.settings.people.form} now, this item asked for {item.form}"})
+    gold.make(item.run, gold.candidates(item.run, item.members), Item.Purpose.GOLD, raw, explanation, by)

@@ -1,0 +1,172 @@
+"""How far people agree: each form is asked for what it measures, and each measure is held against what chance would give."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from apps.feedback.quality.decisions import Decision
+from apps.feedback.rater_quality import category
+from apps.feedback.statistics.agreement import cohen_kappa, counted, fleiss_kappa, krippendorff_alpha, percent
+from apps.feedback.statistics.figure import Figure
+from apps.feedback.statistics.intervals import bootstrap
+
+DRAWS = 400
+RELIABLE, TENTATIVE = 0.8, 0.667  # K. Krippendorff, Content Analysis (2018), chapter 12: where conclusions begin to hold
+PAIRS = 12  # of raters that are shown
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One thing that a form measures. Ordered values lie on a scale; others are only equal or not."""
+
+    form: str
+    words: str
+    is_ordered: bool
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Agreement on one measure. `headline` is the alpha that fits it, with its bootstrap interval over units."""
+
+    measure: Measure
+    percent: Figure
+    fleiss: Figure
+    nominal: Figure
+    ordinal: Figure | None
+    interval: Figure | None
+    bounds: tuple[float, float] | None
+
+    @property
+    def headline(self) -> Figure:
+        return self.ordinal if self.ordinal is not None else self.nominal
+
+    @property
+    def verdict(self) -> str:
+        """good, fair or poor; nothing where it is not known."""
+        alpha = self.headline.value
+        if alpha is None:
+            return ""
+        return "good" if alpha >= RELIABLE else "fair" if alpha >= TENTATIVE else "poor"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two people on the units that both decided."""
+
+    names: tuple[str, str]
+    kappa: Figure
+
+
+Value = tuple[Measure, tuple, float]
+
+
+def measured(decision: Decision) -> Iterator[Value]:
+    """What a decision says, as (measure, unit, value) of each measure of its form; words measure nothing."""
+    form, answer, unit = decision.form, decision.answer, decision.unit
+    match form:
+        case "thumbs":
+            yield Measure(form, "thumbs", False), unit, float(answer["up"])
+        case "stars":
+            yield Measure(form, "stars", True), unit, float(answer["stars"])
+        case "pairwise":
+            yield Measure(form, "which of two", False), unit, float(category(form, answer, decision.shown))
+            if "preference" in answer:
+                way = 1 if list(decision.shown) == list(unit) else -1
+                yield Measure(form, "how clearly", True), unit, float(way * answer["preference"])
+        case "ranking":
+            for rollout, rank in answer["ranks"].items():
+                yield Measure(form, "rank", True), (*unit, int(rollout)), float(rank)
+        case "best_worst":
+            for end in ("best", "worst"):
+                yield Measure(form, end, False), unit, float(unit.index(answer[end]))
+        case "rubric":
+            for name, value in answer["scales"].items():
+                yield Measure(form, name, True), unit, float(value)
+        case "turns":
+            yield from _of_turns(decision)
+
+
+def _of_turns(decision: Decision) -> Iterator[Value]:
+    if "marks" in decision.answer:
+        for turn, mark in decision.answer["marks"].items():
+            yield Measure("turns", "marks on turns", True), (*decision.unit, int(turn)), float(mark)
+    else:
+        first = decision.answer["first_error"]
+        yield Measure("turns", "first error", False), decision.unit, -1.0 if first is None else float(first)
+
+
+Said = dict[Measure, dict[tuple, dict[int, float]]]  # measure → unit → rater → value
+
+
+def _said(decisions: Iterable[Decision]) -> Said:
+    """What each says last of each unit; the decisions come newest first."""
+    found: Said = defaultdict(lambda: defaultdict(dict))
+    for decision in decisions:
+        for measure, unit, value in measured(decision):
+            found[measure][unit].setdefault(decision.rater, value)
+    return found
+
+
+def agreements(decisions: Sequence[Decision]) -> list[Agreement]:
+    """One for each measure that somebody decided, those most often decided twice first. Known answers are left out."""
+    said = _said(decision for decision in decisions if not decision.is_known)
+    found = [_agreement(measure, units) for measure, units in said.items()]
+    return sorted(found, key=lambda one: (-one.percent.units, one.measure.form, one.measure.words))
+
+
+def _agreement(measure: Measure, units: dict[tuple, dict[int, float]]) -> Agreement:
+    twice = [list(values.values()) for values in units.values() if len(values) > 1]
+    places = [place for place, values in enumerate(twice) for _ in values]
+    counts, kinds = counted(places, [value for values in twice for value in values])
+    ordinal = krippendorff_alpha(counts, kinds, "ordinal") if measure.is_ordered else None
+    level = "ordinal" if measure.is_ordered else "nominal"
+    return Agreement(
+        measure, percent(counts), fleiss_kappa(counts), krippendorff_alpha(counts, kinds, "nominal"), ordinal,
+        krippendorff_alpha(counts, kinds, "interval") if measure.is_ordered else None,
+        bootstrap(lambda rows: krippendorff_alpha(counts[rows], kinds, level).value, len(counts), draws=DRAWS),
+    )  # fmt: skip
+
+
+def pairs(decisions: Sequence[Decision], measure: Measure) -> list[Pair]:
+    """Who agrees with whom on this measure: Cohen's kappa, on a scale with squared distances; those with most in common first."""
+    names = {decision.rater: decision.name for decision in decisions}
+    units = _said(decision for decision in decisions if not decision.is_known)[measure]
+    kinds = {value: place for place, value in enumerate(sorted({v for values in units.values() for v in values.values()}))}
+    common: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
+    for values in units.values():
+        for one, other in combinations(sorted(values), 2):
+            common[one, other].append((kinds[values[one]], kinds[values[other]]))
+    most = sorted(common.items(), key=lambda row: (-len(row[1]), names[row[0][0]]))[:PAIRS]
+    weights = _squares(list(kinds)) if measure.is_ordered else None
+    return [
+        Pair((names[one], names[other]), cohen_kappa([a for a, _ in both], [b for _, b in both], len(kinds), weights))
+        for (one, other), both in most
+    ]
+
+
+def _squares(kinds: list[float]) -> np.ndarray:
+    return np.subtract.outer(np.array(kinds), np.array(kinds)) ** 2
+
+
+@dataclass(frozen=True)
+class AskedAgain:
+    """The same person, the same rollouts, asked a second time: how often the answer was the same."""
+
+    same: int
+    of: int
+
+    @property
+    def share(self) -> float | None:
+        return self.same / self.of if self.of else None
+
+
+def asked_again(decisions: Sequence[Decision]) -> AskedAgain:
+    answers: dict[tuple, list[float]] = defaultdict(list)
+    for decision in decisions:
+        for measure, unit, value in measured(decision):
+            answers[decision.rater, measure, unit].append(value)
+    twice = [values for values in answers.values() if len(values) > 1]
+    return AskedAgain(sum(values[0] == values[1] for values in twice), len(twice))

@@ -1,0 +1,156 @@
+"""Each of a run's raters: how much, how fast, how far to believe, and whether gold answers were met."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from django.db.models.functions import Length
+
+from apps.feedback.models import Item
+from apps.feedback.quality.decisions import Decision
+from apps.feedback.rater_quality import Quality
+from apps.feedback.statistics.intervals import wilson
+from apps.feedback.submitting import met
+from apps.rollouts.models import Rollout
+from apps.runs.people import COMPARES, People
+
+FASTEST_READER = 50  # characters a second: twice as fast as practised readers
+QUICKEST_S = 1.0  # nobody judges faster, however short the text
+TIMED = 10  # decisions with a time below which nobody is called fast
+PLACED = 20  # comparisons below which no leaning is called one
+SAMPLED = 300  # of the newest decisions, whose texts are measured
+
+
+@dataclass(frozen=True)
+class Met:
+    """Known answers met, of those decided, with Wilson's interval."""
+
+    met: int
+    of: int
+
+    @property
+    def share(self) -> float | None:
+        return self.met / self.of if self.of else None
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        return wilson(self.met, self.of)
+
+
+@dataclass(frozen=True)
+class Leaning:
+    """How often the reply shown first was preferred, of comparisons with a preference; `expected` without any leaning."""
+
+    first: float
+    of: int
+    expected: float
+
+    @property
+    def share(self) -> float | None:
+        return self.first / self.of if self.of else None
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        return wilson(self.first, self.of)
+
+    @property
+    def is_leaning(self) -> bool:
+        """Further from what is expected than chance explains."""
+        return self.of >= PLACED and not self.bounds[0] <= self.expected <= self.bounds[1]
+
+
+@dataclass(frozen=True)
+class Pace:
+    """`bound_s`: who is faster than this in the median has not read. `characters`: the median length it was taken from."""
+
+    seconds: float | None
+    bound_s: float
+    characters: int
+
+
+@dataclass(frozen=True)
+class RaterFigures:
+    """One person. `weight`: what a vote weighs, 1 being as much as anybody's; bias and noise on the scale of 0 to 1."""
+
+    name: str
+    is_simulated: bool
+    decisions: int
+    seconds: float | None
+    is_fast: bool
+    gold: Met
+    attention: Met
+    leaning: Leaning
+    weight: float | None
+    accuracy: float | None
+    bias: float | None
+    noise: float | None
+
+
+def pace_of(decisions: Sequence[Decision]) -> Pace:
+    """How long decisions take, and how long they must at least; one statement."""
+    sample = decisions[:SAMPLED]
+    lengths = dict(
+        Rollout.objects.filter(pk__in={rollout for decision in sample for rollout in decision.shown})
+        .annotate(length=Length("text")).values_list("pk", "length")
+    )  # fmt: skip
+    seen = [sum(lengths.get(rollout, 0) for rollout in decision.shown) for decision in sample]
+    characters = round(median(seen)) if seen else 0
+    timed = [decision.seconds for decision in decisions if decision.seconds is not None]
+    return Pace(median(timed) if timed else None, max(QUICKEST_S, characters / FASTEST_READER), characters)
+
+
+def raters(decisions: Sequence[Decision], pace: Pace, quality: Quality, people: People) -> list[RaterFigures]:
+    """Everybody who decided, who did most first."""
+    own: dict[int, list[Decision]] = defaultdict(list)
+    for decision in decisions:
+        own[decision.rater].append(decision)
+    weights = quality.share_of_weight()
+    found = [_figures(rater, mine, pace, quality, weights.get(rater), people) for rater, mine in own.items()]
+    return sorted(found, key=lambda one: (-one.decisions, one.name))
+
+
+def _figures(rater: int, own: list[Decision], pace: Pace, quality: Quality, weight: float | None, people: People) -> RaterFigures:
+    timed = [decision.seconds for decision in own if decision.seconds is not None]
+    seconds = median(timed) if timed else None
+    variance = quality.variance.get(rater)
+    return RaterFigures(
+        own[0].name, own[0].is_simulated, len(own), seconds, len(timed) >= TIMED and seconds < pace.bound_s,
+        _met(own, Item.Purpose.GOLD, people), _met(own, Item.Purpose.ATTENTION, people), leaning(own), weight,
+        quality.accuracy.get(rater), quality.bias.get(rater), None if variance is None else variance**0.5,
+    )  # fmt: skip
+
+
+def _met(own: Iterable[Decision], purpose: str, people: People) -> Met:
+    """Of a known item only an answer in its own form can meet it; a flag cannot."""
+    decided = [decision for decision in own if decision.purpose == purpose]
+    right = [
+        "reason" not in decision.answer and met(decision.form, decision.answer, decision.expected, list(decision.shown), people)
+        for decision in decided
+    ]
+    return Met(sum(right), len(decided))
+
+
+def leaning(decisions: Iterable[Decision]) -> Leaning:
+    """Over comparisons in which somebody was preferred: a tie for the best counts its share."""
+    first, of, expected = 0.0, 0, 0.0
+    for decision in decisions:
+        best = _best(decision) if decision.form in COMPARES and not decision.is_known else set()
+        if best and len(best) < len(decision.shown):
+            first += (decision.shown[0] in best) / len(best)
+            expected += 1 / len(decision.shown)
+            of += 1
+    return Leaning(first, of, expected / of if of else 0.0)
+
+
+def _best(decision: Decision) -> set[int]:
+    answer = decision.answer
+    match decision.form:
+        case "pairwise":
+            preference = answer.get("preference", 0)
+            return {decision.shown[preference > 0]} if preference else set()
+        case "ranking":
+            return {int(rollout) for rollout, rank in answer["ranks"].items() if rank == 1}
+        case "best_worst":
+            return {answer["best"]}
+    return set()
