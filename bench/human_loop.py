@@ -40,7 +40,7 @@ PROJECT = "people"
 EVERYTHING = "all"
 LAST_UPDATES = 4  # whose replies are measured: 512 of them
 HELD_AT_ONCE = 4
-NOTHING_WAITS_S = 0.1
+SOONEST_S, LATEST_S = 0.1, 1.0  # between two looks while nothing waits
 AIMS = {"50": 0.69, "150": 0.92, "400": 0.98}  # 50: of the reward itself; the others: of the fully rated final
 START_BELOW, REACH = 0.45, 0.80
 
@@ -66,14 +66,16 @@ class Person(threading.Thread):
             self.error = error
 
     def _work(self, connection: http.client.HTTPConnection) -> None:
+        pause = SOONEST_S
         while not self.leaves.is_set():
             status, found = self._post(connection, "rating-queue/claim/", {"run": self.asked_about, "count": HELD_AT_ONCE})
             if status != 200:
                 raise RuntimeError(f"claim answered {status}: {found}")
             for item in found["items"]:
                 self._decide(connection, item)
+            pause = SOONEST_S if found["items"] else min(LATEST_S, 2 * pause)
             if not found["items"]:
-                self.leaves.wait(NOTHING_WAITS_S)
+                self.leaves.wait(pause)
 
     def _decide(self, connection: http.client.HTTPConnection, item: dict) -> None:
         document = {

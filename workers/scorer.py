@@ -12,6 +12,7 @@ from django.conf import settings
 from django.db import transaction
 
 from apps.feedback.opening import open_items
+from apps.feedback.rater_model.anchoring import keep_anchor, unanchored
 from apps.feedback.rater_model.surprising import keep, unread
 from apps.policies.damage import DamagedWeights
 from apps.rewards import learned
@@ -48,7 +49,7 @@ def serve() -> bool:
     me().beat(f"scoring {len(groups)} groups" if groups else "waiting for rollouts")
     if not groups:
         return False
-    groups = surprised(groups)
+    groups = with_their_base(groups)
     questions = open_questions(groups)
     verdicts = answered(groups, questions)
     with transaction.atomic():
@@ -60,8 +61,8 @@ def serve() -> bool:
     return True
 
 
-def surprised(groups: Sequence[Group]) -> list[Group]:
-    """The groups whose replies' surprise is known where a rater model reads it.
+def with_their_base(groups: Sequence[Group]) -> list[Group]:
+    """The groups whose base policy has said what a rater model needs: its own answer to what is ranked, and its surprise.
 
     One whose base policy cannot be loaded is freed for another attempt, and dropped with the reason when these are used up.
     """
@@ -69,7 +70,9 @@ def surprised(groups: Sequence[Group]) -> list[Group]:
     for run in {group.run_id: group.run for group in groups}.values():
         ours = [group for group in groups if group.run_id == run.pk]
         try:
-            ready += find_surprise(run, ours)
+            anchor(run, ours)
+            find_surprise(run, ours)
+            ready += ours
         except (OSError, DamagedWeights, ValueError) as error:
             log.error("base_policy_unusable", run=run.slug, error=str(error))
             for group in ours:
@@ -77,13 +80,23 @@ def surprised(groups: Sequence[Group]) -> list[Group]:
     return ready
 
 
-def find_surprise(run: Run, groups: list[Group]) -> list[Group]:
+def anchor(run: Run, groups: list[Group]) -> None:
+    """Let the base answer the prompts whose rankings lack their anchor. Raises OSError and DamagedWeights."""
+    missing = unanchored(groups)
+    if missing:
+        base = base_policies().of(Path(run.policy.folder))
+        first = missing[0]
+        said = base.answers([of.prompt_ids for of in missing], first.max_tokens, first.temperature, seed=first.group.pk)
+        for of, answer in zip(missing, said, strict=True):
+            keep_anchor(of, answer.ids, answer.logprobs, answer.text)
+
+
+def find_surprise(run: Run, groups: list[Group]) -> None:
     """Compute and keep what is missing. Raises OSError, DamagedWeights and ValueError."""
     rows = unread(groups)
     if rows:
         nats = base_policies().of(Path(run.policy.folder)).surprises([(row.prompt_ids, row.completion_ids) for row in rows])
         keep({row.rollout: row.surprise(said) for row, said in zip(rows, nats, strict=True)})
-    return groups
 
 
 def fail(group: Group, reason: str) -> None:

@@ -1,20 +1,32 @@
-"""How surprising finished rollouts are to a run's base policy: −log p of every token, under weights that never change.
+"""What a run's base policy, whose weights never change, makes of its rollouts: −log p of every token, and its own answer.
 
 Only scorer workers of runs with a rater model load these, beside the learned scorers.
 """
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from apps.policies.manifest import verify
+from workers.policies.sampling import sample
 
 RESIDENT = 2  # base policies held in memory
 TOKENS_AT_ONCE = 16_384  # in one forward pass, padding included
+ANSWERS_AT_ONCE = 64
 Tokens = tuple[Sequence[int], Sequence[int]]  # prompt ids, completion ids
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the base said to a prompt: its tokens, the end token included, and their text."""
+
+    ids: list[int]
+    logprobs: list[float]
+    text: str
 
 
 class Base:
@@ -27,6 +39,7 @@ class Base:
             self.device
         )
         self.model.eval()
+        self.tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
 
     def surprises(self, rows: Sequence[Tokens]) -> list[list[float]]:
         """Nats of each completion token, in the order of the rows; an empty completion has none."""
@@ -39,6 +52,16 @@ class Base:
             for n, values in zip(some, self._together([rows[n] for n in some], width), strict=True):
                 found[n] = values
         return found
+
+    def answers(self, prompts: Sequence[Sequence[int]], max_tokens: int, temperature: float, seed: int) -> list[Answer]:
+        """One sampled answer to each prompt, the same for the same seed."""
+        generator = torch.Generator(self.device).manual_seed(seed)
+        said: list[Answer] = []
+        for start in range(0, len(prompts), ANSWERS_AT_ONCE):
+            some = [list(prompt) for prompt in prompts[start : start + ANSWERS_AT_ONCE]]
+            for ids, logprobs in sample(self.model, some, max_tokens, generator, temperature).rows():
+                said.append(Answer(ids, logprobs, self.tokenizer.decode(ids, skip_special_tokens=True)))
+        return said
 
     @torch.no_grad()
     def _together(self, rows: Sequence[Tokens], width: int) -> list[list[float]]:

@@ -10,6 +10,7 @@ from django.db import transaction
 
 from apps.feedback.models import Item, Rating, open_slots
 from apps.feedback.rater_model import asking
+from apps.feedback.rater_model.anchoring import FORM, anchors_of, is_wanted
 from apps.feedback.settling import settle
 from apps.feedback.worth import worth
 from apps.rewards.models import Reward
@@ -33,6 +34,10 @@ def open_items(groups: Sequence[Group]) -> list[Item]:
     items = asking.questions(waiting, rollouts, rated)
     unplanned = [group for group in waiting if group.run.settings.people.schedule is None]
     items += [item for group in unplanned for item in _items(group, rollouts[group.pk], rated[group.pk])]
+    anchors = anchors_of(waiting) if any(is_wanted(group.run.settings) for group in waiting) else {}
+    for item in items:
+        if item.form == FORM and item.repeats_id is None and item.group_id in anchors:
+            item.members = sorted([*item.members, anchors[item.group_id]])
     Item.objects.bulk_create(items)
     judgements = _judgements(waiting)
     due_at = {group.pk: _due_at(group, judgements[group.pk]) for group in waiting}

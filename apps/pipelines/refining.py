@@ -118,9 +118,8 @@ def _nothing_to_learn(plan: RunConfig) -> str:
 def _finished(groups: Sequence[Group]) -> dict[int, list[Rollout]]:
     """What the policy can learn from; an answer that a person typed from its first word to its last is a lesson, no sample."""
     found = defaultdict(list)
-    for rollout in Rollout.objects.filter(group__in=groups, state=Rollout.State.FINISHED, completion_tokens__gt=0).order_by(
-        "sample_index"
-    ):
+    finished = Rollout.objects.filter(group__in=groups, state=Rollout.State.FINISHED, completion_tokens__gt=0)
+    for rollout in finished.exclude(origin=Rollout.Origin.SYNTHETIC).order_by("sample_index"):
         if spoken_by_policy(rollout):
             found[rollout.group_id].append(rollout)
     return found

@@ -49,7 +49,7 @@ def _why_unknown(scorer: str, project: Project) -> str:
 
 def open_questions(groups: Sequence[Group]) -> list[Question]:
     """What the machine scorers of these groups' runs have not judged yet. Failed rollouts are not asked about."""
-    rollouts = Rollout.objects.filter(group__in=groups, state=Rollout.State.FINISHED)
+    rollouts = Rollout.objects.filter(group__in=groups, state=Rollout.State.FINISHED).exclude(origin=Rollout.Origin.SYNTHETIC)
     known = set(Reward.objects.filter(rollout__in=rollouts, by=None).values_list("rollout_id", "scorer"))
     plans = {group.run_id: group.run.settings for group in groups}
     tasks = Task.objects.in_bulk({group.task_id for group in groups})  # once for each group, not for each of its rollouts

@@ -6,12 +6,18 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from apps.feedback.models import Surprise
+from apps.feedback.claiming import claim
+from apps.feedback.models import Item, Surprise
+from apps.feedback.rater_model.anchoring import keep_anchor, unanchored
+from apps.feedback.rater_model.learning import learn
+from apps.feedback.submitting import submit
 from apps.policies.models import Policy
-from apps.rollouts.models import Group
+from apps.rewards.models import Reward
+from apps.rollouts.models import Group, Rollout
+from tests.feedback.asking import answer_to
 from tests.workers.test_stations import fresh_workers  # noqa: F401
 from tests.workers.trainer.conftest import base  # noqa: F401
-from workers import scorer
+from workers import refiner, scorer
 from workers.surprise import Base
 
 PEOPLE = {"per_group": 2, "at_deadline": "fill_with_rater_model", "rater_model": {}}
@@ -81,3 +87,41 @@ def test_a_base_that_is_gone_is_a_failure_with_its_reason(sampled, policy):
     group.refresh_from_db()
     assert group.state == Group.State.DROPPED and "surprise under the base weights" in group.reason
     assert not Surprise.objects.exists()
+
+
+@pytest.fixture
+def ranked(sampled):
+    return sampled(people={**PEOPLE, "form": "ranking"})
+
+
+def test_a_ranking_holds_an_answer_of_the_base_that_is_never_trained_on(ranked, bob):
+    assert scorer.serve()
+    anchor = Rollout.objects.get(group=ranked, origin="synthetic")
+    item = Item.objects.get()
+    assert anchor.pk in item.members and len(item.members) == 3
+    assert (anchor.first_version, anchor.state) == (0, Rollout.State.FINISHED) and Surprise.objects.filter(rollout=anchor).exists()
+    assert 0 < anchor.completion_tokens == len(anchor.tokens.completion_ids) <= ranked.run.settings.sampling.max_tokens
+    (held,) = claim(bob, ranked.run_id)
+    submit(bob, held.slot_id, answer_to(held, {"ranks": {str(pk): n for n, pk in enumerate(held.shown, start=1)}}))
+    assert learn(ranked.run).learner.decisions == 1
+    Group.objects.update(deadline_at="2020-01-01T00:00Z")
+    refiner.serve()
+    assert set(Reward.objects.filter(scorer="rater_model").values_list("rollout__origin", flat=True)) == {"policy"}
+
+
+def test_a_group_has_one_anchor_however_often_it_is_scored(ranked):
+    missing = unanchored([ranked])
+    first, second = (keep_anchor(missing[0], [5, 6], [-1.0, -2.0], text) for text in ("first", "second"))
+    assert first == second and Rollout.objects.get(origin="synthetic").text == "first" and not unanchored([ranked])
+
+
+def test_stars_need_no_anchor(sampled):
+    sampled()
+    scorer.serve()
+    assert not Rollout.objects.filter(origin="synthetic").exists()
+
+
+def test_the_base_answers_the_same_for_the_same_seed(base):  # noqa: F811
+    policy = Base(base)
+    first, second = (policy.answers([(1, 2, 3), (4,)], 6, 1.0, seed=7) for _ in range(2))
+    assert first == second and all(0 < len(answer.ids) <= 6 for answer in first)

@@ -28,13 +28,14 @@ def sample(
     model: PreTrainedModel, prompts: list[list[int]], max_tokens: int, generator: torch.Generator, temperature: float = 1.0
 ) -> Batch:
     """One continuation per prompt (left-padded together), until the end token or `max_tokens`."""
-    pad, end = model.config.pad_token_id, model.config.eos_token_id
+    pad = 0 if model.config.pad_token_id is None else model.config.pad_token_id  # what stands there is masked
+    ends = torch.tensor(model.config.eos_token_id, device=model.device).reshape(-1)  # some models have several
     width = max(map(len, prompts))
-    ids = torch.tensor([[pad] * (width - len(prompt)) + prompt for prompt in prompts])
-    attention = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts])
+    ids = torch.tensor([[pad] * (width - len(prompt)) + prompt for prompt in prompts], device=model.device)
+    attention = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts], device=model.device)
     positions = (attention.cumsum(1) - 1).clamp(min=0)
     cache = DynamicCache()
-    done = torch.zeros(len(prompts), dtype=torch.bool)
+    done = torch.zeros(len(prompts), dtype=torch.bool, device=model.device)
     said, logprobs, mask = [], [], []
     for _ in range(max_tokens):
         logits = model(
@@ -45,7 +46,7 @@ def sample(
         mask.append(~done)
         said.append(torch.where(done, pad, token[:, 0]))
         logprobs.append(torch.where(done, 0.0, distribution.gather(1, token)[:, 0]))
-        done = done | (token[:, 0] == end)
+        done = done | torch.isin(token[:, 0], ends)
         if bool(done.all()):
             break
         ids, positions = token, positions[:, -1:] + 1

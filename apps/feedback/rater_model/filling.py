@@ -27,7 +27,8 @@ def fill(groups: Sequence[Group]) -> None:
 
 def _fill_run(run: Run, groups: list[Group]) -> None:
     known = learn(run)
-    rollouts = list(Rollout.objects.filter(group__in=groups, state=Rollout.State.FINISHED).values_list("pk", flat=True))
+    finished = Rollout.objects.filter(group__in=groups, state=Rollout.State.FINISHED).exclude(origin=Rollout.Origin.SYNTHETIC)
+    rollouts = list(finished.values_list("pk", flat=True))
     Reward.objects.bulk_create(rewards_by(known, run, rollouts), ignore_conflicts=True)
     pause_if_alarming(run)
     log.info("filled", run=run.slug, rater_model=known.number, decisions=known.learner.decisions, rollouts=len(rollouts))
