@@ -168,21 +168,25 @@ class Author:
 async def test_pages_that_lose_their_connection_again_and_again_follow_edits_and_turns(serve, bobs, topic, fresh_id):
     address, authors = serve(), [Author(topic, fresh_id + n, n) for n in range(4)]
     browsers = [Browser(address, bobs, [topic]) for _ in range(4)]
+    all_have_seen_all = asyncio.Barrier(len(browsers) + 1)
     for author in authors:
         author.begin()
+
+    async def write() -> None:
+        await all_have_seen_all.wait()
+        await asyncio.gather(*(author.write(120, 0.01) for author in authors))
 
     async def read(browser: Browser, draw: random.Random) -> None:
         async with browser.connect() as socket:
             while len(browser.turns) < len(authors):
                 await browser.hear(socket)
+            await all_have_seen_all.wait()
         while len(browser.ended) < len(authors):
             async with browser.connect() as socket:
                 await browser.hear_for(socket, draw.uniform(0.02, 0.3))
                 socket.transport.abort()
 
-    await asyncio.gather(
-        *(author.write(120, 0.01) for author in authors), *(read(browser, random.Random(n)) for n, browser in enumerate(browsers))
-    )
+    await asyncio.gather(write(), *(read(browser, random.Random(n)) for n, browser in enumerate(browsers)))
     assert any(len(author.firsts) > 1 for author in authors)
     for browser in browsers:
         assert browser.gone == []

@@ -34,6 +34,19 @@ def watched_run(new_run, policy, untrained) -> Run:
     return new_run(sampling={"max_tokens": 110}, engine="transformers", group_size=8)
 
 
+@pytest.fixture
+def tone_run(new_run, policy, taskset, tmp_path) -> Run:
+    """A run over messages of customers, answered at random and at length: every group's rewards differ. 2 groups of 4 a step."""
+    build_tiny(tmp_path / "tone", "tone")
+    fields = {"folder": str(tmp_path / "tone"), "fingerprint": read_manifest(tmp_path / "tone").fingerprint, "context_tokens": 128}
+    Policy.objects.filter(pk=policy.pk).update(**fields)
+    policy.refresh_from_db()
+    asked, answer = [{"role": "user", "content": "My lamp is late."}], {"object": "lamp", "objects": ["lamp", "chair"]}
+    taskset.tasks.update(prompt=asked, answer=answer)
+    rewards = [{"scorer": "tone"}, {"scorer": "tone_dialogue"}]
+    return new_run(sampling={"max_tokens": 100}, engine="transformers", group_size=4, rewards=rewards, max_staleness=0)
+
+
 class Stage:
     """The explorer, and what a test asks of it."""
 
@@ -54,9 +67,17 @@ class Stage:
         def look() -> Flight | None:
             self.explorer.serve()
             here = [flight for seat in self.explorer.seats.values() for flight in seat.flights.values()]
-            return next((f for f in here if len(f.turns) >= turns and len(f.turn.text) >= tokens), None)
+            return next((f for f in here if f.request_id and len(f.turns) >= turns and len(f.turn.text) >= tokens), None)
 
         return self.eventually(look, 60)
+
+    def caught(self, count: int, by) -> list[Flight]:
+        """So many rollouts with some text, all held by this person."""
+        flights: list[Flight] = []
+        while len(flights) < count:
+            flights.append(self.streaming())
+            self.ask(by, flights[-1], "hold")
+        return flights
 
     def ask(self, by, flight: Flight, kind: str, text: str = "", turn: int | None = None) -> Intervention:
         """Ask, and let the explorer do it: what became of the act."""
