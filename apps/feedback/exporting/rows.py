@@ -1,0 +1,258 @@
+"""The rows of each export, read by key a few hundred at a time."""
+
+import hashlib
+import hmac
+import itertools
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.conf import settings
+from django.db.models import Model, Prefetch, Q, QuerySet
+
+from apps.accounts.models import User
+from apps.buffer.models import Experience
+from apps.feedback.forms import FORMS
+from apps.feedback.models import Demonstration, Preference, Rating
+from apps.rewards.models import Reward
+from apps.rollouts.models import Group, Rollout
+from apps.rollouts.turns import said_by_policy
+from apps.runs.models import Run
+from apps.runs.people import WORDS_ONLY, People
+
+ROWS_AT_ONCE = 200
+Row = dict[str, object]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which rows: of a run, and if given of one form, said since then. `pseudonyms`: names stand for people."""
+
+    run: Run
+    form: str = ""
+    since: datetime | None = None
+    pseudonyms: bool = False
+
+    def name_of(self, user: User | None) -> str | None:
+        """The same pseudonym for the same person throughout a project, which nobody can turn back without the secret key."""
+        if user is None or not self.pseudonyms:
+            return user and user.username
+        message = f"export:{self.run.project_id}:{user.pk}".encode()
+        return f"rater-{hmac.new(settings.SECRET_KEY.encode(), message, hashlib.sha256).hexdigest()[:10]}"
+
+    def ratings(self) -> QuerySet[Rating]:
+        found = Rating.objects.filter(run=self.run).select_related("rater", "item__group__task", "rollout__group__task")
+        found = found.filter(form=self.form) if self.form else found
+        return found.filter(at__gte=self.since) if self.since else found
+
+    def lessons(self, kind: type) -> QuerySet:
+        """Of the run, and of its rewrites only where a form is asked for that makes them."""
+        found = kind.objects.filter(run=self.run).select_related("author", "task")
+        found = found.none() if self.form not in ("", "rewrite") else found
+        return found.filter(at__gte=self.since) if self.since else found
+
+
+def rows_of(kind: str, wanted: Wanted) -> Iterator[Row]:
+    """The export's rows, oldest first."""
+    return ROWS[kind](wanted)
+
+
+def in_batches(rows: QuerySet, size: int = ROWS_AT_ONCE) -> Iterator[list[Model]]:
+    """By key, each batch a query of its own: what takes long to send holds no transaction open."""
+    last = 0
+    while some := list(rows.filter(pk__gt=last).order_by("pk")[:size]):
+        yield some
+        last = some[-1].pk
+
+
+# -- votes ------------------------------------------------------------------------------------------------------------------
+
+
+def votes(wanted: Wanted) -> Iterator[Row]:
+    people = wanted.run.settings.people
+    for some in in_batches(wanted.ratings()):
+        texts = _texts(some)
+        for rating in some:
+            group, members = _group(rating), rating.members
+            values = values_of(rating, people)
+            yield {
+                "rating": rating.pk, "run": wanted.run.slug, "task": group.task.index, "group": group.pk, "item": rating.item_id,
+                "form": rating.form, "purpose": rating.item.purpose if rating.item else None,
+                "answer": json.dumps(rating.answer, ensure_ascii=False), "critique": rating.critique,
+                "rater": wanted.name_of(rating.rater), "is_simulated": rating.rater.is_simulated, "prompt": group.task.prompt,
+                "rollouts": members, "texts": [texts.get(pk, "") for pk in members], "values": [values.get(pk) for pk in members],
+                "is_current": rating.is_current, "is_withdrawn": rating.is_withdrawn, "is_late": rating.is_late,
+                "replaces": rating.replaces_id, "seconds": rating.seconds, "at": rating.at,
+            }  # fmt: skip
+
+
+def values_of(rating: Rating, people: People) -> dict[int, float]:
+    """What the rating says that each rollout is worth, 0 to 1; empty where it is no number, or of a rubric that is no more."""
+    form = FORMS.get(rating.form)
+    if form is None or rating.form in WORDS_ONLY or rating.form == "flag":
+        return {}
+    try:
+        found = form.values(rating.answer, rating.members, people)
+    except (KeyError, ValueError, ZeroDivisionError):  # the run's rubric has been changed since
+        return {}
+    return {pk: value for pk, value in found.items() if value is not None}
+
+
+def _group(rating: Rating) -> Group:
+    return rating.item.group if rating.item else rating.rollout.group
+
+
+def _texts(ratings: list[Rating]) -> dict[int, str]:
+    wanted = {pk for rating in ratings for pk in rating.members}
+    return dict(Rollout.objects.filter(pk__in=wanted).values_list("pk", "text"))
+
+
+# -- groups -----------------------------------------------------------------------------------------------------------------
+
+
+def groups(wanted: Wanted) -> Iterator[Row]:
+    """Groups that were admitted; of those people judged by the form, where one is named."""
+    found = Group.objects.filter(run=wanted.run, state=Group.State.ADMITTED, draw_index__isnull=False)
+    if wanted.since:
+        found = found.filter(closed_at__gte=wanted.since)
+    if wanted.form:
+        found = found.filter(Q(items__ratings__form=wanted.form) | Q(rollouts__ratings__form=wanted.form)).distinct()
+    finished = Rollout.objects.filter(state=Rollout.State.FINISHED).order_by("sample_index").prefetch_related(
+        Prefetch("experiences", Experience.objects.order_by("-kind").prefetch_related("step_items__step"), to_attr="learned"),
+        Prefetch("rewards", Reward.objects.filter(source="human", is_current=True), to_attr="peoples"),
+    )  # fmt: skip
+    for some in in_batches(found.select_related("task").prefetch_related(Prefetch("rollouts", finished, to_attr="finished"))):
+        for group in some:
+            yield _group_row(wanted.run, group)
+
+
+def _group_row(run: Run, group: Group) -> Row:
+    learned = [next(iter(rollout.learned), None) for rollout in group.finished]
+    steps = [item.step.number for one in learned if one for item in one.step_items.all()]
+    return {
+        "prompt": group.task.prompt, "completions": [answered(rollout.text) for rollout in group.finished],
+        "rewards": [one and one.reward for one in learned], "advantages": [one and one.advantage for one in learned],
+        "people": [_mean([r.value for r in rollout.peoples if r.value is not None]) for rollout in group.finished],
+        "versions": [rollout.first_version for rollout in group.finished], "rollouts": [rollout.pk for rollout in group.finished],
+        "run": run.slug, "task": group.task.index, "group": group.pk, "step": min(steps, default=None),
+    }  # fmt: skip
+
+
+def _mean(values: list[float]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+def answered(text: str) -> list[dict]:
+    """An answer as a conversation's last message."""
+    return [{"role": "assistant", "content": text}]
+
+
+# -- pairs ------------------------------------------------------------------------------------------------------------------
+
+
+def pairs(wanted: Wanted) -> Iterator[Row]:
+    """Kept preferences (rewrites, imports about the run), then what the standing ratings prefer within each group.
+
+    From one person's ratings of one group: every two answers whose worth differs, with the difference as the margin.
+    The same two answers to one task are one pair of one person, however often they were drawn.
+    """
+    for some in in_batches(wanted.lessons(Preference)):
+        for lesson in some:
+            yield _pair(wanted, lesson.prompt, lesson.chosen, lesson.rejected, lesson.margin, lesson.author, lesson.source, lesson)
+    yield from _rated_pairs(wanted)
+
+
+def _rated_pairs(wanted: Wanted) -> Iterator[Row]:
+    people, known = wanted.run.settings.people, set()
+    found = Group.objects.filter(run=wanted.run, draw_index__isnull=False)
+    for some in in_batches(found):
+        here = Q(item__group__in=some) | Q(rollout__group__in=some)
+        said = list(wanted.ratings().filter(here, is_current=True, is_withdrawn=False).order_by("pk"))
+        texts = _texts(said)
+        by_hand: dict[tuple[int, int], list[Rating]] = defaultdict(list)
+        for rating in said:
+            by_hand[_group(rating).pk, rating.rater_id].append(rating)
+        for ratings in by_hand.values():
+            for better, worse, margin, rating in preferred(ratings, people):
+                key = hash((rating.rater_id, _group(rating).task_id, texts[better], texts[worse]))
+                if texts[better] != texts[worse] and key not in known:
+                    known.add(key)
+                    prompt, source = _group(rating).task.prompt, f"{rating.form} of run {wanted.run.slug}"
+                    yield _pair(wanted, prompt, texts[better], texts[worse], margin, rating.rater, source, rating)
+
+
+def preferred(ratings: list[Rating], people: People) -> Iterator[tuple[int, int, float, Rating]]:
+    """(better, worse, margin, the newer rating) of one person's ratings of one group.
+
+    Each comparison by itself; single ratings of one form against each other.
+    """
+    single: dict[str, dict[int, tuple[float, Rating]]] = defaultdict(dict)
+    for rating in ratings:
+        values = values_of(rating, people)
+        if len(values) > 1:
+            yield from _ordered({pk: (value, rating) for pk, value in values.items()})
+        for pk, value in values.items() if len(values) == 1 else ():
+            single[rating.form][pk] = value, rating
+    for said in single.values():
+        yield from _ordered(said)
+
+
+def _ordered(said: dict[int, tuple[float, Rating]]) -> Iterator[tuple[int, int, float, Rating]]:
+    for (one, (first, by)), (other, (second, after)) in itertools.combinations(said.items(), 2):
+        if first != second:
+            better, worse = (one, other) if first > second else (other, one)
+            yield better, worse, abs(first - second), max(by, after, key=lambda rating: rating.pk)
+
+
+def _pair(
+    wanted: Wanted, prompt: list[dict], chosen: str, rejected: str, margin: float | None, author: User | None, source: str,
+    said: Preference | Rating,
+) -> Row:  # fmt: skip
+    task = said.task if isinstance(said, Preference) else _group(said).task
+    return {
+        "prompt": prompt, "chosen": answered(chosen), "rejected": answered(rejected), "margin": margin,
+        "author": wanted.name_of(author), "source": source, "run": wanted.run.slug, "task": task and task.index, "at": said.at,
+    }  # fmt: skip
+
+
+# -- demonstrations and turn labels -----------------------------------------------------------------------------------------
+
+
+def demonstrations(wanted: Wanted) -> Iterator[Row]:
+    """Rewrites, and demonstrations that were kept about the run."""
+    for some in in_batches(wanted.lessons(Demonstration)):
+        for lesson in some:
+            yield {
+                "messages": [*lesson.prompt, *answered(lesson.answer)], "author": wanted.name_of(lesson.author),
+                "source": lesson.source, "run": wanted.run.slug, "task": lesson.task and lesson.task.index, "at": lesson.at,
+            }  # fmt: skip
+
+
+def turn_labels(wanted: Wanted) -> Iterator[Row]:
+    """Standing marks of the turns of one answer. A turn is labelled bad when it was marked so, or from the first error on."""
+    said = wanted.ratings().filter(form="turns", is_current=True, is_withdrawn=False, rollout__isnull=False)
+    for some in in_batches(said):
+        for rating in some:
+            turns = said_by_policy(rating.rollout.text, rating.rollout.turns)
+            marks = marks_of(rating.answer, len(turns))
+            yield {
+                "prompt": "\n\n".join(message["content"] for message in rating.rollout.group.task.prompt),
+                "completions": turns, "labels": [mark != -1 for mark in marks], "marks": marks,
+                "author": wanted.name_of(rating.rater), "run": wanted.run.slug, "task": rating.rollout.group.task.index,
+                "rollout": rating.rollout_id, "at": rating.at,
+            }  # fmt: skip
+
+
+def marks_of(answer: dict, turns: int) -> list[int]:
+    """-1, 0 or 1 for each turn."""
+    if "marks" in answer:
+        return [int(answer["marks"].get(str(turn), 0)) for turn in range(turns)]
+    first = answer.get("first_error")
+    return [1 if first is None or turn < first else -1 for turn in range(turns)]
+
+
+ROWS: dict[str, Callable[[Wanted], Iterator[Row]]] = {
+    "votes": votes, "groups": groups, "pairs": pairs, "demonstrations": demonstrations, "turn_labels": turn_labels,
+}  # fmt: skip

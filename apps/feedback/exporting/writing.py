@@ -1,0 +1,78 @@
+"""Exports as files: JSON lines as they are read, or Parquet by way of a temporary file."""
+
+import json
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import BinaryIO
+
+from apps.feedback import parquet
+from apps.feedback.exporting.rows import Row, Wanted, rows_of
+from apps.feedback.exporting.schemas import schema_of
+
+CHUNK = 256 * 1024  # bytes
+IN_MEMORY = 8 << 20  # bytes of a Parquet file that need no disk
+
+
+@dataclass(frozen=True)
+class Format:
+    """How an export is written; `name` is also the end of the file's name."""
+
+    name: str
+    content_type: str
+
+
+FORMATS = {f.name: f for f in (Format("jsonl", "application/jsonl"), Format("parquet", "application/vnd.apache.parquet"))}
+
+
+def written(kind: str, wanted: Wanted, form: str) -> Iterator[bytes]:
+    """The file, piece by piece. Nothing larger than a few hundred rows (or a Parquet file's first 8 MB) is held in memory."""
+    rows = rows_of(kind, wanted)
+    return _lines(rows) if form == "jsonl" else _parquet(kind, rows)
+
+
+def write(kind: str, wanted: Wanted, form: str, stream: BinaryIO) -> int:
+    """Write the file; returns how many rows."""
+    count = 0
+
+    def counted() -> Iterator[Row]:
+        nonlocal count
+        for row in rows_of(kind, wanted):
+            count += 1
+            yield row
+
+    if form == "parquet":
+        return parquet.write(stream, schema_of(kind), counted())
+    for piece in _lines(counted()):
+        stream.write(piece)
+    return count
+
+
+def file_name(kind: str, wanted: Wanted, form: str) -> str:
+    return f"{wanted.run.project.slug}-{wanted.run.slug}-{kind.replace('_', '-')}.{form}"
+
+
+def _lines(rows: Iterator[Row]) -> Iterator[bytes]:
+    pending = bytearray()
+    for row in rows:
+        pending += json.dumps(row, ensure_ascii=False, default=_plain, allow_nan=False).encode() + b"\n"
+        if len(pending) >= CHUNK:
+            yield bytes(pending)
+            pending.clear()
+    if pending:
+        yield bytes(pending)
+
+
+def _parquet(kind: str, rows: Iterator[Row]) -> Iterator[bytes]:
+    with tempfile.SpooledTemporaryFile(IN_MEMORY) as stream:
+        parquet.write(stream, schema_of(kind), rows)
+        stream.seek(0)
+        while piece := stream.read(CHUNK):
+            yield piece
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    raise TypeError(f"{type(value).__name__} cannot be exported")

@@ -1,0 +1,51 @@
+"""Export what people said of a run: votes, groups (GRPO), pairs (DPO), demonstrations (SFT) or turn_labels (PRM)."""
+
+from argparse import ArgumentParser
+from datetime import datetime
+from pathlib import Path
+
+from django.core.management.base import BaseCommand, CommandError
+from django.utils import timezone
+from django.utils.dateparse import parse_date, parse_datetime
+
+from apps.feedback.exporting.rows import Wanted
+from apps.feedback.exporting.schemas import KINDS
+from apps.feedback.exporting.writing import FORMATS, file_name, write
+from apps.feedback.forms import FORMS
+from rftweb.management.console import run_named
+
+
+class Command(BaseCommand):
+    help = __doc__
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("kind", choices=KINDS)
+        parser.add_argument("run", help="slug of the run")
+        parser.add_argument("--format", choices=sorted(FORMATS), default="jsonl")
+        parser.add_argument("--out", type=Path, help="the file (default: PROJECT-RUN-KIND.FORMAT in this folder)")
+        parser.add_argument("--form", choices=sorted(FORMS), default="", help="only what was said by this form")
+        parser.add_argument("--since", type=moment, help="only what was said since then: 2026-11-21 or 2026-11-21T15:00")
+        parser.add_argument("--pseudonyms", action="store_true", help="name people rater-… instead of by their accounts")
+        parser.add_argument("--project", help="slug of the project; may be left out when there is one")
+
+    def handle(self, **options: object) -> None:
+        run = run_named(options["run"], options["project"])
+        wanted = Wanted(run, options["form"], options["since"], options["pseudonyms"])
+        path: Path = options["out"] or Path(file_name(options["kind"], wanted, options["format"]))
+        try:
+            with path.open("xb") as stream:
+                count = write(options["kind"], wanted, options["format"], stream)
+        except FileExistsError:
+            raise CommandError(f"--out: {path} is there already; choose another") from None
+        except OSError as error:
+            raise CommandError(f"--out: {error}") from None
+        self.stdout.write(self.style.SUCCESS(f"{count} {options['kind'].replace('_', ' ')} in {path}"))
+
+
+def moment(text: str) -> datetime:
+    """Raises ValueError for what is no date."""
+    found = parse_datetime(text) or (day and datetime(day.year, day.month, day.day) if (day := parse_date(text)) else None)
+    if found is None:
+        raise ValueError(text)
+    return timezone.make_aware(found) if timezone.is_naive(found) else found

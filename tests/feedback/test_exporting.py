@@ -1,0 +1,217 @@
+"""What people said of a run leaves it whole: every word, in the columns that others read, under a name or a pseudonym."""
+
+import io
+import json
+import uuid
+from datetime import timedelta
+
+import pytest
+from datasets import load_dataset
+from django.core.management import CommandError, call_command
+from trl import is_conversational
+
+from apps.feedback.exporting.rows import ROWS_AT_ONCE, Wanted, rows_of
+from apps.feedback.exporting.schemas import COLUMNS, KINDS
+from apps.feedback.models import Demonstration, Item, Preference, Rating
+from apps.feedback.starring import Stars, give
+from apps.feedback.teaching import keep_rewrite
+from apps.rollouts.models import Group, Rollout
+from tests.seeding import seed_run
+
+
+@pytest.fixture
+def run(db):
+    return seed_run("tone-7", steps=3, tasks=40, password=None)
+
+
+@pytest.fixture
+def raters(run):
+    users = {rating.rater.username: rating.rater for rating in Rating.objects.select_related("rater")}
+    return users["bob"], users["simulated"]
+
+
+def exported(run, kind: str, **options: object) -> list[dict]:
+    return list(rows_of(kind, Wanted(run, **options)))
+
+
+def say(run, rater, form: str, answer: dict, members: list[Rollout], **fields: object) -> Rating:
+    """A decision as the rating page leaves it."""
+    ids = [rollout.pk for rollout in members]
+    item = Item.objects.create(run=run, group=members[0].group, form=form, members=sorted(ids))
+    return Rating.objects.create(
+        item=item, rollout=members[0] if len(members) == 1 else None, run=run, rater=rater, form=form, answer=answer, shown=ids,
+        client_uuid=uuid.uuid4(), **fields,
+    )  # fmt: skip
+
+
+def of_one_group(run) -> list[Rollout]:
+    group = Group.objects.filter(run=run, state="admitted").order_by("pk").last()
+    return list(group.rollouts.select_related("group").order_by("sample_index"))
+
+
+def test_every_vote_is_there_once_and_those_replaced_are_marked(run, raters):
+    first = Rating.objects.filter(rater=raters[0]).order_by("pk").first()
+    again = give(raters[0], Stars(first.rollout_id, 6 - first.stars, uuid.uuid4()))
+    rows = {row["rating"]: row for row in exported(run, "votes")}
+    assert len(rows) == Rating.objects.filter(run=run).count() > 20
+    assert (rows[first.pk]["is_current"], rows[again.pk]["is_current"], rows[again.pk]["replaces"]) == (False, True, first.pk)
+    assert rows[again.pk]["values"] == [(again.stars - 1) / 4]
+    assert json.loads(rows[again.pk]["answer"]) == {"stars": again.stars}
+    assert rows[again.pk]["texts"] == [first.rollout.text]
+
+
+def test_a_comparison_is_a_pair_with_its_margin(run, raters):
+    one, other, *_ = of_one_group(run)
+    Rating.objects.all().update(is_current=False)
+    say(run, raters[0], "pairwise", {"preference": 3}, [one, other])
+    [pair] = exported(run, "pairs")
+    assert [message["content"] for message in (*pair["chosen"], *pair["rejected"])] == [other.text, one.text]
+    assert (pair["margin"], pair["author"], pair["source"]) == (1.0, "bob", "pairwise of run tone-7")
+
+
+def test_a_ranking_is_all_its_pairs_and_ties_are_none(run, raters):
+    four = of_one_group(run)
+    for n, rollout in enumerate(four):
+        Rollout.objects.filter(pk=rollout.pk).update(text=f"reply {n}")
+    Rating.objects.all().update(is_current=False)
+    say(run, raters[0], "ranking", {"ranks": {str(r.pk): rank for r, rank in zip(four, (1, 2, 2, 3), strict=True)}}, four)
+    found = {(pair["chosen"][0]["content"], pair["rejected"][0]["content"]) for pair in exported(run, "pairs")}
+    assert found == {
+        ("reply 0", "reply 1"),
+        ("reply 0", "reply 2"),
+        ("reply 0", "reply 3"),
+        ("reply 1", "reply 3"),
+        ("reply 2", "reply 3"),
+    }
+
+
+def test_different_stars_of_one_person_are_pairs_and_different_peoples_are_not(run, raters):
+    one, other, *_ = of_one_group(run)
+    Rating.objects.all().delete()
+    give(raters[0], Stars(one.pk, 5, uuid.uuid4()))
+    give(raters[1], Stars(other.pk, 1, uuid.uuid4()))
+    assert exported(run, "pairs") == []
+    give(raters[0], Stars(other.pk, 2, uuid.uuid4()))
+    [pair] = exported(run, "pairs")
+    assert (pair["chosen"][0]["content"], pair["margin"]) == (one.text, 0.75)
+
+
+def test_a_rewrite_is_a_demonstration_and_a_pair(run, raters):
+    one = of_one_group(run)[0]
+    keep_rewrite(raters[0], run, one.group, one.pk, "As it should be.")
+    [shown] = exported(run, "demonstrations")
+    assert shown["messages"][-1] == {"role": "assistant", "content": "As it should be."}
+    assert shown["messages"][:-1] == one.group.task.prompt
+    assert any(pair["source"] == f"rewrite of rollout {one.pk}" for pair in exported(run, "pairs"))
+
+
+def test_groups_hold_what_each_answer_was_worth(run):
+    rows = exported(run, "groups")
+    assert len(rows) == Group.objects.filter(run=run, state="admitted").count()
+    for row in rows:
+        assert len(row["completions"]) == len(row["rewards"]) == len(row["advantages"]) == len(row["people"]) == 4
+    assert {row["step"] for row in rows} >= {1, 2, 3}
+
+
+@pytest.mark.parametrize(
+    ("answer", "labels"),
+    [({"marks": {"0": 1, "1": -1, "2": 0}}, [True, False, True]), ({"first_error": 1, "of": 3}, [True, False, False]),
+     ({"first_error": None, "of": 3}, [True, True, True])],
+)  # fmt: skip
+def test_turn_marks_are_labels_of_steps(run, raters, answer, labels):
+    rollout = of_one_group(run)[0]
+    spans = [("one", 0), ("two", 8), ("three", 13)]
+    turns = [
+        {"role": "assistant", "start": start, "end": start + len(said), "first": n, "tokens": 1}
+        for n, (said, start) in enumerate(spans)
+    ]
+    turns.insert(1, {"role": "user", "start": 3, "end": 8, "first": 1, "tokens": 0})
+    Rollout.objects.filter(pk=rollout.pk).update(text="one-and-two--three", turns=turns)
+    rollout.refresh_from_db()
+    say(run, raters[0], "turns", answer, [rollout])
+    [row] = exported(run, "turn_labels")
+    assert (row["completions"], row["labels"]) == (["one", "two", "three"], labels)
+
+
+def test_form_and_time_narrow_the_rows(run, raters):
+    one, other, *_ = of_one_group(run)
+    say(run, raters[0], "pairwise", {"preference": -2}, [one, other])
+    assert {row["form"] for row in exported(run, "votes", form="pairwise")} == {"pairwise"}
+    newest = Rating.objects.order_by("-at").first().at
+    assert exported(run, "votes", since=newest + timedelta(seconds=1)) == []
+    assert len(exported(run, "votes", since=newest)) >= 1
+
+
+def test_pseudonyms_are_the_same_for_a_person_and_name_nobody(run):
+    plain, masked = exported(run, "votes"), exported(run, "votes", pseudonyms=True)
+    names = {(row["rater"], other["rater"]) for row, other in zip(plain, masked, strict=True)}
+    assert len(names) == len({name for name, _ in names}) == len({mask for _, mask in names}) == 2
+    assert not {"bob", "simulated"} & {mask for _, mask in names}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_parquet_and_json_lines_say_the_same(run, raters, kind, tmp_path):
+    one, other, *_ = of_one_group(run)
+    keep_rewrite(raters[0], run, one.group, one.pk, "As it should be.")
+    say(run, raters[0], "turns", {"marks": {"0": 1}}, [other])
+    for form in ("jsonl", "parquet"):
+        call_command("export", kind, "tone-7", "--format", form, "--out", str(tmp_path / f"rows.{form}"), stdout=io.StringIO())
+    lines = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
+    rows = load_dataset("parquet", data_files=str(tmp_path / "rows.parquet"), split="train", cache_dir=str(tmp_path / "cache"))
+    assert len(lines) == len(rows) > 0
+    assert list(rows.column_names) == list(COLUMNS[kind])
+    times = {"at"}
+    for line, row in zip(lines, rows, strict=True):
+        assert {k: v for k, v in line.items() if k not in times} == {k: v for k, v in row.items() if k not in times}
+
+
+@pytest.mark.parametrize("kind", ["groups", "pairs", "demonstrations"])
+def test_trl_reads_the_rows_as_conversations(run, raters, kind):
+    one = of_one_group(run)[0]
+    keep_rewrite(raters[0], run, one.group, one.pk, "As it should be.")
+    assert all(is_conversational(row) for row in exported(run, kind))
+
+
+def test_exported_pairs_come_in_again_as_they_were(run, raters, tmp_path):
+    path = tmp_path / "pairs.jsonl"
+    call_command("export", "pairs", "tone-7", "--out", str(path), stdout=io.StringIO())
+    pairs = [json.loads(line) for line in path.read_text().splitlines()]
+    assert len(pairs) > 3
+    out = io.StringIO()
+    call_command("preferences", "import", str(path), "--taskset", "tone", stdout=out)
+    assert f"{len(pairs)} preferences stored, 0 were there already" in out.getvalue()
+    kept = Preference.objects.order_by("pk").values_list("chosen", "rejected", "margin", "author__username", "task__index")
+    said = [(p["chosen"][0]["content"], p["rejected"][0]["content"], p["margin"], p["author"], p["task"]) for p in pairs]
+    assert list(kept) == said
+
+
+def test_exported_demonstrations_come_in_again_as_they_were(run, raters, tmp_path):
+    one = of_one_group(run)[0]
+    keep_rewrite(raters[0], run, one.group, one.pk, "As it should be.")
+    call_command(
+        "export", "demonstrations", "tone-7", "--format", "parquet", "--out", str(tmp_path / "d.parquet"), stdout=io.StringIO()
+    )
+    before = Demonstration.objects.get()
+    Demonstration.objects.all().delete()
+    call_command(
+        "demonstrations", "import", str(tmp_path / "d.parquet"), "--taskset", "tone", "--author", "bob", stdout=io.StringIO()
+    )
+    after = Demonstration.objects.get()
+    assert (after.prompt, after.answer, after.task) == (before.prompt, before.answer, before.task)
+
+
+def test_a_file_that_is_there_is_not_written_over(run, tmp_path):
+    (tmp_path / "votes.jsonl").write_text("mine")
+    with pytest.raises(CommandError, match="is there already"):
+        call_command("export", "votes", "tone-7", "--out", str(tmp_path / "votes.jsonl"))
+    assert (tmp_path / "votes.jsonl").read_text() == "mine"
+
+
+def test_queries_do_not_grow_with_the_rows_of_a_batch(run, raters, django_assert_max_num_queries):
+    assert Rating.objects.filter(run=run).count() < ROWS_AT_ONCE
+    with django_assert_max_num_queries(4):
+        exported(run, "votes")
+    with django_assert_max_num_queries(10):
+        exported(run, "groups")
+    with django_assert_max_num_queries(8):
+        exported(run, "pairs")
