@@ -13,6 +13,7 @@ from apps.feedback.settling import close_overdue, settle_ready
 from apps.pipelines.refining import refine
 from apps.rollouts.models import Group
 from apps.runs.models import Worker
+from workers.rater_heads.launching import judge, train_where_due
 from workers.slices import register, run_slice
 
 log = structlog.get_logger(__name__)
@@ -39,7 +40,8 @@ def serve() -> bool:
     if not groups:
         return False
     aggregate(groups)
-    fill(groups)
+    fill(groups, judge)
+    train_where_due({group.run_id: group.run for group in groups}.values())
     refine(groups)
     for run in {group.run_id: group.run for group in groups}.values():
         ours = [group for group in groups if group.run_id == run.pk]

@@ -44,7 +44,7 @@ def fitted(modelled, finish, bob):
     """A model of that run with these figures."""
 
     def make(**figures) -> RaterModel:
-        finish(modelled, ["thank you <b>so</b> much", "go away"])
+        finish(modelled, ["thank you <b>so</b> much"])
         rollout = Rollout.objects.filter(run=modelled).first()
         rating = Rating.objects.create(
             run=modelled,

@@ -8,7 +8,9 @@ from django.views.decorators.http import require_safe
 from apps.dashboard.access import steered_run
 from apps.feedback.models import RaterModel
 from apps.feedback.rater_model.audits import AMBER_FROM, FEWEST, GREEN_FROM
+from apps.feedback.rater_model.heads import KIND
 from apps.feedback.rater_model.history import figures_over_time, foretold_and_said, samples, spent, telling_words
+from apps.feedback.rater_model.learner import RIDGE
 from apps.feedback.rater_model.pausing import why_alarming
 
 LIGHTS = {
@@ -36,7 +38,8 @@ CHARTS = (
 def rater_model(request: HttpRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project: how far the run's rater model is to be believed."""
     run = steered_run(request, project, slug)
-    newest = RaterModel.objects.filter(run=run).order_by("-number").first()
+    models = RaterModel.objects.filter(run=run).exclude(figures={}).order_by("-number")
+    newest = models.filter(kind=RIDGE).first()
     plan = run.settings
     context = {
         "section": "runs", "tab": "rater-model", "run": run, "plan": plan.people, "model": newest,
@@ -46,7 +49,7 @@ def rater_model(request: HttpRequest, project: str, slug: str) -> HttpResponse:
         context |= {
             "figures": newest.figures, "light": LIGHTS[newest.figures["light"]], "stops": why_alarming(newest.figures),
             "spent": spent(run), "planned": plan.steps * plan.groups_per_step * plan.group_size, "samples": samples(run),
-            "words": telling_words(newest.coefficients),
+            "words": telling_words(newest.coefficients), "head": models.filter(kind=KIND).first(),
         }  # fmt: skip
     return render(request, "dashboard/rater_model.html", context)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from django.db.models import Count
 
 from apps.feedback.models import Item, RaterModel, Slot
-from apps.feedback.rater_model.learner import means_from
+from apps.feedback.rater_model.learner import RIDGE, means_from
 from apps.feedback.rater_model.replies import replies, seen, topics_of
 from apps.feedback.rater_model.schedule import due, most_per_group
 from apps.rollouts.models import Group
@@ -74,17 +74,18 @@ class _Round:
         return found
 
     def _next(self, group: Group, spread: list[Group], room: dict[int, int], rewrites: int) -> Item | None:
-        n, model = self.asked.total(), self.people.rater_model
+        asked, model = self.asked, self.people.rater_model
+        others = asked.total() + 1
         if self.asked[Purpose.REWRITE] < rewrites:
             return self._about(group, room, Purpose.REWRITE)
-        if _falls_due(n, model.repeats) and (original := self._original()):
+        if asked[Purpose.REPEAT] < int(others * model.repeats) and (original := self._original()):
             return Item(
                 run=self.run, group_id=original.group_id, form=original.form, purpose=Purpose.REPEAT, members=original.members,
                 repeats=original,
             )  # fmt: skip
-        if _falls_due(n, model.audits):
+        if asked[Purpose.AUDIT] < int(others * model.audits):
             return self._about(group, room, Purpose.AUDIT)
-        if _falls_due(n, self.people.schedule.spread_share):
+        if _falls_due(asked[Purpose.REWARD], self.people.schedule.spread_share):
             group = next((g for g in spread if room[g.pk] and self.left[g.pk]), group)
         return self._about(group, room, Purpose.REWARD)
 
@@ -116,8 +117,9 @@ class _Round:
 
     def _by_spread(self) -> list[Group]:
         """The groups, those first whose rewards the newest model predicts to differ most."""
-        model = RaterModel.objects.filter(run=self.run).order_by("-number").values_list("coefficients", flat=True).first()
-        if model is None:
+        models = RaterModel.objects.filter(run=self.run, kind=RIDGE).order_by("-number")
+        model = models.values_list("coefficients", flat=True).first()
+        if not model:
             return list(self.groups)
         found = seen(replies(itertools.chain(*self.left.values())), topics_of(self.run.taskset_id))
         means = dict(zip(found, means_from(model, list(found.values())), strict=True))

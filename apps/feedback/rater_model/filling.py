@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 import structlog
 
+from apps.feedback.rater_model import heads
+from apps.feedback.rater_model.heads import Head, Judge
 from apps.feedback.rater_model.learning import Known, learn, predicted
 from apps.feedback.rater_model.pausing import pause_if_alarming
 from apps.rewards.combining import RATER_MODEL
@@ -14,22 +16,26 @@ from apps.runs.models import Run
 log = structlog.get_logger(__name__)
 
 
-def fill(groups: Sequence[Group]) -> None:
+def fill(groups: Sequence[Group], judge: Judge | None = None) -> None:
     """Rewards of the rater model for all finished rollouts of these groups, those of runs that have one.
 
+    `judge` asks a scalar head, where the run has one; who cannot ask leaves it to the ridge.
     What cannot be filled is NULL with the reason. A rollout's reward is written once: what it was trained on stays.
     A replay's were written when its data was copied, by the models of their time.
     """
     for run in {group.run_id: group.run for group in groups}.values():
         if run.settings.people.rater_model and run.settings.replay is None:
-            _fill_run(run, [group for group in groups if group.run_id == run.pk])
+            _fill_run(run, [group for group in groups if group.run_id == run.pk], judge)
 
 
-def _fill_run(run: Run, groups: list[Group]) -> None:
+def _fill_run(run: Run, groups: list[Group], judge: Judge | None) -> None:
     known = learn(run)
     finished = Rollout.objects.filter(group__in=groups, state=Rollout.State.FINISHED).exclude(origin=Rollout.Origin.SYNTHETIC)
     rollouts = list(finished.values_list("pk", flat=True))
-    Reward.objects.bulk_create(rewards_by(known, run, rollouts), ignore_conflicts=True)
+    rewards = rewards_by(known, run, rollouts)
+    if judge and (head := heads.newest(run)):
+        rewards = _by_head(head, judge, run, rewards)
+    Reward.objects.bulk_create(rewards, ignore_conflicts=True)
     pause_if_alarming(run)
     log.info("filled", run=run.slug, rater_model=known.number, decisions=known.learner.decisions, rollouts=len(rollouts))
 
@@ -41,16 +47,26 @@ def rewards_by(known: Known, run: Run, rollouts: Sequence[int]) -> list[Reward]:
         reason = f"the rater model has learned {known.learner.decisions} decisions; it needs {section.at_least}"
         return [_missing(rollout, reason) for rollout in rollouts]
     found = predicted(run, known, rollouts)
-    return [_reward(rollout, found.get(rollout), known, section.pessimism) for rollout in rollouts]
+    return [_reward(rollout, found.get(rollout), known.number, section.pessimism) for rollout in rollouts]
 
 
-def _reward(rollout: int, foretold: tuple[float, float] | None, known: Known, pessimism: float) -> Reward:
+def _by_head(head: Head, judge: Judge, run: Run, rewards: list[Reward]) -> list[Reward]:
+    """The head's word in the ridge's place, where it can read the reply; each row says whose word it holds."""
+    pessimism = run.settings.people.rater_model.pessimism
+    found = heads.judged_by(head, judge, [reward.rollout_id for reward in rewards if reward.value is not None])
+    return [
+        _reward(reward.rollout_id, found[reward.rollout_id], head.number, pessimism) if reward.rollout_id in found else reward
+        for reward in rewards
+    ]
+
+
+def _reward(rollout: int, foretold: tuple[float, float] | None, number: int, pessimism: float) -> Reward:
     if foretold is None:
         return _missing(rollout, "its surprise under the base weights is not known")
     mean, deviation = foretold
     return Reward(
         rollout_id=rollout, source=Reward.Source.MODEL, scorer=RATER_MODEL, value=mean - pessimism * deviation,
-        uncertainty=deviation, details={"rater_model": known.number, "mean": mean},
+        uncertainty=deviation, details={"rater_model": number, "mean": mean},
     )  # fmt: skip
 
 

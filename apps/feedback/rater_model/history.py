@@ -9,6 +9,7 @@ from django.db.models.functions import Mod
 from apps.feedback.forms import FORMS
 from apps.feedback.models import Prediction, RaterModel, Rating
 from apps.feedback.rater_model.audits import RECENT
+from apps.feedback.rater_model.learner import RIDGE
 from apps.rewards.combining import RATER_MODEL
 from apps.rewards.models import Reward
 from apps.rollouts.models import Rollout
@@ -63,10 +64,10 @@ def foretold_and_said(run: Run) -> dict[str, Series]:
 
 def figures_over_time(run: Run) -> dict[str, Series]:
     """Pair accuracy, agreement of people, distinct replies and surprise, by how many decisions a fit had learned."""
-    models = RaterModel.objects.filter(run=run)
+    models = RaterModel.objects.filter(run=run, kind=RIDGE)
     newest = models.aggregate(newest=Max("number"))["newest"] or 0
     wide = max(1, -(-newest // POINTS))
-    rows = models.annotate(place=Mod(F("number"), wide)).filter(place=newest % wide).order_by("number")
+    rows = models.annotate(place=Mod(F("number"), wide)).filter(place=newest % wide).exclude(figures={}).order_by("number")
     found: dict[str, Series] = {name: {"x": [], "y": []} for name in ("accuracy", "agreement", "distinct", "surprise")}
     for decisions, figures in rows.values_list("decisions", "figures"):
         points = {

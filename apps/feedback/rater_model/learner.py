@@ -9,6 +9,7 @@ import numpy as np
 from apps.feedback.rater_model.linear import Decisions, Order, Posterior, fit
 from apps.feedback.rater_model.reading import NUMBERS, Seen, Vocabulary
 
+RIDGE = "ridge"  # the kind of model that this is
 CARE_COUNTS = 8.0  # decisions that the common noise weighs when one rater's own is guessed
 CARE_ROUNDS = 3
 

@@ -8,16 +8,17 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from django.db import connection, transaction
+from django.db.models import Max
 
 from apps.feedback.models import Item, Prediction, RaterModel, Rating
-from apps.feedback.rater_model.answers import Decision, learnable
-from apps.feedback.rater_model.learner import Compared, Fitted, Learner
+from apps.feedback.rater_model.answers import Decision
+from apps.feedback.rater_model.learner import RIDGE, Compared, Fitted, Learner
 from apps.feedback.rater_model.reading import Seen
+from apps.feedback.rater_model.reading_decisions import decided
 from apps.feedback.rater_model.replies import replies, seen, topics_of
 from apps.feedback.rater_model.standing import standing
 from apps.runs.models import Run
 
-RIDGE = "ridge"
 MEMORY = 16  # runs whose learner a process keeps
 LOCK = 0x7261_7465  # names the lock of a run's rater model among the database's advisory locks
 
@@ -49,9 +50,9 @@ def learn(run: Run) -> Known:
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s, %s)", [LOCK, run.pk % 2**31])
     standing_by = list(Rating.objects.counting().filter(run=run).order_by("pk").values_list("pk", flat=True))
-    newest = RaterModel.objects.filter(run=run).order_by("-number").first()
+    newest = RaterModel.objects.filter(run=run, kind=RIDGE).order_by("-number").first()
     known = _up_to(run, newest, standing_by)
-    fresh = _read(run, [pk for pk in standing_by if pk not in known.ratings])
+    fresh = decided(run, [pk for pk in standing_by if pk not in known.ratings])
     new = {pk: decision for pk, (decision, _) in fresh.items() if decision is not None}
     if known.fitted is not None and newest is not None:
         _foretell(run, newest, known.fitted, fresh)
@@ -60,7 +61,7 @@ def learn(run: Run) -> Known:
         known.learner.learn(decision)
     if new:
         known.fitted = known.learner.fit()
-        known.number = (newest.number if newest else 0) + 1
+        known.number = (RaterModel.objects.filter(run=run).aggregate(n=Max("number"))["n"] or 0) + 1
         _store(run, known, max(known.ratings))
     return known
 
@@ -68,7 +69,7 @@ def learn(run: Run) -> Known:
 def known_from(run: Run, ratings: Iterable[int], number: int) -> Known:
     """What the model of that number would know had only these been said; nothing is stored."""
     known = Known(number=number)
-    known.ratings = {pk: decision for pk, (decision, _) in _read(run, ratings).items()}
+    known.ratings = {pk: decision for pk, (decision, _) in decided(run, ratings).items()}
     for decision in known.ratings.values():
         if decision is not None:
             known.learner.learn(decision)
@@ -83,7 +84,7 @@ def _up_to(run: Run, newest: RaterModel | None, standing_by: list[int]) -> Known
         return known
     known = Known(number=newest.number if newest else 0)
     if newest:
-        old = _read(run, [pk for pk in standing_by if pk <= newest.last_rating_id])
+        old = decided(run, [pk for pk in standing_by if pk <= newest.last_rating_id])
         known.ratings = {pk: decision for pk, (decision, _) in old.items()}
         for decision in known.ratings.values():
             if decision is not None:
@@ -93,20 +94,6 @@ def _up_to(run: Run, newest: RaterModel | None, standing_by: list[int]) -> Known
         _known.pop(next(iter(_known)))
     _known[run.pk] = known
     return known
-
-
-def _read(run: Run, ratings: Iterable[int]) -> dict[int, tuple[Decision | None, str | None]]:
-    """By rating, in their order: what it says and its item's purpose. Ratings of replies not yet read are left for later."""
-    names = ("pk", "form", "answer", "shown", "rollout", "rater", "item__purpose")
-    rows = list(Rating.objects.filter(pk__in=list(ratings)).order_by("pk").values_list(*names))
-    shown = {pk: list(seen_in) or [rollout] for pk, _, _, seen_in, rollout, _, _ in rows}
-    found = seen(replies(rollout for members in shown.values() for rollout in members), topics_of(run.taskset_id))
-    people = run.settings.people
-    read: dict[int, tuple[Decision | None, str | None]] = {}
-    for pk, form, answer, _, _, rater, purpose in rows:
-        if all(rollout in found for rollout in shown[pk]):
-            read[pk] = learnable(form, answer, shown[pk], rater, found, people), purpose
-    return read
 
 
 def _foretell(run: Run, model: RaterModel, fitted: Fitted, fresh: Mapping[int, tuple[Decision | None, str | None]]) -> None:

@@ -2,6 +2,7 @@
 
 from apps.feedback.models import RaterModel
 from apps.feedback.rater_model.audits import CONTENT, Light
+from apps.feedback.rater_model.learner import RIDGE
 from apps.runs.models import NotPossible, Run
 
 STOPPING = ("over_prediction", "turned")  # alarms that pause; the others ask for something else
@@ -11,7 +12,8 @@ def pause_if_alarming(run: Run) -> bool:
     """Pause the run when its newest model has become alarming; one that was so before and was resumed goes on."""
     if not run.settings.people.rater_model.pause_on_red:
         return False
-    newest = list(RaterModel.objects.filter(run=run).order_by("-number").values_list("figures", flat=True)[:2])
+    models = RaterModel.objects.filter(run=run, kind=RIDGE).exclude(figures={}).order_by("-number")
+    newest = list(models.values_list("figures", flat=True)[:2])
     reasons = why_alarming(newest[0]) if newest else {}
     before = why_alarming(newest[1]) if len(newest) > 1 else {}
     new = [words for kind, words in reasons.items() if kind not in before]

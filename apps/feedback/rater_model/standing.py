@@ -2,8 +2,6 @@
 
 from dataclasses import asdict
 
-from django.db.models import Avg
-
 from apps.feedback.forms import FORMS
 from apps.feedback.models import Prediction, Rating, Surprise
 from apps.feedback.rater_model.audits import RECENT, WINDOW, Accuracy, Audit, alarms, gap, light, pair_accuracy, share_right
@@ -74,8 +72,9 @@ def distinct_share(run: Run) -> float | None:
 def mean_surprise(run: Run) -> float | None:
     """Nats per token of the newest batch's replies under the base weights."""
     plan = run.settings
-    newest = Surprise.objects.filter(rollout__run=run).order_by("-rollout").values("mean")
-    return newest[: plan.group_size * plan.groups_per_step].aggregate(mean=Avg("mean"))["mean"]
+    newest = Surprise.objects.filter(rollout__run=run).order_by("-rollout").values_list("mean", flat=True)
+    found = list(newest[: plan.group_size * plan.groups_per_step])
+    return sum(found) / len(found) if found else None
 
 
 def recent_word(learner: Learner) -> float | None:

@@ -1,0 +1,171 @@
+"""A trained scalar head in the ridge's place: the base policy's body under one number, once there are decisions enough.
+
+It is trained by a process beside the refiner (`workers.rater_heads`) on four decisions in five; the fifth says how its score is
+to be read as people's number, and whether it orders replies at least as well as the ridge does. Until it does, the ridge goes on.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from django.db import transaction
+from django.db.models import Max
+
+from apps.feedback.forms import FORMS
+from apps.feedback.models import RaterModel, Rating
+from apps.feedback.rater_model.answers import ORDERS
+from apps.feedback.rater_model.audits import Audit, pair_accuracy, share_right
+from apps.feedback.rater_model.learner import Learner
+from apps.feedback.rater_model.linear import STEEPNESS, Decisions, fit
+from apps.feedback.rater_model.reading_decisions import decided
+from apps.rollouts.models import Rollout
+from apps.runs.models import Run
+
+KIND = "scalar_head"
+HELD_OUT = 5  # one decision in so many is not trained on
+GROWTH = 1.25  # a new head is trained once there are so many times the decisions of the last
+# A folder of weights and (prompt, reply) pairs → the score of each; None for one that it cannot read.
+Judge = Callable[[Path, Sequence[tuple[list[dict], str]]], Sequence[float | None]]
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A prompt's messages, as JSON, and what was answered."""
+
+    prompt: str
+    text: str
+
+    @property
+    def messages(self) -> list[dict]:
+        return json.loads(self.prompt)
+
+
+@dataclass(frozen=True)
+class Told:
+    """A decision to train on: one reply with its number, or several with pairs (better, worse) among their places."""
+
+    rating: int
+    replies: tuple[Reply, ...]
+    value: float | None = None
+    pairs: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class Head:
+    """Weights, and how their score becomes people's number: base + slope × score, ± deviation."""
+
+    number: int
+    folder: Path
+    base: float
+    slope: float
+    deviation: float
+
+    def value(self, score: float) -> float:
+        return self.base + self.slope * score
+
+
+def newest(run: Run) -> Head | None:
+    """The head that speaks for the run's people now: the newest, if it was at least as good as the ridge."""
+    row = RaterModel.objects.filter(run=run, kind=KIND).order_by("-number").first()
+    if row is None or not row.figures["is_used"]:
+        return None
+    known = row.coefficients
+    return Head(row.number, Path(known["folder"]), known["base"], known["slope"], known["deviation"])
+
+
+def is_due(run: Run, decisions: int) -> bool:
+    """Whether so many decisions call for a (new) head."""
+    section = run.settings.people.rater_model
+    if section is None or section.kind != KIND or decisions < section.head_from:
+        return False
+    last = RaterModel.objects.filter(run=run, kind=KIND).aggregate(n=Max("decisions"))["n"]
+    return last is None or decisions >= GROWTH * last
+
+
+def judged_by(head: Head, judge: Judge, rollouts: Iterable[int]) -> dict[int, tuple[float, float]]:
+    """Mean and deviation of each rollout that the head can read, by id."""
+    rows = list(Rollout.objects.filter(pk__in=list(rollouts)).values_list("pk", "group__task__prompt", "text"))
+    scores = judge(head.folder, [(prompt, text) for _, prompt, text in rows])
+    pairs = zip(rows, scores, strict=True)
+    return {pk: (head.value(score), head.deviation) for (pk, _, _), score in pairs if score is not None}
+
+
+def is_held_out(told: Told) -> bool:
+    return told.rating % HELD_OUT == 0
+
+
+def decisions_of(run: Run) -> list[Told]:
+    """What people said of the run's replies that is a number or an order, the oldest first."""
+    rows = list(Rating.objects.counting().filter(run=run).order_by("pk").values_list("pk", "form", "answer", "shown", "rollout"))
+    members = {pk: list(shown) or [rollout] for pk, _, _, shown, rollout in rows}
+    texts = Rollout.objects.filter(pk__in={r for own in members.values() for r in own})
+    replies = {pk: Reply(json.dumps(prompt), text) for pk, prompt, text in texts.values_list("pk", "group__task__prompt", "text")}
+    found = [_told(pk, form, answer, [replies[r] for r in members[pk]], members[pk], run) for pk, form, answer, _, _ in rows]
+    return [told for told in found if told]
+
+
+def _told(rating: int, form: str, answer: Mapping, replies: Sequence[Reply], shown: list[int], run: Run) -> Told | None:
+    if form in ORDERS:
+        pairs = tuple((o.better, w) for o in ORDERS[form](answer, shown) for w in o.worse if o.weight > 0.5)
+        return Told(rating, tuple(replies), None, pairs) if pairs else None
+    if form == "rewrite":
+        return Told(rating, (Reply(replies[0].prompt, answer["text"]), replies[0]), None, ((0, 1),))
+    value = FORMS[form].values(answer, shown, run.settings.people).get(shown[0])
+    return None if value is None else Told(rating, tuple(replies), value)
+
+
+def store(run: Run, folder: Path, told: Sequence[Told], scores: Mapping[Reply, float | None]) -> RaterModel:
+    """The head's row: how its score is read, and how well it orders what it was not trained on, beside the ridge."""
+    fresh = [one for one in told if is_held_out(one) and all(scores[reply] is not None for reply in one.replies)]
+    base, slope, deviation = _reading(fresh, scores)
+    accuracy, ridge = _accuracy(fresh, {one.rating: [scores[r] for r in one.replies] for one in fresh}), _ridge_accuracy(run, fresh)
+    is_used = accuracy.share is not None and accuracy.share >= (ridge.share or 0.0) and slope > 0
+    with transaction.atomic():
+        Run.objects.select_for_update().get(pk=run.pk)
+        number = (RaterModel.objects.filter(run=run).aggregate(n=Max("number"))["n"] or 0) + 1
+        return RaterModel.objects.create(
+            run=run, number=number, kind=KIND, decisions=len(told), last_rating_id=told[-1].rating,
+            coefficients={"folder": str(folder), "base": base, "slope": slope, "deviation": deviation},
+            figures={"is_used": bool(is_used), "accuracy": asdict(accuracy), "ridge": asdict(ridge)},
+        )  # fmt: skip
+
+
+def _reading(fresh: Sequence[Told], scores: Mapping[Reply, float]) -> tuple[float, float, float]:
+    """(base, slope, deviation) of people's number by the score; comparisons alone are in units of odds already."""
+    valued = [one for one in fresh if one.value is not None]
+    if not valued:
+        return 0.5, 1 / STEEPNESS, 0.0
+    table = np.array([[scores[one.replies[0]]] for one in valued])
+    found = fit(Decisions(table, np.array([one.value for one in valued])))
+    slope = float(found.weights[0])
+    return float(found.intercept - slope * found.centre[0]), slope, float(found.predict(table)[1].mean())
+
+
+def _accuracy(fresh: Sequence[Told], scores: Mapping[int, Sequence[float]]):
+    """Pairs of numbers that the scores order rightly; of comparisons alone, theirs."""
+    valued = [Audit(scores[one.rating][0], one.value) for one in fresh if one.value is not None]
+    if valued:
+        return pair_accuracy(valued)
+    compared = [[np.sign(scores[one.rating][b] - scores[one.rating][w]) for b, w in one.pairs] for one in fresh if one.pairs]
+    return share_right([float(np.mean([(1 + sign) / 2 for sign in signs])) for signs in compared])
+
+
+def _ridge_accuracy(run: Run, fresh: Sequence[Told]):
+    """The same of a ridge that has not learned the held-out decisions either."""
+    decisions = decided(run, Rating.objects.counting().filter(run=run).values_list("pk", flat=True))
+    held = {one.rating for one in fresh}
+    learner = Learner()
+    for rating, (decision, _) in decisions.items():
+        if decision is not None and rating % HELD_OUT:
+            learner.learn(decision)
+    means = {}
+    if learner.decisions:
+        fitted = learner.fit()
+        for rating in held & decisions.keys():
+            decision, _ = decisions[rating]
+            if decision is not None:
+                replies = decision.replies if hasattr(decision, "replies") else [decision.reply]
+                means[rating] = fitted.predict(list(replies))[0].tolist()
+    return _accuracy([one for one in fresh if one.rating in means], means)

@@ -1,0 +1,26 @@
+"""Train a run's scalar head once: `python -m workers.rater_heads RUN`. Exit code 0 when there is a new one."""
+
+import argparse
+import os
+import sys
+
+NICENESS = 10  # the run's own work goes first
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("run", type=int)
+    run_id = parser.parse_args().run
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "rftweb.settings")
+    os.nice(NICENESS)
+    import django
+
+    django.setup()
+    from apps.runs.models import Run
+    from workers.rater_heads.training import train
+
+    return int(train(Run.objects.get(pk=run_id)) is None)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

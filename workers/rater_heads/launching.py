@@ -1,0 +1,59 @@
+"""When the refiner has a head trained, and how it asks one. Loads torch only for runs that have a head."""
+
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import Path
+
+import structlog
+
+from apps.feedback.models import Rating
+from apps.feedback.rater_model import heads
+from apps.policies.damage import DamagedWeights
+from apps.runs.models import Run
+from rftweb.lifeline import die_with_parent
+
+log = structlog.get_logger(__name__)
+_training: dict[int, subprocess.Popen] = {}
+
+
+def train_where_due(runs: Iterable[Run]) -> None:
+    """Start a training process for each run whose decisions call for one; none waits for it."""
+    for run in runs:
+        section = run.settings.people.rater_model
+        if section is None or section.kind != heads.KIND or _is_training(run.pk):
+            continue
+        if heads.is_due(run, Rating.objects.counting().filter(run=run).count()):
+            log.info("head_training_started", run=run.slug)
+            command = [sys.executable, "-m", "workers.rater_heads", str(run.pk)]
+            _training[run.pk] = subprocess.Popen(command, preexec_fn=die_with_parent())
+
+
+def _is_training(run_id: int) -> bool:
+    process = _training.get(run_id)
+    if process is None:
+        return False
+    if process.poll() is None:
+        return True
+    del _training[run_id]
+    if process.returncode:
+        log.warning("head_training_failed", run=run_id, exit_code=process.returncode)
+    return False
+
+
+def judge(folder: Path, questions: Sequence[tuple[list[dict], str]]) -> list[float | None]:
+    """The head's score of each reply. Weights that cannot be used are nobody's word: None, and the ridge goes on."""
+    try:
+        verdicts = _models().of(folder).judge(questions)
+    except (OSError, DamagedWeights) as error:
+        log.error("head_unusable", folder=folder.name, error=str(error))
+        return [None] * len(questions)
+    return [verdict.details.get("score") for verdict in verdicts]
+
+
+@cache
+def _models():
+    from workers.reward_models import RewardModels  # loads torch
+
+    return RewardModels()

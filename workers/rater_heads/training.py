@@ -1,0 +1,99 @@
+"""Training a scalar head on a run's decisions, by the loop and the loss of reward model runs.
+
+Pairs by Bradley and Terry, the base policy's body under a fresh head; drawn from decisions with different numbers, of whatever
+prompts, and from comparisons. What is held out of it says how a score is to be read and whether the head is any good.
+"""
+
+import random
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import structlog
+from django.conf import settings
+from django.db import connection
+
+from apps.feedback.models import RaterModel
+from apps.feedback.rater_model import heads
+from apps.feedback.rater_model.heads import Told
+from apps.runs.models import Run
+from workers.reward_models import LoadedModel
+from workers.trainer.lessons.host import LessonHost
+from workers.trainer.lessons.rows import Pair, row
+from workers.trainer.lessons.spelling import Speller
+from workers.trainer.spec import Loss, Objective, TrainerSpec
+
+log = structlog.get_logger(__name__)
+UPDATES, PAIRS = 120, 32
+LEARNING_RATE, WARMUP = 3e-4, 10
+APART = 0.2  # of a number: decisions nearer to each other make no pair
+LOCK = 0x6865_6164  # one process per run trains a head
+
+
+def train(run: Run) -> RaterModel | None:
+    """A new head with its figures, stored; None when another process trains one or there is nothing to learn."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_try_advisory_lock(%s, %s)", [LOCK, run.pk % 2**31])
+        if not cursor.fetchone()[0]:
+            return None
+        try:
+            return _train(run)
+        finally:
+            cursor.execute("SELECT pg_advisory_unlock(%s, %s)", [LOCK, run.pk % 2**31])
+
+
+def _train(run: Run) -> RaterModel | None:
+    told = heads.decisions_of(run)
+    learned = [one for one in told if not heads.is_held_out(one)]
+    pool = pairs_of(learned)
+    if not pool:
+        return None
+    folder = settings.WEIGHTS_ROOT / f"run-{run.pk}" / "heads" / str(told[-1].rating)
+    if not folder.exists():
+        fit_weights(run, pool, folder)
+    model = LoadedModel(folder)
+    stored = heads.store(run, folder, told, dict(zip(*_scored(model, told), strict=True)))
+    log.info("head_trained", run=run.slug, decisions=len(told), **stored.figures)
+    return stored
+
+
+def _scored(model: LoadedModel, told: Sequence[Told]) -> tuple[list[heads.Reply], list[float | None]]:
+    replies = list(dict.fromkeys(reply for one in told for reply in one.replies))
+    verdicts = model.judge([(reply.messages, reply.text) for reply in replies])
+    return replies, [verdict.details.get("score") for verdict in verdicts]
+
+
+def pairs_of(told: Sequence[Told]) -> list[tuple[heads.Reply, heads.Reply]]:
+    """(better, worse): all that comparisons say, and all two numbers that lie apart."""
+    found = [(one.replies[better], one.replies[worse]) for one in told for better, worse in one.pairs]
+    valued = sorted((one for one in told if one.value is not None), key=lambda one: one.value)
+    for n, worse in enumerate(valued):
+        found += [(better.replies[0], worse.replies[0]) for better in valued[n + 1 :] if better.value - worse.value > APART]
+    return found
+
+
+def fit_weights(run: Run, pool: Sequence[tuple[heads.Reply, heads.Reply]], final: Path) -> None:
+    """Train and seal the head at `final`."""
+    chance, speller = random.Random(len(pool)), Speller(run.policy.folder, run.policy.context_tokens)
+    final.parent.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(prefix=f"{final.name}.", dir=final.parent))
+    host = LessonHost(
+        TrainerSpec(
+            policy=Path(run.policy.folder), output=work / "checkpoints", planned_steps=UPDATES, rows_per_step=PAIRS,
+            learning_rate=LEARNING_RATE, warmup_steps=WARMUP, objective=Objective(loss=Loss("bradley_terry")),
+            seed=run.settings.seed,
+        )
+    )  # fmt: skip
+    try:
+        host.start()
+        for _ in range(UPDATES):
+            host.grant([_spelt(speller, better, worse) for better, worse in chance.choices(pool, k=PAIRS)])
+        host.publish(final, 1, None)
+    finally:
+        host.stop()
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _spelt(speller: Speller, better: heads.Reply, worse: heads.Reply) -> Pair:
+    return Pair(*(row(speller.prompt(reply.messages), speller.answer(reply.text)) for reply in (better, worse)))
