@@ -48,7 +48,9 @@ class Asking:
         return list(Rating.objects.filter(rater=self.bob, **which).order_by("pk"))
 
 
-def asking(form: str, groups: int = 4, size: int = 4, texts: tuple[str, ...] = PARCEL, slug: str = "tone-7", **people: object) -> Asking:
+def asking(
+    form: str, groups: int = 4, size: int = 4, texts: tuple[str, ...] = PARCEL, slug: str = "tone-7", **people: object
+) -> Asking:
     """A running run whose groups all wait for people, who decide by this form."""
     project, cast = _stage("", 40, None)
     asked = {"form": form, "per_group": size, "deadline_s": 3600, **people}
@@ -62,7 +64,9 @@ def asking(form: str, groups: int = 4, size: int = 4, texts: tuple[str, ...] = P
     run.start(by=cast["alice"])
     opened = Group.open(run, "explorer", 60, groups, run.published_version)
     rollouts = Rollout.objects.filter(group__in=opened).order_by("pk")
-    Group.finish_rollouts({g.pk: g.claimed for g in opened}, [_outcome(r, form, texts[n % len(texts)]) for n, r in enumerate(rollouts)])
+    Group.finish_rollouts(
+        {g.pk: g.claimed for g in opened}, [_outcome(r, form, texts[n % len(texts)]) for n, r in enumerate(rollouts)]
+    )
     claimed = Group.objects.claim(Group.State.SCORING, "scorer", 60, 100, run)
     with transaction.atomic():
         open_items(record_verdicts(claimed, [(q, Verdict(0.5, "test")) for q in open_questions(claimed)]))

@@ -45,14 +45,17 @@ def rate(request: HttpRequest) -> HttpResponse:
 def next_items(request: HttpRequest) -> HttpResponse:
     """Everybody signed in: up to `count` items, the most urgent first, now in their hands; 204 when nothing waits or hands are full.
 
-    `again`: slots the person holds already, from a page that was loaded anew; those that are still theirs come first.
+    `again`: slots the person holds already, from a page that was loaded anew; those that are theirs still, or anew,
+    come first and in this order.
     """
     if not request.user.is_authenticated:
         return JsonResponse({"detail": "You are signed out."}, status=401)
     run, count = _run(request), min(MOST_AT_ONCE, next(iter(_numbers(request, "count")), 1))
-    held = take_again(request.user, _numbers(request, "again")[:MOST_AT_ONCE])
+    again = _numbers(request, "again")[:MOST_AT_ONCE]
+    held = take_again(request.user, again)
     if len(held) < count:
         held += claim(request.user, run.pk if run else None, count - len(held))
+    held.sort(key=lambda one: again.index(one.slot_id) if one.slot_id in again else len(again))
     return HttpResponse("".join(_drawn(request, one) for one in held), status=200 if held else 204)
 
 

@@ -193,8 +193,8 @@ function saveDraft() {
 function restoreDraft(state) {
   const kept = outbox.draftOf(state.article.dataset.item);
   if (!kept) return;
-  // Sides may have been swapped since: then only the words hold.
-  if (kept.members === state.article.dataset.members) state.form.restore(kept.state);
+  // Given back and taken again, the replies may stand in another order.
+  state.form.restore(kept.state, kept.members !== state.article.dataset.members);
   if (kept.critique) {
     find("[data-critique]", state.article).value = kept.critique;
     find("[data-critique-box]", state.article).hidden = false;

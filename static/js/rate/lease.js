@@ -88,7 +88,10 @@ function seen() {
 }
 
 // A beacon cannot carry the CSRF header; a request that outlives its page can, and is the same otherwise.
+// A page that is loaded anew takes its own again, where the browser tells that it will be.
+let reloading = false;
 function giveBack() {
+  if (reloading) return;
   for (const article of held.keys()) post(address(article, "release/"), { fence: Number(article.dataset.fence) }, { keepalive: true }).catch(() => {});
 }
 
@@ -96,6 +99,7 @@ export function start(lost) {
   isLost = lost;
   setInterval(tick, 1000);
   document.addEventListener("visibilitychange", seen);
+  window.navigation?.addEventListener("navigate", (event) => (reloading = event.navigationType === "reload"));
   window.addEventListener("pagehide", giveBack);
   window.addEventListener("pageshow", (event) => event.persisted && window.location.reload());
 }

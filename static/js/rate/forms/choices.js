@@ -149,8 +149,8 @@ export function begin(article, desk) {
     isOneKey: ["thumbs", "stars", "pairwise"].includes(form),
     swipe: form === "thumbs" ? (side) => pick(named("up", side === "right" ? "yes" : "no")) : null,
     state: () => inputs.filter((input) => input.checked).map((input) => [input.name, input.value]),
-    restore: (state) => state.forEach(([name, value]) => {
-      const input = named(name, value);
+    restore: (state, isTurned) => state.forEach(([name, value]) => {
+      const input = named(name, isTurned && name === "preference" && value !== "both_bad" ? -value : value);
       if (input) input.checked = true;
     }),
   };

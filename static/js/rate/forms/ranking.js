@@ -78,7 +78,8 @@ export function begin(article, desk) {
   });
   list.addEventListener("focusin", (event) => select(event.target.closest("[data-row]"), false));
 
-  // Dragging: the row goes where the pointer is, and the others make room.
+  // Dragging: the others make room. The row itself stays in its place in the document, or it would lose the pointer.
+  const middle = (row) => row.getBoundingClientRect().top + row.getBoundingClientRect().height / 2;
   list.addEventListener("pointerdown", (event) => {
     const handle = event.target.closest("[data-handle]");
     if (!handle || event.button > 0) return;
@@ -87,17 +88,12 @@ export function begin(article, desk) {
     handle.setPointerCapture(event.pointerId);
     select(row);
     row.classList.add("dragged");
-    const follow = (move) => {
-      const over = rows().find((one) => one !== row && move.clientY > one.getBoundingClientRect().top && move.clientY < one.getBoundingClientRect().bottom);
-      if (!over) return;
-      const box = over.getBoundingClientRect();
-      const isAbove = row.compareDocumentPosition(over) & Node.DOCUMENT_POSITION_PRECEDING;
-      if (isAbove ? move.clientY < box.top + box.height / 2 : move.clientY > box.top + box.height / 2) {
-        delete row.dataset.tied;
-        if (isAbove) over.before(row);
-        else over.after(row);
-        number();
-      }
+    const follow = ({ clientY }) => {
+      const before = row.dataset.rank;
+      while (row.previousElementSibling && clientY < middle(row.previousElementSibling)) row.after(row.previousElementSibling);
+      while (row.nextElementSibling && clientY > middle(row.nextElementSibling)) row.before(row.nextElementSibling);
+      number();
+      if (row.dataset.rank !== before) delete row.dataset.tied;
     };
     const end = () => {
       handle.removeEventListener("pointermove", follow);

@@ -1,0 +1,265 @@
+"""Every form of decision, by keyboard alone, from the page to a row in Postgres."""
+
+import pytest
+
+from apps.feedback.models import Demonstration, Rating, Skip
+from tests.browser.conftest import DESKTOP, PHONE, elsewhere
+from tests.browser.rating import PARCEL, asking
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+
+@pytest.fixture
+def rate(visit, transactional_db, eventually):
+    """`rate(form, *keys)` presses these keys on the first item of a run with this form; returns run, page and the rating."""
+
+    def decide(form: str, *keys: str, **people: object):
+        asked = elsewhere(lambda: asking(form, **people))
+        window = visit(asked.bob)
+        page = window.open("/rate/")
+        page.wait_for_selector(f"[data-form={form}]")
+        members = [int(pk) for pk in page.locator("[data-item]").get_attribute("data-members").split(",")]
+        window.press(*keys)
+        [rating] = eventually(asked.ratings)
+        assert rating.form == form and rating.members == members and window.complaints == []
+        return asked, page, rating
+
+    return decide
+
+
+@pytest.mark.parametrize(("key", "up"), [("1", False), ("2", True)])
+def test_thumbs(rate, key, up):
+    assert rate("thumbs", key, "Enter")[2].answer == {"up": up}
+
+
+def test_stars_and_the_time_they_took(rate):
+    _, _, rating = rate("stars", "2", "4", "Enter")
+    assert [made.reward.value for made in rating.rating_rewards.all()] == [0.75]
+    assert rating.answer == {"stars": 4} and rating.changes == 2 and 0 < rating.seconds < 60 and rating.first_key_ms is not None
+
+
+@pytest.mark.parametrize(
+    ("keys", "answer"),
+    [
+        (["a"], {"preference": -1}),
+        (["a", "a"], {"preference": -2}),
+        (["a", "b", "b", "b"], {"preference": 3}),
+        (["t"], {"preference": 0}),
+        (["x"], {"both_bad": True}),
+        (["7"], {"preference": 3}),
+        (["ArrowRight", "ArrowRight"], {"preference": 2}),
+    ],
+)
+def test_pairs(rate, keys, answer):
+    _, _, rating = rate("pairwise", *keys, "Enter")
+    assert rating.answer == answer and len(rating.shown) == 2
+
+
+def test_ranking_by_digits_by_taking_up_and_with_a_tie(rate):
+    _, _, rating = rate("ranking", "3", "j", "t", "Enter")
+    first, second, third, fourth = rating.shown
+    # 3: the first goes to place three; j: on to the fourth; t: as good as the one above it.
+    assert rating.answer == {"ranks": {str(second): 1, str(third): 2, str(first): 3, str(fourth): 3}}
+
+
+def test_ranking_by_taking_one_up(rate):
+    _, _, rating = rate("ranking", "j", " ", "k", " ", "Enter")
+    first, second, third, fourth = rating.shown
+    assert rating.answer == {"ranks": {str(second): 1, str(first): 2, str(third): 3, str(fourth): 4}}
+
+
+def test_an_order_as_shown_is_asked_about_once_before_it_counts(visit, transactional_db, eventually):
+    asked = elsewhere(lambda: asking("ranking"))
+    window = visit(asked.bob)
+    page = window.open("/rate/")
+    page.wait_for_selector("[data-form=ranking]")
+    window.press("Enter")
+    page.get_by_text("still the order in which they came").wait_for()
+    window.press("Enter")
+    [rating] = eventually(asked.ratings)
+    assert rating.answer == {"ranks": {str(rollout): place for place, rollout in enumerate(rating.shown, start=1)}}
+
+
+def test_ranking_by_dragging(visit, transactional_db, eventually):
+    asked = elsewhere(lambda: asking("ranking"))
+    window = visit(asked.bob)
+    page = window.open("/rate/")
+    rows = page.locator("[data-ranked] > li")
+    rows.nth(3).wait_for()
+    handle, target = rows.nth(3).locator("[data-handle]").bounding_box(), rows.nth(0).bounding_box()
+    page.mouse.move(handle["x"] + 8, handle["y"] + 8)
+    page.mouse.down()
+    page.mouse.move(handle["x"] + 8, target["y"] + 4, steps=24)
+    page.mouse.up()
+    page.keyboard.press("Enter")
+    [rating] = eventually(asked.ratings)
+    assert rating.answer["ranks"][str(rating.shown[3])] == 1
+
+
+def test_best_and_worst_by_digits(rate):
+    _, _, rating = rate("best_worst", "3", "1", "Enter")
+    assert rating.answer == {"best": rating.shown[2], "worst": rating.shown[0]}
+
+
+def test_best_and_worst_of_the_reply_in_focus(rate):
+    _, _, rating = rate("best_worst", "j", "b", "j", "w", "Enter")
+    assert rating.answer == {"best": rating.shown[1], "worst": rating.shown[2]}
+
+
+def test_a_rubric_goes_from_scale_to_scale(rate):
+    _, _, rating = rate("rubric", "4", "0", "2", "Enter")
+    assert rating.answer == {"scales": {"polite": 4, "right": 0, "leaning": -1}}
+
+
+def test_a_rubric_says_what_is_missing(visit, transactional_db):
+    asked = elsewhere(lambda: asking("rubric"))
+    window = visit(asked.bob)
+    page = window.open("/rate/")
+    page.wait_for_selector("[data-form=rubric]")
+    window.press("5", "Enter")
+    page.get_by_text("Still to judge: right, leaning.").wait_for()
+    assert asked.ratings() == []
+
+
+def test_turns_are_marked_one_after_the_other(rate):
+    _, _, rating = rate("turns", "3", "1", "2", "Enter")
+    assert rating.answer == {"marks": {"0": 1, "1": -1, "2": 0}}
+
+
+def test_or_only_the_first_error(rate):
+    assert rate("turns", "3", "x", "Enter")[2].answer == {"first_error": 1, "of": 3}
+
+
+def test_or_that_no_turn_is_wrong(rate):
+    assert rate("turns", "n", "Enter")[2].answer == {"first_error": None, "of": 3}
+
+
+def test_spans_by_keyboard_with_a_note(visit, transactional_db, eventually):
+    asked = elsewhere(lambda: asking("spans", texts=("Aé 👋🏽 no\r\nblame for us",)))
+    window = visit(asked.bob)
+    page = window.open("/rate/")
+    page.wait_for_selector("[data-form=spans]")
+    window.press("j", "j", " ", "j", " ")  # from the third word to the fourth
+    page.keyboard.type("unkind; 5 s?")
+    window.press("Enter")  # leaves the note
+    window.press("Enter")
+    [rating] = eventually(asked.ratings)
+    [span] = rating.answer["spans"]
+    text = rating.rollout.text
+    assert text[span["start"] : span["end"]].split() == ["no", "blame"] and span["note"] == "unkind; 5 s?"
+
+
+def test_spans_by_pointer(visit, transactional_db, eventually):
+    asked = elsewhere(lambda: asking("spans", texts=("One two three four",)))
+    window = visit(asked.bob)
+    page = window.open("/rate/")
+    words = page.locator("[data-spantext] [data-s]")
+    words.nth(3).wait_for()
+    first, last = words.nth(1).bounding_box(), words.nth(2).bounding_box()
+    page.mouse.move(first["x"] + 2, first["y"] + first["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(last["x"] + last["width"] - 2, last["y"] + last["height"] / 2, steps=6)
+    page.mouse.up()
+    page.wait_for_selector(".spanlist li")
+    window.press("Enter", "Enter")
+    [rating] = eventually(asked.ratings)
+    assert rating.answer == {"spans": [{"start": 4, "end": 13, "note": ""}]}
+
+
+def test_a_critique_is_sent_from_the_text(visit, transactional_db, eventually):
+    asked = elsewhere(lambda: asking("critique"))
+    window = visit(asked.bob)
+    page = window.open("/rate/")
+    page.wait_for_selector("[data-form=critique]")
+    page.keyboard.type("It blames 1 person, and says so.")
+    window.press("Control+Enter")
+    [rating] = eventually(asked.ratings)
+    assert (rating.answer, rating.critique) == ({}, "It blames 1 person, and says so.")
+
+
+def test_a_rewrite_shows_what_changes_and_becomes_a_demonstration(visit, transactional_db, eventually):
+    asked = elsewhere(lambda: asking("rewrite", texts=("Not our fault. Wait for it.",)))
+    window = visit(asked.bob)
+    page = window.open("/rate/")
+    page.wait_for_selector("[data-form=rewrite]")
+    window.press("Control+a")
+    page.keyboard.type("Not your fault. Wait for us.")
+    difference = page.locator("[data-difference]")
+    assert [difference.locator(kind).all_inner_texts() for kind in ("del", "ins")] == [["our", "it."], ["your", "us."]]
+    window.press("Control+Enter")
+    [rating] = eventually(asked.ratings)
+    assert rating.answer == {"text": "Not your fault. Wait for us."}
+    assert Demonstration.objects.get(author=asked.bob).answer == "Not your fault. Wait for us."
+
+
+def test_a_reply_is_rewritten_beside_its_stars(visit, transactional_db, eventually):
+    asked = elsewhere(lambda: asking("stars", texts=("Not our fault.",)))
+    window = visit(asked.bob)
+    page = window.open("/rate/")
+    page.wait_for_selector("[data-form=stars]")
+    window.press("e")
+    page.wait_for_selector("[data-beside] textarea:focus")
+    window.press("Control+a")
+    page.keyboard.type("It is our fault.")
+    window.press("Control+Enter")
+    page.wait_for_selector("[data-beside]", state="detached")
+    window.press("1", "Enter")
+    ratings = eventually(lambda: len(asked.ratings()) == 2 and asked.ratings())
+    assert [(rating.form, rating.answer) for rating in ratings] == [
+        ("rewrite", {"text": "It is our fault."}),
+        ("stars", {"stars": 1}),
+    ]
+
+
+def test_a_critique_goes_with_any_answer(visit, transactional_db, eventually):
+    asked = elsewhere(lambda: asking("stars"))
+    window = visit(asked.bob)
+    page = window.open("/rate/")
+    page.wait_for_selector("[data-form=stars]")
+    window.press("4", "c")
+    page.keyboard.type("warm, but 2 days late")
+    window.press("Escape", "Enter")
+    [rating] = eventually(asked.ratings)
+    assert (rating.answer, rating.critique) == ({"stars": 4}, "warm, but 2 days late")
+
+
+def test_a_flag_says_why_and_gives_no_reward(visit, transactional_db, eventually):
+    asked = elsewhere(lambda: asking("stars"))
+    window = visit(asked.bob)
+    page = window.open("/rate/")
+    page.wait_for_selector("[data-form=stars]")
+    window.press("f", "2")
+    [rating] = eventually(asked.ratings)
+    assert (rating.form, rating.answer) == ("flag", {"reason": "Not readable"})
+    assert [made.reward.value for made in rating.rating_rewards.all()] == [None]
+    page.wait_for_selector("[data-form=stars]")
+
+
+def test_a_skip_says_why_and_the_item_does_not_come_again(visit, transactional_db, eventually):
+    asked = elsewhere(lambda: asking("stars", groups=1, size=2))
+    window = visit(asked.bob)
+    page = window.open("/rate/")
+    page.wait_for_selector("[data-form=stars]")
+    item = page.locator("[data-item]").get_attribute("data-item")
+    window.press("s")
+    page.wait_for_selector("dialog[open]")
+    page.fill("#skip-words", "I know the writer")
+    window.press("Enter")
+    page.wait_for_selector(f"[data-item]:not([data-item='{item}'])")
+    skip = eventually(lambda: Skip.objects.filter(rater=asked.bob).first())
+    assert (skip.item_id, skip.reason) == (int(item), "I know the writer")
+    window.press("3", "Enter")
+    page.wait_for_selector("[data-nothing]")
+
+
+@pytest.mark.parametrize("viewport", [DESKTOP, PHONE])
+def test_no_form_is_wider_than_its_screen(visit, transactional_db, viewport):
+    for place, form in enumerate(("pairwise", "ranking", "best_worst", "rubric", "turns", "spans", "rewrite")):
+        asked = elsewhere(
+            lambda form=form, place=place: asking(form, slug=f"tone-{place}", groups=1, texts=(PARCEL[3] + " x" * 30 + "y" * 400,))
+        )
+        page = visit(asked.bob, viewport=viewport).open(f"/rate/?run={asked.run.pk}")
+        page.wait_for_selector(f"[data-form={form}]")
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), form
+        page.context.close()
+    assert Rating.objects.count() == 0

@@ -1,0 +1,314 @@
+"""The rating page around its forms: optimistic and never losing a word; undo, offline, two windows, a session that ends."""
+
+import pytest
+from django.contrib.sessions.models import Session
+
+from apps.feedback.forms.words import LONGEST
+from apps.feedback.models import Item, Rating, Slot
+from tests.browser.conftest import elsewhere
+from tests.browser.rating import asking
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+
+@pytest.fixture
+def begun(visit, transactional_db):
+    """`begun(form)`: a run, bob's window on its first item, and the page."""
+
+    def begin(form: str = "stars", **how: object):
+        asked = elsewhere(lambda: asking(form, **how))
+        window = visit(asked.bob)
+        page = window.open("/rate/")
+        page.wait_for_selector("[data-item]")
+        return asked, window, page
+
+    return begin
+
+
+def item_on(page) -> str:
+    return page.locator("[data-item]").get_attribute("data-item")
+
+
+def unsent(page) -> int:
+    return page.evaluate("() => Object.keys(localStorage).filter((key) => key.includes(':out:')).length")
+
+
+def wait_for_another(page, item: str) -> None:
+    page.wait_for_selector(f"[data-item]:not([data-item='{item}'])")
+
+
+def test_an_answer_shows_as_taken_and_the_next_is_there_at_once(begun, eventually):
+    asked, window, page = begun()
+    first = item_on(page)
+    window.press("4", "Enter")
+    assert item_on(page) != first  # no wait: it was ready
+    assert "Taken: 4 stars." in page.locator("[data-said]").inner_text()
+    page.get_by_text("1 today · 1 this session").wait_for()
+    assert eventually(asked.ratings)[0].item_id == int(first)
+
+
+def test_undo_takes_back_up_to_ten_and_shows_what_was_said(begun, eventually):
+    asked, window, page = begun(groups=6, overlap=1)
+    items = []
+    for stars in "12345":
+        items.append(item_on(page))
+        window.press(stars, "Enter")
+        wait_for_another(page, items[-1])
+    eventually(lambda: len(asked.ratings()) == 5)
+    for item, stars in zip(reversed(items), "54321", strict=True):
+        window.press("z")
+        page.wait_for_selector(f"[data-item='{item}']")
+        assert page.locator("input:checked").get_attribute("value") == stars
+    assert len(asked.ratings(is_withdrawn=True)) == 5 and asked.ratings(is_current=True) == []
+    window.press("z")
+    page.get_by_text("nothing to take back").wait_for()
+
+
+def test_an_undone_answer_can_be_given_anew(begun, eventually):
+    asked, window, page = begun()
+    item = item_on(page)
+    window.press("1", "Enter")
+    eventually(asked.ratings)
+    window.press("z")
+    page.wait_for_selector(f"[data-item='{item}']")
+    window.press("5", "Enter")
+    eventually(lambda: [rating.answer for rating in asked.ratings(is_current=True)] == [{"stars": 5}])
+
+
+def test_undo_works_after_a_reload(begun, eventually):
+    asked, window, page = begun("best_worst")
+    item = item_on(page)
+    window.press("2", "1", "Enter")
+    eventually(asked.ratings)
+    page.reload()
+    page.wait_for_selector("[data-item]")
+    window.press("z")
+    page.wait_for_selector(f"[data-item='{item}']")
+    assert page.locator("input:checked").count() == 2
+
+
+def test_answers_given_offline_are_kept_and_arrive_once(begun, eventually):
+    asked, window, page = begun()
+    page.context.set_offline(True)
+    for stars in "345":
+        window.press(stars, "Enter")
+    page.get_by_text("3 ratings kept in this browser").wait_for()
+    page.get_by_text("Waiting for the server.").wait_for()
+    page.context.set_offline(False)
+    eventually(lambda: [rating.answer["stars"] for rating in asked.ratings()] == [3, 4, 5], 30)
+    page.wait_for_selector("[data-outbox]", state="hidden")
+    page.wait_for_selector("[data-item]")
+
+
+def test_an_answer_whose_acknowledgement_was_lost_is_not_doubled(begun, eventually):
+    asked, window, page = begun()
+    lost = []
+
+    def swallow(route):
+        if not lost and route.request.method == "POST":
+            lost.append(route.fetch().status)  # the server has it; the browser never hears
+            route.abort()
+        else:
+            route.continue_()
+
+    page.route("**/rate/slots/*/", swallow)
+    window.press("2", "Enter")
+    eventually(lambda: unsent(page) == 0 and lost)
+    assert lost == [201] and len(asked.ratings()) == 1
+
+
+def test_an_unsent_answer_survives_the_window(begun, eventually):
+    asked, window, page = begun()
+    page.route("**/rate/slots/*/", lambda route: route.abort())
+    window.press("2", "Enter")
+    eventually(lambda: unsent(page))
+    page.reload()
+    page.wait_for_selector("[data-item]")
+    assert asked.ratings() == [] and unsent(page) == 1
+    page.unroute("**/rate/slots/*/")
+    page.evaluate(
+        """() => { for (const [key, kept] of Object.entries(localStorage)) if (key.includes(":out:")) {
+          const old = JSON.parse(kept); localStorage.setItem(key, JSON.stringify({...old, at: old.at - 60000, tab: "closed"})); } }"""
+    )
+    page.reload()
+    eventually(lambda: len(asked.ratings()) == 1)
+
+
+def test_drafts_survive_a_reload_on_the_same_item(begun):
+    _, window, page = begun("rubric")
+    item = item_on(page)
+    window.press("4", "2", "c")
+    page.keyboard.type("half a though")
+    page.reload()
+    page.wait_for_selector(f"[data-item='{item}']")
+    assert page.locator("input:checked").evaluate_all("(all) => all.map((one) => one.value)") == ["4", "2"]
+    assert page.locator("[data-critique]").input_value() == "half a though"
+
+
+def test_a_ranking_half_done_survives_a_reload(begun):
+    _, window, page = begun("ranking")
+    item = item_on(page)
+    window.press("4", "k")
+    order = page.locator("[data-ranked] > li").evaluate_all("(all) => all.map((one) => one.dataset.rollout)")
+    page.reload()
+    page.wait_for_selector(f"[data-item='{item}']")
+    assert page.locator("[data-ranked] > li").evaluate_all("(all) => all.map((one) => one.dataset.rollout)") == order
+
+
+def test_a_session_that_ends_keeps_the_text_and_sends_it_afterwards(begun, eventually):
+    asked, window, page = begun()
+    asked.bob.set_password("correct horse battery")
+    item = item_on(page)
+    window.press("5", "c")
+    page.keyboard.type("kept while signed out")
+    Session.objects.all().delete()
+    asked.bob.save()
+    window.press("Control+Enter")
+    page.get_by_text("You are signed out.").wait_for()
+    page.click("text=Log in")
+    page.fill("#id_login", "bob")
+    page.fill("#id_password", "correct horse battery")
+    page.click("button.first")
+    page.wait_for_url("**/rate/")
+    [rating] = eventually(asked.ratings, 40)
+    assert (rating.item_id, rating.answer, rating.critique) == (int(item), {"stars": 5}, "kept while signed out")
+
+
+def test_the_same_item_decided_in_two_windows_is_decided_once(begun, eventually):
+    asked, window, page = begun(groups=1, size=2)
+    other = page.context.new_page()
+    other.goto(page.url)
+    other.click("[data-take-again]")  # all that waits is in the first window's hands
+    other.wait_for_selector("[data-item]")
+    assert item_on(other) == item_on(page)
+    other.keyboard.press("5")
+    other.keyboard.press("Enter")
+    [rating] = eventually(asked.ratings)
+    page.bring_to_front()
+    window.press("c")
+    page.keyboard.type("words of the first window")
+    window.press("Escape", "1", "Enter")
+    page.wait_for_selector("[data-trouble]:not([hidden])")
+    trouble = page.locator("[data-trouble]")
+    assert "decided" in trouble.inner_text()
+    assert trouble.locator("textarea").input_value() == "words of the first window"
+    assert [r.answer for r in asked.ratings(item=rating.item)] == [{"stars": 5}]
+
+
+def test_a_lease_that_somebody_else_took_says_so_and_keeps_the_text(begun):
+    asked, window, page = begun(lease_s=3)
+    slot = int(page.locator("[data-item]").get_attribute("data-slot"))
+    window.press("c")
+    page.keyboard.type("my words")
+    Slot.objects.filter(pk=slot).update(rater=asked.people["alice"], fence=99)
+    page.get_by_text("somebody else is deciding it now").wait_for()
+    assert page.locator("[data-critique]").input_value() == "my words"
+    page.click("text=Show the next")
+    wait_for_another(page, str(Slot.objects.get(pk=slot).item_id))
+
+
+def test_a_lease_is_kept_while_the_page_is_looked_at(begun, eventually):
+    _, _, page = begun(lease_s=3)
+    slot = int(page.locator("[data-item]").get_attribute("data-slot"))
+    before = Slot.objects.get(pk=slot).lease_until
+    eventually(lambda: Slot.objects.get(pk=slot).lease_until > before)
+
+
+def test_leaving_gives_back_what_was_held(begun, eventually):
+    asked, _, page = begun()
+    eventually(lambda: Slot.objects.filter(state="held").count() == 3)
+    page.goto(page.url.replace("/rate/", "/settings/"))
+    eventually(lambda: not Slot.objects.filter(state="held").exists())
+    assert Slot.objects.filter(state="open").count() == Slot.objects.count()
+
+
+def test_a_critique_of_a_megabyte_is_refused_in_words_and_stays_in_its_box(begun):
+    asked, window, page = begun()
+    item = item_on(page)
+    window.press("3", "c")
+    page.locator("[data-critique]").fill("words " * 166_666)
+    window.press("Control+Enter")
+    page.get_by_text("999,996 characters; at most 20,000 can be taken").wait_for()
+    assert item_on(page) == item and asked.ratings() == []
+    assert page.locator("[data-critique]").evaluate("(box) => box.value.length") == 999_996
+    page.locator("[data-critique]").fill("words " * (LONGEST // 6))
+    window.press("Control+Enter")
+    wait_for_another(page, item)
+
+
+def test_an_answer_that_the_server_refuses_comes_back_with_its_words(begun):
+    asked, window, page = begun()
+    item = item_on(page)
+    page.evaluate("document.querySelector('[data-item]').dataset.longest = 10000000")
+    window.press("3", "c")
+    page.locator("[data-critique]").fill("words " * 5_000)
+    window.press("Control+Enter")
+    page.get_by_text("30,000 characters").wait_for()
+    assert item_on(page) == item and asked.ratings() == []
+    assert page.locator("[data-critique]").evaluate("(box) => box.value.length") == 30_000
+
+
+def test_a_changed_hidden_field_is_refused(begun):
+    asked, window, page = begun()
+    page.evaluate("document.querySelector('[data-item]').dataset.version = 7")
+    window.press("3", "Enter")
+    page.get_by_text("This item was changed while you looked at it").wait_for()
+    assert asked.ratings() == []
+
+
+def test_a_known_answer_is_told_afterwards(begun):
+    asked, window, page = begun(gold={"rate": 0.0, "feedback": True})
+    item = int(item_on(page))
+    Item.objects.filter(pk=item).update(expected={"stars": 5}, purpose="gold", explanation="It says sorry and what is done.")
+    window.press("1", "Enter")
+    page.get_by_text("The known answer is stars 5. It says sorry and what is done.").wait_for()
+
+
+def test_the_end_of_the_queue_tells_what_the_ratings_did(visit, seeded):
+    window = visit(seeded["bob"])
+    page = window.open("/rate/")
+    for _ in range(60):
+        page.wait_for_selector("[data-item], [data-nothing]")
+        if page.locator("[data-nothing]").count():
+            break
+        item = item_on(page)
+        window.press("4", "Enter")
+        page.wait_for_selector(f"[data-item]:not([data-item='{item}']), [data-nothing]")
+    words = page.locator("[data-nothing]").inner_text()
+    mine = Rating.objects.filter(rater=seeded["bob"]).count()
+    assert f"You decided {mine} times in tone-7. That shaped " in words and "weight versions" in words
+    assert page.locator("[data-nothing] circle").count() > 0 and window.complaints == []
+
+
+def test_new_items_come_to_a_page_that_waits(begun):
+    asked, window, page = begun(groups=1, size=2)
+    for _ in range(2):
+        item = item_on(page)
+        window.press("4", "Enter")
+        page.wait_for_selector(f"[data-item]:not([data-item='{item}']), [data-nothing]")
+    page.wait_for_selector("[data-nothing]")
+    elsewhere(lambda: asking("thumbs", slug="tone-8"))
+    page.wait_for_selector("[data-form=thumbs]")
+
+
+def test_a_goal_is_kept_and_seen(begun):
+    _, window, page = begun()
+    page.fill("[data-goal]", "4")
+    page.keyboard.press("Tab")
+    page.locator("[data-item]").focus()
+    window.press("4", "Enter")
+    bar = page.locator("[data-goal-bar]")
+    assert bar.get_attribute("aria-valuenow") == "25"
+    page.reload()
+    page.wait_for_selector("[data-item]")
+    assert (page.input_value("[data-goal]"), bar.get_attribute("aria-valuenow")) == ("4", "25")
+
+
+def test_guidelines_are_read_beside_the_item(begun):
+    _, window, page = begun(guidelines="Be **kind**. <img src=x onerror=window.pwned=1>")
+    window.press("g")
+    page.locator("[data-guide] strong").wait_for()
+    window.press("4")
+    assert page.locator("input:checked").get_attribute("value") == "4"
+    window.press("Escape")
+    assert page.locator("[data-guide]").is_hidden() and page.evaluate("typeof window.pwned") == "undefined"
