@@ -10,12 +10,13 @@ import numpy as np
 from apps.feedback.quality.decisions import Decision
 from apps.feedback.rater_quality import category
 from apps.feedback.statistics.agreement import cohen_kappa, counted, fleiss_kappa, krippendorff_alpha, percent
-from apps.feedback.statistics.figure import Figure
+from apps.feedback.statistics.figure import Figure, undefined
 from apps.feedback.statistics.intervals import bootstrap
 
 DRAWS = 400
 RELIABLE, TENTATIVE = 0.8, 0.667  # K. Krippendorff, Content Analysis (2018), chapter 12: where conclusions begin to hold
 PAIRS = 12  # of raters that are shown
+NO_ORDER = undefined("its values are only equal or not")
 
 
 @dataclass(frozen=True)
@@ -35,13 +36,13 @@ class Agreement:
     percent: Figure
     fleiss: Figure
     nominal: Figure
-    ordinal: Figure | None
-    interval: Figure | None
+    ordinal: Figure
+    interval: Figure
     bounds: tuple[float, float] | None
 
     @property
     def headline(self) -> Figure:
-        return self.ordinal if self.ordinal is not None else self.nominal
+        return self.ordinal if self.measure.is_ordered else self.nominal
 
     @property
     def verdict(self) -> str:
@@ -121,11 +122,11 @@ def _agreement(measure: Measure, units: dict[tuple, dict[int, float]]) -> Agreem
     twice = [list(values.values()) for values in units.values() if len(values) > 1]
     places = [place for place, values in enumerate(twice) for _ in values]
     counts, kinds = counted(places, [value for values in twice for value in values])
-    ordinal = krippendorff_alpha(counts, kinds, "ordinal") if measure.is_ordered else None
     level = "ordinal" if measure.is_ordered else "nominal"
     return Agreement(
-        measure, percent(counts), fleiss_kappa(counts), krippendorff_alpha(counts, kinds, "nominal"), ordinal,
-        krippendorff_alpha(counts, kinds, "interval") if measure.is_ordered else None,
+        measure, percent(counts), fleiss_kappa(counts), krippendorff_alpha(counts, kinds, "nominal"),
+        krippendorff_alpha(counts, kinds, "ordinal") if measure.is_ordered else NO_ORDER,
+        krippendorff_alpha(counts, kinds, "interval") if measure.is_ordered else NO_ORDER,
         bootstrap(lambda rows: krippendorff_alpha(counts[rows], kinds, level).value, len(counts), draws=DRAWS),
     )  # fmt: skip
 

@@ -1,0 +1,118 @@
+"""Settling a dispute: one word, written once, that counts from then on and never backwards."""
+
+import uuid
+
+import pytest
+
+from apps.feedback.adjudicating import adjudicate
+from apps.feedback.claiming import claim
+from apps.feedback.forms import BadAnswer
+from apps.feedback.models import Adjudication, Item, Rating, Slot
+from apps.rewards.models import Reward
+from apps.rollouts.models import Group
+from tests.feedback.asking import ask
+from tests.feedback.quality.deciding import decide, rater
+from workers.refiner import serve
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def disputed(new_run, finish, project):
+    """A run whose items ann and ben decided as differently as can be; `wanted` people decide each."""
+
+    def make(wanted=2):
+        run = new_run(people={"per_group": 2, "deadline_s": 6000, "overlap": wanted, "open_claims": 100})
+        ask(run, finish, ["one", "two"])
+        decide(rater(project, "ann"), run, lambda _: {"stars": 5})
+        decide(rater(project, "ben"), run, lambda _: {"stars": 1})
+        return run, Item.objects.filter(run=run).order_by("pk").first()
+
+    return make
+
+
+def settle(item, by, answer=None, form="stars", **changes):
+    return adjudicate(item.pk, by, form, answer or {"stars": 4}, changes.pop("client_uuid", None) or uuid.uuid4(), **changes)
+
+
+def test_the_word_of_the_owner_is_what_is_learned(disputed, alice):
+    run, item = disputed()
+    settle(item, alice)
+    serve()
+    rewards = dict(Reward.objects.filter(rollout__run=run, scorer="people").values_list("rollout", "value"))
+    assert rewards.pop(item.members[0]) == 0.75
+    assert list(rewards.values()) == [0.5]
+
+
+def test_the_votes_stay_as_they_are(disputed, alice):
+    _, item = disputed()
+    before = list(item.ratings.order_by("pk").values("pk", "answer", "is_current", "is_withdrawn"))
+    settle(item, alice, critique="Polite enough.")
+    assert list(item.ratings.exclude(rater=alice).order_by("pk").values("pk", "answer", "is_current", "is_withdrawn")) == before
+    assert Adjudication.objects.get(item=item).rating.critique == "Polite enough."
+
+
+def test_sent_twice_it_is_one_word(disputed, alice):
+    _, item = disputed()
+    same = uuid.uuid4()
+    first, second = settle(item, alice, client_uuid=same), settle(item, alice, client_uuid=same)
+    assert first.adjudication == second.adjudication
+    assert Rating.objects.filter(item=item, rater=alice).count() == 1
+
+
+def test_a_second_word_takes_the_place_of_the_first(disputed, alice):
+    _, item = disputed()
+    first, second = settle(item, alice).adjudication.rating_id, settle(item, alice, {"stars": 2}).adjudication
+    assert Adjudication.objects.get(item=item).rating == second.rating
+    assert second.rating.replaces_id == first and not Rating.objects.get(pk=first).is_current
+
+
+def test_nobody_else_is_asked_and_the_group_goes_on(disputed, alice):
+    run, item = disputed(wanted=3)
+    for each in Item.objects.filter(run=run):
+        settle(each, alice)
+    assert not Slot.objects.filter(run=run, state="open").exists()
+    assert Group.objects.get(pk=item.group_id).state == Group.State.JUDGED
+
+
+def test_a_late_word_changes_no_reward_that_was_trained_on(disputed, alice):
+    _, item = disputed()
+    serve()
+    before = list(Reward.objects.filter(scorer="people").order_by("pk").values_list("pk", "value"))
+    assert settle(item, alice).is_late
+    serve()
+    assert list(Reward.objects.filter(scorer="people").order_by("pk").values_list("pk", "value")) == before
+
+
+def test_a_flag_can_be_the_word(disputed, alice):
+    _, item = disputed()
+    settle(item, alice, {"reason": "cut off"}, "flag")
+    serve()
+    reward = Reward.objects.get(rollout=item.members[0], scorer="people")
+    assert reward.value is None and "cut off" in reward.reason
+
+
+def test_a_settled_item_can_become_gold(disputed, alice):
+    run, item = disputed()
+    assert settle(item, alice, make_gold=True, explanation="It says sorry.").is_gold
+    known = Item.objects.get(run=run, purpose="gold")
+    assert (known.members, known.expected, known.explanation) == (item.members, {"stars": 4}, "It says sorry.")
+
+
+@pytest.mark.parametrize(
+    ("form", "answer", "field"),
+    [("stars", {"stars": 6}, "stars"), ("thumbs", {"up": True}, "form"), ("stars", {}, "stars")],
+)
+def test_a_word_that_is_no_answer_is_refused_and_leaves_nothing(disputed, alice, form, answer, field):
+    _, item = disputed()
+    with pytest.raises(BadAnswer) as refused:
+        adjudicate(item.pk, alice, form, answer, uuid.uuid4())
+    assert list(refused.value.problems) == [field]
+    assert not Adjudication.objects.exists() and not Rating.objects.filter(rater=alice).exists()
+
+
+def test_a_flag_is_no_gold_and_then_nothing_is_settled(disputed, alice):
+    _, item = disputed()
+    with pytest.raises(BadAnswer, match="gold"):
+        settle(item, alice, {"reason": "cut off"}, "flag", make_gold=True)
+    assert not claim(alice) and not Adjudication.objects.exists()
