@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from apps.accounts.models import Membership, User
@@ -197,7 +197,6 @@ def typed_spans(rollout: Rollout) -> list[TypedSpan]:
 def typists_of(rollout_ids: Iterable[int]) -> dict[int, set[int]]:
     """Ids of the people who had a hand in each of these rollouts' words: they may not judge them."""
     found: dict[int, set[int]] = {}
-    hands = Q(kind__in=TYPES_TEXT, state=Intervention.State.DONE)
-    for rollout, person in Intervention.objects.filter(hands, rollout__in=rollout_ids).values_list("rollout", "by"):
+    for rollout, person in Intervention.objects.filter(Intervention.TYPED, rollout__in=rollout_ids).values_list("rollout", "by"):
         found.setdefault(rollout, set()).add(person)
     return found

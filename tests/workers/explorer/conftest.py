@@ -51,7 +51,7 @@ class Stage:
     """The explorer, and what a test asks of it."""
 
     def __init__(self, explorer: station.Explorer, eventually: Callable) -> None:
-        self.explorer, self.eventually = explorer, eventually
+        self.explorer, self.eventually, self.patience = explorer, eventually, 60
 
     @property
     def seat(self) -> Seat:
@@ -69,7 +69,7 @@ class Stage:
             here = [flight for seat in self.explorer.seats.values() for flight in seat.flights.values()]
             return next((f for f in here if f.request_id and len(f.turns) >= turns and len(f.turn.text) >= tokens), None)
 
-        return self.eventually(look, 60)
+        return self.eventually(look, self.patience)
 
     def caught(self, count: int, by) -> list[Flight]:
         """So many rollouts with some text, all held by this person."""
@@ -93,7 +93,7 @@ class Stage:
             self.explorer.serve()
             return Rollout.objects.exclude(state=Rollout.State.SAMPLING).filter(pk=rollout_id).first()
 
-        return self.eventually(look, 60)
+        return self.eventually(look, self.patience)
 
 
 @pytest.fixture
