@@ -36,7 +36,6 @@ from bench.stack_loop import say, wait_for_libraries  # noqa: E402
 
 POLICIES = ROOT / "var" / "weights" / "policies"  # where built policies are kept
 PLAN = ROOT / "examples" / "tone_people.yaml"
-PROJECT = "people"
 EVERYTHING = "all"
 LAST_UPDATES = 4  # whose replies are measured: 512 of them
 HELD_AT_ONCE = 4
@@ -107,13 +106,13 @@ class Person(threading.Thread):
 # -- one run ----------------------------------------------------------------------------------------------------------
 
 
-def one_run(stack, options: argparse.Namespace, tokens: dict[str, str], budget: str, seed: int) -> dict[str, object]:
+def one_run(stack, options: argparse.Namespace, run, tokens: dict[str, str]) -> dict[str, object]:
     """From start to end; the figures."""
     from apps.runs.models import Run
     from rftweb.demonstration.following import until_ended
 
-    run, began = new_run(options, budget, seed), time.monotonic()
-    crowd = [Person(rater, tokens[rater.name], options.port, run.pk, seed) for rater in RATERS]
+    began = time.monotonic()
+    crowd = [Person(rater, tokens[rater.name], options.port, run.pk, run.settings.seed) for rater in RATERS]
     pauses = []
 
     def is_up() -> bool:
@@ -140,11 +139,10 @@ def one_run(stack, options: argparse.Namespace, tokens: dict[str, str], budget: 
             person.join()
     if run.state != Run.State.COMPLETED:
         raise SystemExit(f"{run.slug} is {run.get_state_display()}: {run.state_reason}")
-    return {"budget": budget, "seed": seed, **figures(run), "pauses": pauses, "seconds": round(time.monotonic() - began, 1)}
+    return {**figures(run), "pauses": pauses, "seconds": round(time.monotonic() - began, 1)}
 
 
-def new_run(options: argparse.Namespace, budget: str, seed: int):
-    from apps.accounts.models import Project
+def new_run(options: argparse.Namespace, policy: Path, budget: str, seed: int):
     from apps.runs import config
     from apps.runs.models import Run
 
@@ -153,11 +151,18 @@ def new_run(options: argparse.Namespace, budget: str, seed: int):
         changes = {"per_group": plan["group_size"], "schedule": None, "rater_model": None, "at_deadline": "drop"}
         plan["people"] |= changes
     else:
-        plan["people"]["schedule"]["decisions"] = int(budget)
+        plan["people"]["schedule"] |= {"decisions": int(budget), "rewrites": min(options.rewrites, int(budget) // 2)}
+        if options.rewrites:
+            plan["algorithm"] |= mixing(options.steps)
     plan["people"] |= {"open_claims": HELD_AT_ONCE, "raters": {"people": [rater.name for rater in RATERS], "groups": []}}
-    project = Project.objects.get(slug=PROJECT)
     slug = f"{budget}-decisions-{seed}"
-    return Run.create(project=project, slug=slug, title=f"{budget} decisions, seed {seed}", plan=config.parse(plan))
+    return Run.create(project=furnish(slug, policy), slug=slug, title=f"{budget} decisions, seed {seed}", plan=config.parse(plan))
+
+
+def mixing(steps: int) -> dict[str, object]:
+    """MIX: rewrites are imitated beside what is sampled, mu fading from .2 to nothing by half time."""
+    fading = {"warmup": 0, "decay": steps // 2, "peak": 0.2, "valley": 0.0}
+    return {"name": "mix", "expert": {"ratio": 0.11, "mu": 0.2, "source": "buffer", "schedule": fading}}
 
 
 def tell(run, crowd: list[Person]) -> None:
@@ -210,22 +215,27 @@ def truths(run, first: int, count: int | None = None) -> tuple[float, float]:
 # -- the stage --------------------------------------------------------------------------------------------------------
 
 
-def furnish(policy: Path) -> dict[str, str]:
-    """Project, policy, taskset, and an account for each rater; their tokens by name."""
-    from apps.accounts.models import Membership, Project, Token, User
+def hire() -> dict[str, str]:
+    """An account for each rater; their tokens by name."""
+    from apps.accounts.models import Token, User
+
+    people = [User.objects.create_user(rater.name, is_simulated=True) for rater in RATERS]
+    return {user.username: Token.issue(user, "bench", [Token.Scope.RATE])[1] for user in people}
+
+
+def furnish(slug: str, policy: Path):
+    """A project of its own for each run, with its policy, taskset and raters: what was said in one teaches no other."""
+    from apps.accounts.models import Membership, Project, User
     from apps.policies.registering import register
     from apps.tasksets.importing import generate
     from rftweb.demonstration.furnishing import SEED, TASKS
 
-    project = Project.objects.create(slug=PROJECT, title="People alone")
+    project = Project.objects.create(slug=slug, title=slug)
     register(project, "tone", policy, "built for a measurement")
     generate(project, "tone", "tone", TASKS["tone"], SEED)
-    tokens = {}
-    for rater in RATERS:
-        user = User.objects.create_user(rater.name, is_simulated=True)
+    for user in User.objects.filter(username__in=[rater.name for rater in RATERS]):
         Membership.objects.create(project=project, user=user, role=Membership.Role.RATER)
-        _, tokens[rater.name] = Token.issue(user, "bench", [Token.Scope.RATE])
-    return tokens
+    return project
 
 
 def main() -> int:
@@ -254,10 +264,11 @@ def run_all(options: argparse.Namespace, var: Path, wanted: list[tuple[str, int]
     from rftweb.supervisor import Supervisor
 
     with Supervisor(var, port=options.port, quiet=True, stdout=sys.stderr) as stack:
-        tokens = furnish(policy)
+        tokens = hire()
         wait_for_libraries()
         for budget, seed in wanted:
-            row = one_run(stack, options, tokens, budget, seed)
+            row = one_run(stack, options, new_run(options, policy, budget, seed), tokens)
+            row = {"budget": budget, "seed": seed, **row}
             say(json.dumps(row))
             yield row
 
@@ -307,6 +318,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--budgets", type=lambda text: text.split(","), default=listed, help="decisions, or all")
     parser.add_argument("--seeds", type=lambda text: [int(part) for part in text.split(",")], default=[0, 1])
     parser.add_argument("--steps", type=int, default=120)
+    parser.add_argument("--rewrites", type=int, default=0, help="so many of the decisions ask for a rewrite, which MIX imitates")
     parser.add_argument("--var", type=Path, help="empty folder for data, weights and logs")
     parser.add_argument("--results", type=Path, help="lines of JSON: what has been run is not run again")
     parser.add_argument("--port", type=int, default=8331)

@@ -28,6 +28,7 @@ log = structlog.get_logger(__name__)
 UPDATES, PAIRS = 120, 32
 LEARNING_RATE, WARMUP = 3e-4, 10
 APART = 0.2  # of a number: decisions nearer to each other make no pair
+KEPT = 2  # newest heads whose weights stay
 LOCK = 0x6865_6164  # one process per run trains a head
 
 
@@ -54,8 +55,15 @@ def _train(run: Run) -> RaterModel | None:
         fit_weights(run, pool, folder)
     model = LoadedModel(folder)
     stored = heads.store(run, folder, told, dict(zip(*_scored(model, told), strict=True)))
+    _forget_all_but(KEPT, folder.parent)
     log.info("head_trained", run=run.slug, decisions=len(told), **stored.figures)
     return stored
+
+
+def _forget_all_but(newest: int, heads_of_run: Path) -> None:
+    """Older weights go; a refiner that has them loaded keeps them in memory until it asks the newest."""
+    for old in sorted((f for f in heads_of_run.iterdir() if f.name.isdigit()), key=lambda f: int(f.name))[:-newest]:
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def _scored(model: LoadedModel, told: Sequence[Told]) -> tuple[list[heads.Reply], list[float | None]]:

@@ -1,0 +1,98 @@
+"""A scalar head trained on a run's decisions: read as people's number, used only when it is as good as the ridge."""
+
+import uuid
+
+import pytest
+
+from apps.feedback.models import RaterModel, Rating
+from apps.feedback.rater_model import heads, learning
+from apps.feedback.rater_model.filling import fill
+from apps.feedback.rater_model.learning import learn
+from apps.feedback.rater_model.reading import Surprise
+from apps.feedback.rater_model.surprising import keep
+from apps.rewards.models import Reward
+from apps.rollouts.models import Group, Rollout
+from apps.runs.models import Run
+from tests.workers.trainer.conftest import base, tiny_run  # noqa: F401
+from workers.rater_heads import training
+from workers.rater_heads.launching import judge
+
+pytestmark = pytest.mark.django_db
+GOOD, BAD = ["11111", "1112", "111"], ["98765", "9876", "999"]
+
+
+@pytest.fixture
+def told(tiny_run, finish, bob, settings, tmp_path, monkeypatch) -> Run:  # noqa: F811
+    """A run of which 60 replies were rated: ones are worth five stars, nines one."""
+    settings.WEIGHTS_ROOT = tmp_path / "weights"
+    monkeypatch.setattr(training, "UPDATES", 60)
+    monkeypatch.setattr(training, "LEARNING_RATE", 5e-3)
+    learning.forget()
+    section = {"kind": "scalar_head", "head_from": 50}
+    people = {"per_group": 1, "at_deadline": "fill_with_rater_model", "rater_model": section}
+    run = tiny_run(rewards=[], people=people, groups_per_step=8)
+    finish(run, [*GOOD, *BAD], groups=16)
+    rollouts = list(Rollout.objects.filter(run=run).order_by("pk"))
+    keep({rollout.pk: Surprise(1.0, 2.0, 0) for rollout in rollouts})
+    for rollout in rollouts[:60]:
+        said = {"form": "stars", "answer": {"stars": 5 if rollout.text in GOOD else 1}, "shown": [rollout.pk]}
+        Rating.objects.create(run=run, rater=bob, rollout=rollout, client_uuid=uuid.uuid4(), **said)
+    return run
+
+
+def test_a_head_reads_replies_as_people_do_and_gives_the_rewards(told):
+    learn(told)
+    row = training.train(told)
+    assert row.kind == "scalar_head" and row.decisions == 60 and row.figures["is_used"]
+    assert row.figures["accuracy"]["share"] == 1.0 and row.figures["accuracy"]["decisions"] == 12
+    groups = list(Group.objects.all())
+    fill(groups, judge)
+    rewards = Reward.objects.filter(scorer="rater_model")
+    assert set(rewards.values_list("details__rater_model", flat=True)) == {row.number}
+    good, bad = (rewards.filter(rollout__text__in=texts).values_list("value", flat=True) for texts in (GOOD, BAD))
+    assert min(good) > 0.7 and max(bad) < 0.3
+
+
+def backwards(model, told):
+    """Scores that have it the wrong way round."""
+    replies = list({reply for one in told for reply in one.replies})
+    return replies, [float(reply.text in BAD) for reply in replies]
+
+
+def test_a_head_worse_than_the_ridge_says_nothing(told, monkeypatch):
+    monkeypatch.setattr(training, "fit_weights", lambda run, pool, folder: None)
+    monkeypatch.setattr(training, "LoadedModel", lambda folder: None)
+    monkeypatch.setattr(training, "_scored", backwards)
+    assert not training.train(told).figures["is_used"] and heads.newest(told) is None
+
+
+def test_weights_that_are_gone_leave_it_to_the_ridge(told, bob):
+    known = learn(told)
+    last = Rating.objects.latest("pk")
+    coefficients = {"folder": "/nonexistent", "base": 0.0, "slope": 1.0, "deviation": 0.1}
+    RaterModel.objects.create(
+        run=told, number=9, kind="scalar_head", decisions=60, last_rating=last, coefficients=coefficients, figures={"is_used": True}
+    )
+    fill(list(Group.objects.all()), judge)
+    assert set(Reward.objects.filter(scorer="rater_model").values_list("details__rater_model", flat=True)) == {known.number}
+
+
+def test_a_head_is_due_from_so_many_decisions_and_again_with_a_quarter_more(told):
+    assert not heads.is_due(told, 49) and heads.is_due(told, 50)
+    RaterModel.objects.create(run=told, number=1, kind="scalar_head", decisions=60, last_rating=Rating.objects.latest("pk"))
+    assert not heads.is_due(told, 74) and heads.is_due(told, 75)
+
+
+def test_runs_with_a_ridge_have_no_head_trained(modelled_by_ridge):
+    assert not heads.is_due(modelled_by_ridge, 10_000)
+
+
+@pytest.fixture
+def modelled_by_ridge(new_run) -> Run:
+    return new_run(rewards=[], people={"per_group": 1, "at_deadline": "fill_with_rater_model", "rater_model": {}})
+
+
+def test_decisions_are_pairs_of_different_numbers(told):
+    pairs = training.pairs_of(heads.decisions_of(told))
+    assert len(pairs) == 30 * 30
+    assert all(better.text in GOOD and worse.text in BAD for better, worse in pairs)
