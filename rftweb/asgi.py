@@ -5,10 +5,12 @@ import os
 from channels.auth import AuthMiddlewareStack
 from channels.routing import ProtocolTypeRouter, URLRouter
 from channels.security.websocket import AllowedHostsOriginValidator
-from django.core.asgi import get_asgi_application
+from django.core.wsgi import get_wsgi_application
+
+from rftweb.threads import InThreads
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "rftweb.settings")
-http = get_asgi_application()
+http = InThreads(get_wsgi_application())
 
 # Django must be set up before models load.
 from apps.runs import blindness  # noqa: E402

@@ -277,10 +277,11 @@ def _held(row: tuple, rollouts: dict[int, Rollout]) -> Held:
     members = tuple(Member(pk, rollouts[pk].text, rollouts[pk]) for pk in shown if pk in rollouts)
     return Held(
         slot, item, fence, version, float(lease_s), form, run, slug, title, project, group, draw,
-        People.model_validate(_read(people)), _read(prompt), task_id, None if deadline_in_s is None else float(deadline_in_s), members,
+        People.model_validate(read_json(people)), read_json(prompt), task_id,
+        None if deadline_in_s is None else float(deadline_in_s), members,
     )  # fmt: skip
 
 
-def _read(value: object) -> object:
+def read_json(value: object) -> object:
     """JSON as a raw cursor gives it: decoded already, or as text."""
     return json.loads(value) if isinstance(value, str) else value

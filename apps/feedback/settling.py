@@ -1,6 +1,6 @@
 """When a group has heard enough of people: it goes on, or its deadline sends it on."""
 
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import Exists, OuterRef, QuerySet
 from django.db.models.functions import Now
 
@@ -8,23 +8,33 @@ from apps.feedback.models import Rating, Slot
 from apps.feedback.rater_model.schedule import first_share
 from apps.rollouts.models import Group
 from apps.runs.models import Run
+from apps.runs.people import People
 from apps.streaming import bells
 
 GROUPS_AT_ONCE = 200
 IN_HAND = Slot.objects.filter(group=OuterRef("pk"), state__in=[Slot.State.OPEN, Slot.State.HELD], is_required=True)
 
 
-def settle(group: Group) -> bool:
+GO_ON = """
+    UPDATE rollouts_group g SET state = 'judged', judged_at = statement_timestamp()
+    WHERE g.id = %s AND g.state = 'waiting' AND NOT EXISTS (
+        SELECT 1 FROM feedback_slot s WHERE s.group_id = g.id AND s.state IN ('open', 'held') AND s.is_required)"""
+
+
+def settle(group: Group, people: People | None = None) -> bool:
     """Send a waiting group on once nobody is asked about it any more; one statement. Returns whether it went.
 
-    A group whose run has a rater model is left to `settle_ready`: it may have to wait for the model's first decisions.
+    `people`: that section of its run, where the caller has it already. A group whose run has a rater model is left to
+    `settle_ready`: it may have to wait for the model's first decisions.
     """
     if group.state != Group.State.WAITING:
         return False
-    if group.run.settings.people.rater_model:
+    if (people or group.run.settings.people).rater_model:
         transaction.on_commit(lambda: bells.ring("refine"), robust=True)
         return False
-    moved = _unasked().filter(pk=group.pk).update(state=Group.State.JUDGED, judged_at=Now())
+    with connection.cursor() as cursor:
+        cursor.execute(GO_ON, [group.pk])
+        moved = cursor.rowcount
     if moved:
         group.state = Group.State.JUDGED
         transaction.on_commit(lambda: bells.ring("refine"), robust=True)

@@ -50,11 +50,12 @@ def next_items(request: HttpRequest) -> HttpResponse:
     """
     if not request.user.is_authenticated:
         return JsonResponse({"detail": "You are signed out."}, status=401)
-    run, count = _run(request), min(MOST_AT_ONCE, next(iter(_numbers(request, "count")), 1))
+    # Whether the run is there and asks this person is a condition of the claim itself: no question before it.
+    run, count = next(iter(_numbers(request, "run")), None), min(MOST_AT_ONCE, next(iter(_numbers(request, "count")), 1))
     again = _numbers(request, "again")[:MOST_AT_ONCE]
-    held = take_again(request.user, again)
+    held = take_again(request.user, again) if again else []
     if len(held) < count:
-        held += claim(request.user, run.pk if run else None, count - len(held))
+        held += claim(request.user, run, count - len(held))
     held.sort(key=lambda one: again.index(one.slot_id) if one.slot_id in again else len(again))
     return HttpResponse("".join(_drawn(request, one) for one in held), status=200 if held else 204)
 
