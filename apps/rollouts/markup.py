@@ -18,7 +18,7 @@ TAGS = {
     "p", "br", "hr", "em", "strong", "s", "code", "pre", "blockquote", "ul", "ol", "li",
     "h1", "h2", "h3", "h4", "h5", "h6", "table", "thead", "tbody", "tr", "th", "td", "a",
 }  # fmt: skip
-ATTRIBUTES = {"a": {"href"}, "ol": {"start"}}
+ATTRIBUTES = {"a": {"href"}, "ol": {"start"}, "*": set()}  # *: without it every element might carry title and lang
 LINK = re.compile(r'<a href="([^"]*)"([^>]*)>(.*?)</a>', re.DOTALL)
 
 _parser = (
