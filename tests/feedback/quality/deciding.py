@@ -63,9 +63,9 @@ def first_shown(held: Held) -> dict:
     return {"preference": -2}
 
 
-def everybody(project: Project, run: Run, ways: Mapping[str, tuple[Way, float]]) -> dict[str, User]:
+def everybody(project: Project, run: Run, ways: Mapping[str, tuple[Way, float]], critique: str = "") -> dict[str, User]:
     """Each of these people decides all they get: by name, the way and the seconds it takes."""
     people = {name: rater(project, name) for name in ways}
     for name, (way, seconds) in ways.items():
-        decide(people[name], run, way, seconds)
+        decide(people[name], run, way, seconds, critique)
     return people
