@@ -79,6 +79,11 @@ class Flight:
         """Tokens that may still be added."""
         return self.script.room - len(self.token_ids)
 
+    @property
+    def is_idle(self) -> bool:
+        """Nobody goes on with it, and nobody holds it."""
+        return not self.request_id and self.held_until is None
+
     def going_on(self, request_id: str, temperature: float) -> Request:
         """The request that goes on with it from now on, from all that is here."""
         self.request_id, self.base, self.held_until = request_id, len(self.token_ids), None

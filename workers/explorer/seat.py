@@ -36,7 +36,9 @@ class Seat:
         self.speaker = Speaker(Path(run.policy.folder))
         self.writer = ChunkWriter(run.topic_id)
         self.flights: dict[str, Flight] = {}
-        self.ended: dict[Flight, str] = {}  # and not recorded yet: more than a moment only while the database is away
+        # What has ended and is not recorded yet, and whose turn it is again: for more than a moment only without a database.
+        self.ended: dict[Flight, str] = {}
+        self.waiting: list[Flight] = []
         self.requests = 0
         self.version: int | None = None
         self.tokens_sampled, self.since = 0, time.monotonic()
@@ -144,16 +146,17 @@ class Seat:
         deltas = self.engine.drain(timeout)
         if deltas:
             self.heard_at = time.monotonic()
-        on: list[Flight] = []
         for delta in deltas:
             flight = self.flights.get(delta.request_id.partition(".")[0])
             # Anything else is late: of a request that was ended when somebody laid a hand on its rollout.
             if flight is not None and flight.request_id == delta.request_id:
                 self._take(flight, delta)
-                if delta.stop_reason and self.goes_on_after_turn(flight, delta.stop_reason):
-                    on.append(flight)
+                if delta.stop_reason:
+                    flight.request_id = ""
+                    self.waiting += [flight] if self.goes_on_after_turn(flight, delta.stop_reason) else []
         self.record()
-        self.go_on([flight for flight in on if str(flight.rollout_id) in self.flights])
+        self.go_on([flight for flight in self.waiting if flight.is_idle and self.flights.get(str(flight.rollout_id)) is flight])
+        self.waiting.clear()
         self.writer.flush()
         return bool(deltas)
 

@@ -1,9 +1,11 @@
 """A task's user goes on after each answer: exact template tokens between the turns, and nothing the policy said told anew."""
 
 import json
+from contextlib import suppress
 
 import pytest
 import redis
+from django.db import OperationalError
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
@@ -78,6 +80,28 @@ def test_a_dialogue_without_room_for_another_answer_ends_by_its_length(dialogue_
     )
     for row in ended:
         assert turns_of(row)[-1].role == "assistant" and row.completion_tokens <= 12
+
+
+def test_a_database_that_is_away_for_a_moment_costs_no_rollout_and_no_turn(dialogue_run, stage, monkeypatch):
+    finish, failures = Group.finish_rollouts, []
+
+    def away(*words: object) -> set[int]:
+        if len(failures) < 3:
+            failures.append(words)
+            raise OperationalError("the connection is lost")
+        return finish(*words)
+
+    monkeypatch.setattr(Group, "finish_rollouts", away)
+
+    def all_written() -> bool:
+        with suppress(OperationalError):
+            stage.explorer.serve()
+        return not stage.explorer.seats or not stage.seat.flights
+
+    stage.explorer.serve()
+    stage.eventually(all_written, 60)
+    assert len(failures) == 3
+    assert set(Rollout.objects.values_list("state", flat=True)) == {Rollout.State.FINISHED}
 
 
 def test_an_edit_of_an_earlier_answer_takes_back_what_came_after(dialogue_run, stage, alice, settings):
