@@ -1,0 +1,99 @@
+"""A web process of one's own on a port that it keeps, to kill and start again; and a wire to it that can be cut."""
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+from django.conf import settings
+from django.db import connection
+
+from tests.browser.conftest import _url_of, _wait_until_served
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+class WebProcess:
+    """uvicorn on the test's database and Redis."""
+
+    def __init__(self) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self.database = _url_of(connection.settings_dict)
+        self.process: subprocess.Popen | None = None
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Returns once it serves."""
+        command = [sys.executable, "-m", "uvicorn", "rftweb.asgi:application", "--port", str(self.port), "--lifespan", "off"]
+        environment = {
+            **os.environ, "DATABASE_URL": self.database, "REDIS_URL": settings.REDIS_URL, "RFTWEB_VAR": str(settings.VAR),
+            "RFTWEB_DEBUG": "0",
+        }  # fmt: skip
+        self.process = subprocess.Popen([*command, "--no-access-log"], cwd=ROOT, env=environment)
+        _wait_until_served(self.port, self.process)
+
+    def kill(self) -> None:
+        """As a power cut does: no goodbye to anybody."""
+        self.process.kill()
+        self.process.wait()
+
+
+class Wire:
+    """Passes connections on to a port, until it is cut: then what was open breaks and nothing new comes through."""
+
+    def __init__(self, to_port: int) -> None:
+        self.to_port, self.is_cut, self.ends = to_port, False, []
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def cut(self) -> None:
+        self.is_cut = True
+        for end in self.ends:
+            _close(end)
+        self.ends.clear()
+
+    def mend(self) -> None:
+        self.is_cut = False
+
+    def close(self) -> None:
+        self.cut()
+        _close(self.listener)
+
+    def _listen(self) -> None:
+        with suppress(OSError):
+            while True:
+                near, _ = self.listener.accept()
+                if self.is_cut:
+                    _close(near)
+                    continue
+                far = socket.create_connection(("127.0.0.1", self.to_port))
+                self.ends += [near, far]
+                for source, target in ((near, far), (far, near)):
+                    threading.Thread(target=_pass_on, args=(source, target), daemon=True).start()
+
+
+def _pass_on(source: socket.socket, target: socket.socket) -> None:
+    with suppress(OSError):
+        while part := source.recv(65_536):
+            target.sendall(part)
+    _close(source)
+    _close(target)
+
+
+def _close(end: socket.socket) -> None:
+    with suppress(OSError):
+        end.shutdown(socket.SHUT_RDWR)
+    end.close()
