@@ -1,0 +1,60 @@
+"""A run with thousands of waiting items and a past, written by the database itself."""
+
+import importlib.util
+import uuid
+from pathlib import Path
+
+from django.db import connection
+
+from apps.feedback.opening import open_items
+from apps.rollouts.models import Group
+from apps.runs.models import Run
+
+BENCH = Path(__file__).resolve().parents[2] / "bench" / "rating_api.py"
+PER_GROUP = 2  # rollouts of a group, as the cast's runs have them
+# Tables that grow with what is asked and said: nothing about a claim or a decision may read them from end to end.
+BIG = {
+    "rollouts_group", "rollouts_rollout", "feedback_item", "feedback_slot", "feedback_rating", "feedback_ratingreward",
+    "feedback_skip", "rewards_reward",
+}  # fmt: skip
+
+
+def copies() -> tuple[str, ...]:
+    """The statements by which the bench copies a run's first group."""
+    spec = importlib.util.spec_from_file_location("rating_api", BENCH)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.COPY_GROUP
+
+
+def many_items(run: Run, group: Group, size: int) -> None:
+    """About `size` items wait in the run, like those of its one group."""
+    Group.objects.filter(pk=group.pk).update(state=Group.State.WAITING)
+    if not group.items.exists():
+        open_items([group])
+    values = {"run": run.pk, "groups": size // PER_GROUP, "tasks": list(run.taskset.tasks.values_list("pk", flat=True))}
+    with connection.cursor() as cursor:
+        for statement in copies():
+            cursor.execute(statement, values)
+
+
+def a_past(run: Run, rater: int, size: int) -> None:
+    """So many rollouts of the run were judged by this person before, on the live wall; and passed over in the queue."""
+    values = {"run": run.pk, "rater": rater, "size": size, "uuid": uuid.uuid4()}
+    with connection.cursor() as cursor:
+        for statement in PAST:
+            cursor.execute(statement, values)
+
+
+PAST = (
+    """INSERT INTO feedback_rating (rollout_id, run_id, rater_id, form, answer, critique, shown, client_uuid, is_current,
+           is_withdrawn, is_late, seconds, changes)
+       SELECT id, run_id, %(rater)s, 'stars', '{"stars": 3}', '', ARRAY[id], gen_random_uuid(), true, false, false, 5, 0
+       FROM rollouts_rollout WHERE run_id = %(run)s ORDER BY id DESC LIMIT %(size)s""",
+    """INSERT INTO rewards_reward (rollout_id, source, scorer, value, reason, details, by_id, is_current, at)
+       SELECT rollout_id, 'human', 'stars', 0.5, '', '{}', rater_id, true, now() FROM feedback_rating WHERE run_id = %(run)s""",
+    """INSERT INTO feedback_ratingreward (rating_id, reward_id)
+       SELECT t.id, w.id FROM feedback_rating t JOIN rewards_reward w ON w.rollout_id = t.rollout_id WHERE t.run_id = %(run)s""",
+    """INSERT INTO feedback_skip (item_id, rater_id, reason)
+       SELECT id, %(rater)s, '' FROM feedback_item WHERE run_id = %(run)s ORDER BY id DESC LIMIT %(size)s""",
+)

@@ -1,0 +1,95 @@
+"""What a decision asks of the database: few statements, however much waits, and none that reads a table from end to end."""
+
+import json
+import re
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from tests.feedback.asking import ask
+from tests.feedback.many import BIG, a_past, many_items
+
+CLAIM_AT_MOST, SUBMIT_AT_MOST = 4, 5  # of the whole request: the session and the person are among them
+FEW, MANY = 100, 6_000
+ENDS = ("BEGIN", "COMMIT", "SAVEPOINT", "RELEASE", "ROLLBACK")
+
+
+@pytest.fixture
+def waiting(new_run, finish, bob) -> Callable:
+    """`waiting(size)`: a run in which so many items wait, and bob has judged and passed over as many before."""
+
+    def make(size: int, **people: object):
+        run = new_run(people={"per_group": 2, "deadline_s": 3600, **people})
+        [group] = ask(run, finish)
+        many_items(run, group, size)
+        a_past(run, bob.pk, size // 2)
+        with connection.cursor() as cursor:
+            cursor.execute("ANALYZE")
+        return run
+
+    return make
+
+
+def statements(act: Callable[[], object]) -> tuple[list[str], object]:
+    with CaptureQueriesContext(connection) as captured:
+        answer = act()
+    return [query["sql"] for query in captured if not query["sql"].strip().upper().startswith(ENDS)], answer
+
+
+def next_item(client, run) -> tuple[list[str], dict[str, int]]:
+    asked, answer = statements(lambda: client.get("/rate/next/", {"run": run.pk}))
+    assert answer.status_code == 200, answer.content
+    html = answer.content.decode()
+    return asked, {name: int(re.search(rf'data-{name}="(\d+)"', html).group(1)) for name in ("slot", "fence", "version")}
+
+
+def submit(client, held: dict[str, int], stars: int = 4) -> list[str]:
+    said = {"fence": held["fence"], "version": held["version"], "client_uuid": str(uuid.uuid4()), "form": "stars",
+            "answer": {"stars": stars}, "seconds": 3.5, "first_key_ms": 700, "changes": 1}  # fmt: skip
+    asked, answer = statements(lambda: client.post(f"/rate/slots/{held['slot']}/", said, content_type="application/json"))
+    assert answer.status_code == 201, answer.content
+    return asked
+
+
+@pytest.mark.parametrize("size", [FEW, MANY])
+@pytest.mark.parametrize("rest", [{}, {"gold": {"rate": 0.5}}, {"overlap": 2}])
+def test_a_claim_costs_four_statements_and_a_decision_five_however_much_waits(client, waiting, bob, size, rest):
+    run = waiting(size, **rest)
+    client.force_login(bob)
+    for _ in range(4):
+        claimed, held = next_item(client, run)
+        decided = submit(client, held)
+        assert len(claimed) <= CLAIM_AT_MOST, claimed
+        assert len(decided) <= SUBMIT_AT_MOST, decided
+
+
+def test_nothing_about_a_decision_reads_a_big_table_from_end_to_end(client, waiting, bob):
+    run = waiting(MANY)
+    client.force_login(bob)
+    claimed, held = next_item(client, run)
+    found = {sql: list(read_whole(plan_of(sql))) for sql in claimed}
+    found |= {sql: list(read_whole(plan_of(sql))) for sql in submit(client, held)}
+    assert {sql: tables for sql, tables in found.items() if tables} == {}
+
+
+def test_the_check_itself_finds_a_table_that_is_read_whole(waiting):
+    waiting(MANY)
+    assert list(read_whole(plan_of("SELECT count(*) FROM feedback_item WHERE explanation = 'nothing'"))) == ["feedback_item"]
+
+
+def plan_of(sql: str) -> dict:
+    with connection.cursor() as cursor:
+        cursor.execute("EXPLAIN (FORMAT JSON) " + sql)
+        said = cursor.fetchone()[0]
+    return (json.loads(said) if isinstance(said, str) else said)[0]["Plan"]
+
+
+def read_whole(node: dict) -> Iterator[str]:
+    """The big tables that a plan reads from end to end."""
+    if node["Node Type"] == "Seq Scan" and node["Relation Name"] in BIG:
+        yield node["Relation Name"]
+    for inner in node.get("Plans", ()):
+        yield from read_whole(inner)
