@@ -20,12 +20,16 @@ PARCEL = (
     "I am sorry to hear that. I will trace your parcel now and write to you before noon with its place and a new date.",
     "Not our fault. Wait for it.",
     "I am very sorry about the late parcel. Order 4431 left us on Monday; I have asked the carrier and will call you today.",
-    "Thank you for your message. Your parcel is being looked for.\n\n- carrier: asked\n- refund: `12.40` if it is not there by **Friday**",
+    "Thank you for your message. Your parcel is being looked for.\n\n- carrier: asked\n"
+    "- refund: `12.40` if it is not there by **Friday**",
 )
 DIALOGUE = (
-    ("assistant", "Is it more than 50?"), ("user", "No."), ("assistant", "Is it more than 80?"), ("user", "No, I said not more than 50."),
+    ("assistant", "Is it more than 50?"),
+    ("user", "No."),
+    ("assistant", "Is it more than 80?"),
+    ("user", "No, I said not more than 50."),
     ("assistant", "Then it is 25."),
-)  # fmt: skip
+)
 RUBRIC = (
     {"name": "polite", "description": "Does it sound as one would wish to be spoken to?"},
     {"name": "right", "low": 0, "high": 3, "description": "Are its facts those of the order?"},

@@ -39,7 +39,7 @@ def is_untouched(page, item: str) -> bool:
 
 
 def test_no_key_acts_while_somebody_types(begun):
-    asked, window, page = begun()
+    _asked, window, page = begun()
     item = item_on(page)
     window.press("c")
     window.press(*"12345sfzgej?./", "Enter")
@@ -73,7 +73,7 @@ def test_shift_is_a_modifier_too(begun):
 
 
 def test_alt_and_arrows_stay_the_browsers(begun):
-    asked, window, page = begun("pairwise")
+    _asked, window, page = begun("pairwise")
     item = item_on(page)
     page.evaluate("window.left = 0; addEventListener('keydown', (event) => (window.left += !event.defaultPrevented))")
     window.press("Alt+ArrowDown", "Alt+ArrowUp")
@@ -132,7 +132,7 @@ def test_moved_keys_do_what_they_say_and_the_old_ones_nothing(begun, eventually)
 
 
 def test_keys_are_moved_on_the_settings_page(begun):
-    asked, window, page = begun()
+    _asked, window, page = begun()
     page = window.open("/settings/")
     page.fill("#key-skip", "f")
     page.click("text=Keep these keys")
@@ -162,7 +162,7 @@ def swipe(page, dx: int) -> None:
     """A finger over the reply, as the browser tells of it."""
     page.evaluate(
         """(dx) => { const place = document.querySelector(".reply .prose"); const box = place.getBoundingClientRect();
-          const at = (x) => ({ pointerType: "touch", isPrimary: true, bubbles: true, pointerId: 7, clientX: x, clientY: box.top + 5 });
+          const at = (x) => ({ pointerType: "touch", isPrimary: true, bubbles: true, clientX: x, clientY: box.top + 5 });
           place.dispatchEvent(new PointerEvent("pointerdown", at(180)));
           place.dispatchEvent(new PointerEvent("pointerup", at(180 + dx))); }""",
         dx,
@@ -194,7 +194,7 @@ def test_everything_to_touch_is_large_enough(visit, transactional_db):
         page = visit(asked.bob, viewport=PHONE).open(f"/rate/?run={asked.run.pk}")
         page.wait_for_selector(f"[data-form={form}]")
         sizes = page.locator(".desk :is(button, label.choice, label.star):visible").evaluate_all(
-            "(all) => all.map((one) => [one.textContent.trim(), one.getBoundingClientRect().width, one.getBoundingClientRect().height])"
+            "(all) => all.map((one) => [one.textContent.trim(), one.offsetWidth, one.offsetHeight])"
         )
         assert len(sizes) > 5
         small |= {f"{form}: {words}": (width, height) for words, width, height in sizes if height < 44 or width < 40}

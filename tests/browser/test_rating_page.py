@@ -128,7 +128,8 @@ def test_an_unsent_answer_survives_the_window(begun, eventually):
     page.unroute("**/rate/slots/*/")
     page.evaluate(
         """() => { for (const [key, kept] of Object.entries(localStorage)) if (key.includes(":out:")) {
-          const old = JSON.parse(kept); localStorage.setItem(key, JSON.stringify({...old, at: old.at - 60000, tab: "closed"})); } }"""
+          const old = JSON.parse(kept);
+          localStorage.setItem(key, JSON.stringify({...old, at: old.at - 60000, tab: "closed"})); } }"""
     )
     page.reload()
     eventually(lambda: len(asked.ratings()) == 1)
@@ -215,7 +216,7 @@ def test_a_lease_is_kept_while_the_page_is_looked_at(begun, eventually):
 
 
 def test_leaving_gives_back_what_was_held(begun, eventually):
-    asked, _, page = begun()
+    _asked, _, page = begun()
     eventually(lambda: Slot.objects.filter(state="held").count() == 3)
     page.goto(page.url.replace("/rate/", "/settings/"))
     eventually(lambda: not Slot.objects.filter(state="held").exists())
@@ -257,7 +258,7 @@ def test_a_changed_hidden_field_is_refused(begun):
 
 
 def test_a_known_answer_is_told_afterwards(begun):
-    asked, window, page = begun(gold={"rate": 0.0, "feedback": True})
+    _asked, window, page = begun(gold={"rate": 0.0, "feedback": True})
     item = int(item_on(page))
     Item.objects.filter(pk=item).update(expected={"stars": 5}, purpose="gold", explanation="It says sorry and what is done.")
     window.press("1", "Enter")
@@ -281,7 +282,7 @@ def test_the_end_of_the_queue_tells_what_the_ratings_did(visit, seeded):
 
 
 def test_new_items_come_to_a_page_that_waits(begun):
-    asked, window, page = begun(groups=1, size=2)
+    _asked, window, page = begun(groups=1, size=2)
     for _ in range(2):
         item = item_on(page)
         window.press("4", "Enter")
