@@ -9,7 +9,7 @@ import numpy as np
 
 from apps.feedback.quality.decisions import Decision
 from apps.feedback.rater_quality import category
-from apps.feedback.statistics.agreement import cohen_kappa, counted, fleiss_kappa, krippendorff_alpha, percent
+from apps.feedback.statistics.agreement import Level, cohen_kappa, counted, fleiss_kappa, krippendorff_alpha, percent
 from apps.feedback.statistics.figure import Figure, undefined
 from apps.feedback.statistics.intervals import bootstrap
 
@@ -115,20 +115,31 @@ def agreements(decisions: Sequence[Decision]) -> list[Agreement]:
     """One for each measure that somebody decided, those most often decided twice first. Known answers are left out."""
     said = _said(decision for decision in decisions if not decision.is_known)
     found = [_agreement(measure, units) for measure, units in said.items()]
-    return sorted(found, key=lambda one: (-one.percent.units, one.measure.form, one.measure.words))
+    return sorted(found, key=lambda one: (-one.percent.units, one.measure.form, one.measure.is_ordered, one.measure.words))
 
 
 def _agreement(measure: Measure, units: dict[tuple, dict[int, float]]) -> Agreement:
     twice = [list(values.values()) for values in units.values() if len(values) > 1]
     places = [place for place, values in enumerate(twice) for _ in values]
     counts, kinds = counted(places, [value for values in twice for value in values])
-    level = "ordinal" if measure.is_ordered else "nominal"
     return Agreement(
         measure, percent(counts), fleiss_kappa(counts), krippendorff_alpha(counts, kinds, "nominal"),
         krippendorff_alpha(counts, kinds, "ordinal") if measure.is_ordered else NO_ORDER,
         krippendorff_alpha(counts, kinds, "interval") if measure.is_ordered else NO_ORDER,
-        bootstrap(lambda rows: krippendorff_alpha(counts[rows], kinds, level).value, len(counts), draws=DRAWS),
+        _bounds(counts, kinds, "ordinal" if measure.is_ordered else "nominal"),
     )  # fmt: skip
+
+
+def _bounds(counts: np.ndarray, kinds: np.ndarray, level: Level) -> tuple[float, float] | None:
+    """Bootstrap interval of alpha over units; those that were decided alike are counted, not listed, since few kinds differ."""
+    if len(counts) < 2:
+        return None
+    alike, kind = np.unique(counts, axis=0, return_inverse=True)
+
+    def alpha(rows: np.ndarray) -> float | None:
+        return krippendorff_alpha(alike, kinds, level, np.bincount(kind[rows], minlength=len(alike)).astype(float)).value
+
+    return bootstrap(alpha, len(counts), draws=DRAWS)
 
 
 def pairs(decisions: Sequence[Decision], measure: Measure) -> list[Pair]:

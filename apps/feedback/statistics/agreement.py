@@ -77,24 +77,26 @@ def fleiss_kappa(counts: np.ndarray) -> Figure:
     return Figure(float((_agreeing(counts).mean() - by_chance) / (1 - by_chance)), *_size(counts))
 
 
-def krippendorff_alpha(counts: np.ndarray, kinds: Sequence[float], level: Level) -> Figure:
+def krippendorff_alpha(counts: np.ndarray, kinds: Sequence[float], level: Level, times: np.ndarray | None = None) -> Figure:
     """Krippendorff's alpha, 1 − observed / expected disagreement, for any number of raters and missing decisions.
 
-    `kinds` (values,) are what the columns of `counts` (units, values) stand for, ascending.
+    `kinds` (values,) are what the columns of `counts` (units, values) stand for, ascending; `times` (units,) how often
+    each row is there, if not once: many units are alike, and the figure is the same.
     K. Krippendorff, "Computing Krippendorff's Alpha-Reliability" (2011).
     """
-    counts = _decided_twice(counts)
-    if not len(counts):
+    twice = counts.sum(1) >= 2
+    counts, times = counts[twice], np.ones(twice.sum()) if times is None else times[twice]
+    if not times.sum():
         return undefined(NOTHING_TWICE)
-    per_unit = counts.sum(1)
-    together = (counts / (per_unit - 1)[:, None]).T @ counts  # coincidences, (values, values)
-    together -= np.diag((counts / (per_unit - 1)[:, None]).sum(0))
-    each = counts.sum(0)
+    shared = counts * (times / (counts.sum(1) - 1))[:, None]
+    together = shared.T @ counts - np.diag(shared.sum(0))  # coincidences, (values, values)
+    each = times @ counts
+    size = round(times.sum()), round(each.sum())
     apart = _distance(each, np.asarray(kinds, dtype=float), level)
     expected = (np.outer(each, each) * apart).sum() / (each.sum() - 1)
     if not expected:
-        return undefined(ALL_EQUAL, *_size(counts))
-    return Figure(float(1 - (together * apart).sum() / expected), *_size(counts))
+        return undefined(ALL_EQUAL, *size)
+    return Figure(float(1 - (together * apart).sum() / expected), *size)
 
 
 def _distance(each: np.ndarray, kinds: np.ndarray, level: Level) -> np.ndarray:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-ROUNDS, CLOSE = 500, 1e-9
+ROUNDS, CLOSE = 500, 1e-7
 PRIOR_DECISIONS = 2.0  # decisions at the common variance that every rater is taken to have made before
 
 

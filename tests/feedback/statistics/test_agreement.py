@@ -124,6 +124,16 @@ def test_alpha_is_its_definition_pair_by_pair(rows, level):
         assert figure.value == pytest.approx(alpha_by_pairs(rows, level))
 
 
+@pytest.mark.parametrize("level", LEVELS)
+def test_rows_that_are_counted_say_the_same_as_rows_that_are_listed(level):
+    listed = np.random.default_rng(2).integers(0, 3, (200, 3)).astype(float)
+    rows, times = np.unique(listed, axis=0, return_counts=True)
+    counted_once = krippendorff_alpha(rows, [1.0, 2.0, 4.0], level, times.astype(float))
+    whole = krippendorff_alpha(listed, [1.0, 2.0, 4.0], level)
+    assert counted_once.value == pytest.approx(whole.value)
+    assert (counted_once.units, counted_once.decisions) == (whole.units, whole.decisions)
+
+
 def test_decisions_at_random_agree_no_more_than_chance():
     random = np.random.default_rng(0)
     units, values = random.integers(0, 50_000, 200_000), random.integers(1, 6, 200_000)
