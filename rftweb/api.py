@@ -6,6 +6,7 @@ from drf_spectacular.views import SpectacularAPIView
 from apps.accounts.nowhere import Nowhere
 from apps.feedback.api import RatingQueue, Ratings
 from apps.feedback.items_api import Claims, KeepSlot, ReleaseSlot, SkipSlot, Slots
+from apps.feedback.tracing_api import Exports, Replays, Trace, TraceOfRating
 from apps.rewards.scoring import require_known_scorers
 from apps.rollouts.api import OneRollout, Rollouts
 from apps.runs.api import ActWithReason, OneRun, PlainAct, RunMetrics, Runs
@@ -20,9 +21,13 @@ urlpatterns = [
     path("runs/<int:pk>/resume/", PlainAct.as_view(verb="resume"), name="run-resume"),
     path("runs/<int:pk>/stop/", ActWithReason.as_view(verb="stop"), name="run-stop"),
     path("runs/<int:pk>/metrics/", RunMetrics.as_view(), name="run-metrics"),
+    path("runs/<int:pk>/trace/<int:version>/", Trace.as_view(), name="run-trace"),
+    path("runs/<int:pk>/replay/", Replays.as_view(), name="run-replay"),
+    path("runs/<int:pk>/exports/<slug:kind>/", Exports.as_view(), name="run-export"),
     path("rollouts/", Rollouts.as_view(), name="rollouts"),
     path("rollouts/<int:pk>/", OneRollout.as_view(), name="rollout"),
     path("ratings/", Ratings.as_view(), name="ratings"),
+    path("ratings/<int:pk>/trace/", TraceOfRating.as_view(), name="rating-trace"),
     path("rating-queue/", RatingQueue.as_view(), name="rating-queue"),
     path("rating-queue/claim/", Claims.as_view(), name="rating-claim"),
     path("rating-slots/<int:pk>/", Slots.as_view(), name="rating-slot"),

@@ -9,6 +9,7 @@ from django.test import Client
 from django.urls import URLPattern, get_resolver
 
 from apps.accounts.models import Token
+from apps.feedback.models import Rating
 from apps.rollouts.models import Rollout
 
 ROLES = ("nobody", "stranger", "rater", "owner", "administrator")
@@ -52,7 +53,11 @@ TABLE = {
     API_RUN + "metrics/": {"GET": API_MEMBER, "POST": None},
     "api/v1/rollouts/": {"GET": API_PERSON, "POST": None},
     "api/v1/rollouts/<int:pk>/": {"GET": API_MEMBER, "POST": None},
+    API_RUN + "trace/<int:version>/": {"GET": API_STEERER, "POST": None},
+    API_RUN + "replay/": {"GET": None, "POST": API_STEERER},
+    API_RUN + "exports/<slug:kind>/": {"GET": API_STEERER, "POST": None},
     "api/v1/ratings/": {"GET": None, "POST": API_PERSON},
+    "api/v1/ratings/<int:pk>/trace/": {"GET": API_MEMBER, "POST": None},
     "api/v1/rating-queue/": {"GET": API_PERSON, "POST": None},
     "api/v1/": {"GET": NOWHERE, "POST": NOWHERE},  # whatever no other REST address matches
     "rate/": {"GET": PERSON, "POST": None},
@@ -88,9 +93,18 @@ TABLE = {
     RUN + "people/gold/": {"GET": STEERER, "POST": None},
     RUN + "people/gold/new/": {"GET": STEERER, "POST": STEERER},
     RUN + "people/gold/<int:pk>/retire/": {"GET": None, "POST": ("login", "absent", "forbidden", "absent", "absent")},
+    RUN + "people/bought/": {"GET": STEERER, "POST": None},
+    RUN + "people/bought/curves/": {"GET": STEERER, "POST": None},
+    RUN + "exports/": {"GET": STEERER, "POST": None},
+    RUN + "exports/<slug:what>.<slug:format>": {"GET": STEERER, "POST": None},
+    RUN + "trace/": {"GET": STEERER, "POST": None},
+    RUN + "trace/<int:version>/": {"GET": STEERER, "POST": None},
+    RUN + "trace/models/<int:number>/": {"GET": ("login", "absent", "forbidden", "absent", "absent"), "POST": None},
+    RUN + "replay/": {"GET": STEERER, "POST": STEERER},
     RUN + "rollouts/": {"GET": MEMBER, "POST": None},
     RUN + "weights/": {"GET": MEMBER, "POST": None},
     "rollouts/<int:pk>/": {"GET": MEMBER, "POST": None},
+    "ratings/<int:pk>/": {"GET": MEMBER, "POST": None},
     "tasksets/": {"GET": PERSON, "POST": None},
     "tasksets/<slug:project>/<slug:slug>/": {"GET": MEMBER, "POST": None},
     "weights/": {"GET": PERSON, "POST": None},
@@ -128,15 +142,21 @@ def visit(cast, run, finish):
     [group] = finish(run)
     token, _ = Token.issue(cast.alice, "hers", ["read"])
     rollout = Rollout.objects.filter(group=group).first()
+    rating = Rating.objects.create(
+        run=run, rollout=rollout, rater=cast.bob, form="stars", answer={"stars": 3}, client_uuid=uuid.uuid4()
+    )
     people = dict(zip(ROLES, (None, cast.carol, cast.bob, cast.alice, cast.admin), strict=True))
     named = {
-        "<slug:project>": "lab", "<slug:part>": "now", "<slug:kind>": "stop", "<slug:verb>": "pause", "<int:rollout>": rollout.pk,
+        "<slug:project>": "lab", "<slug:part>": "now", "<slug:verb>": "pause", "<int:rollout>": rollout.pk,
+        "<slug:what>": "votes", "<slug:format>": "jsonl", "<int:version>": 0, "<int:number>": 1,
     }  # fmt: skip
 
     def call(role: str, method: str, route: str) -> HttpResponse:
         slug = run.taskset.slug if route.startswith("tasksets/") else run.slug
         pk = token.pk if "tokens" in route else rollout.pk if "rollouts" in route else run.pk
-        for part, value in {**named, "<slug:slug>": slug, "<int:pk>": pk}.items():
+        pk = rating.pk if "ratings/<" in route else pk
+        kind = "votes" if "exports" in route else "stop"
+        for part, value in {**named, "<slug:slug>": slug, "<int:pk>": pk, "<slug:kind>": kind}.items():
             route = route.replace(part, str(value))
         client = Client()
         if people[role]:

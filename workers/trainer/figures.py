@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from itertools import takewhile
 
-from django.db.models import Avg, Count, Max, Q, Sum
+from django.db.models import Avg, Count, Max, Q, StdDev, Sum
 
 from apps.buffer.models import Experience, experts_missing
 from apps.rewards.combining import full_reward
@@ -31,7 +31,11 @@ def of_batch(run: Run, step: TrainStep, batch: Sequence[Experience]) -> dict[str
     human = Q(source=Reward.Source.HUMAN)
     said = Reward.objects.filter(rollout__in=[experience.rollout_id for experience in batch], is_current=True)
     one_by_one = human & Q(by__isnull=False)  # what they say together is made of these
-    said = said.aggregate(reward_human=Avg("value", filter=one_by_one), reward_machine=Avg("value", filter=~human))
+    said = said.aggregate(
+        reward_human=Avg("value", filter=one_by_one),
+        reward_human_std=StdDev("value", filter=one_by_one),
+        reward_machine=Avg("value", filter=~human),
+    )
     return {
         "reward_mean": statistics.fmean(rewards),
         "reward_std": statistics.pstdev(rewards),

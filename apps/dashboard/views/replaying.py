@@ -1,0 +1,72 @@
+"""Exclude and replay: the form says in numbers what would be made; nothing of the recorded run is touched."""
+
+from django import forms
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods
+
+from apps.accounts.models import User
+from apps.dashboard.access import steered_run
+from apps.feedback.models import Rating
+from apps.feedback.replaying.creating import NothingToReplay, Proposal, create, propose
+from apps.runs.config import ConfigError
+from apps.runs.models import NotPossible, Run
+
+RATERS_OFFERED = 50
+
+
+class Choice(forms.Form):
+    """Who and what is left out, and under which name the new run goes."""
+
+    raters = forms.MultipleChoiceField(required=False)
+    tasks = forms.CharField(required=False, max_length=400)
+    slug = forms.SlugField(required=False, max_length=50)
+    start = forms.BooleanField(required=False)
+
+    def __init__(self, data: object, names: list[str]) -> None:
+        super().__init__(data)
+        self.fields["raters"].choices = [(name, name) for name in names]
+
+    def clean_tasks(self) -> list[int]:
+        numbers = self.cleaned_data["tasks"].replace(",", " ").split()
+        if not all(number.isascii() and number.isdigit() and len(number) < 10 for number in numbers):
+            raise forms.ValidationError("Give the tasks' numbers, such as 3, 17.")
+        return [int(number) for number in numbers]
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@login_required
+def replay(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+    """Owners and researchers of the project: what a replay would be (GET), and making it (POST)."""
+    run = steered_run(request, project, slug)
+    names = rater_names(run)
+    choice = Choice(request.POST if request.method == "POST" else request.GET, names)
+    context = {"section": "runs", "tab": "trace", "run": run, "names": names, "choice": choice}
+    if not choice.is_valid():
+        return render(request, "dashboard/replay.html", context, status=422 if request.method == "POST" else 200)
+    wanted = choice.cleaned_data
+    try:
+        context["proposal"] = proposal = propose(run, wanted["raters"], wanted["tasks"])
+        if request.method == "POST":
+            return _made(request, proposal, wanted["slug"], wanted["start"])
+    except (NothingToReplay, ConfigError, NotPossible) as refusal:
+        context["refusal"] = f"{refusal}."
+    return render(request, "dashboard/replay.html", context, status=409 if request.method == "POST" else 200)
+
+
+def rater_names(run: Run) -> list[str]:
+    """Who said something about the run's replies, those of the newest first; bounded."""
+    raters = Rating.objects.filter(run=run).order_by().values("rater").distinct()
+    found = User.objects.filter(pk__in=raters).order_by("is_simulated", "username")
+    return list(found.values_list("username", flat=True)[:RATERS_OFFERED])
+
+
+def _made(request: HttpRequest, proposal: Proposal, slug: str, start: bool) -> HttpResponse:
+    run = create(proposal, slug or proposal.slug, proposal.title, request.user)
+    if start:
+        run.start(by=request.user)
+    words = "and started; its trainer copies the recorded data first" if start else "and waits for its start"
+    messages.success(request, f"Run {run.slug} is made {words}.")
+    return redirect("run", run.project.slug, run.slug)

@@ -1,0 +1,84 @@
+"""The trace: from a weight version back to what people said, and from a rating forward to the weights."""
+
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.views.decorators.http import require_safe
+
+from apps.dashboard.access import may_steer, steered_run
+from apps.dashboard.paging import page_of
+from apps.dashboard.saying import in_words
+from apps.feedback.models import RaterModel, Rating
+from apps.feedback.tracing import Shaping, forward, learned_by, shaped, task_of
+from apps.runs.blindness import sees_judgements
+
+VERSIONS_OFFERED = 12
+RATINGS_SHOWN = 40
+
+
+@require_safe
+@login_required
+def trace(request: HttpRequest, project: str, slug: str, version: int | None = None) -> HttpResponse:
+    """Owners and researchers of the project: what shaped a weight version, the newest when none is named."""
+    run = steered_run(request, project, slug)
+    versions = run.weight_versions.exclude(state="refused").order_by("-version")
+    known = get_object_or_404(versions, version=version) if version is not None else versions.first()
+    shapings, has_older = shaped(known, _cursor(request))
+    numbers = {number for shaping in shapings for number in shaping.models}
+    models = {model.number: model for model in RaterModel.objects.filter(run=run, number__in=numbers)}
+    context = {
+        "section": "runs", "tab": "trace", "run": run, "version": known, "versions": versions[:VERSIONS_OFFERED],
+        "rows": [_row(shaping, models) for shaping in shapings], "older": shapings[-1].step.number if has_older else None,
+        "is_first_page": "before" not in request.GET,
+    }  # fmt: skip
+    return render(request, "dashboard/trace.html", context)
+
+
+@require_safe
+@login_required
+def learned(request: HttpRequest, project: str, slug: str, number: int) -> HttpResponse:
+    """Owners and researchers of the project: the ratings that a rater model has learned."""
+    run = steered_run(request, project, slug)
+    model = get_object_or_404(RaterModel.objects.select_related("run", "last_rating"), run=run, number=number)
+    page = page_of(learned_by(model), request)
+    context = {"section": "runs", "tab": "trace", "run": run, "model": model, "page": page, "rows": [said(r) for r in page.rows]}
+    return render(request, "dashboard/trace_model.html", context)
+
+
+@require_safe
+@login_required
+def rating(request: HttpRequest, pk: int) -> HttpResponse:
+    """Owners and researchers of the rating's project, and whoever gave it: the updates and weights that it shaped."""
+    found = get_object_or_404(
+        Rating.objects.visible_to(request.user).select_related("run__project", "rater", "item", "rollout"), pk=pk
+    )
+    steers = may_steer(request, found.run)
+    if not steers and found.rater_id != request.user.pk:
+        raise Http404("no such rating")
+    context = {
+        "section": "runs" if steers else "rate", "run": found.run, "rating": found, "words": said(found)["words"],
+        "trace": forward(found), "group": task_of(found), "steers": steers, "is_open": sees_judgements(request.user, found.run),
+    }  # fmt: skip
+    return render(request, "dashboard/rating.html", context)
+
+
+def said(rating: Rating) -> dict:
+    """A rating as a list shows it."""
+    return {"rating": rating, "words": in_words(rating.form, rating.answer, sorted(rating.members))}
+
+
+def _row(shaping: Shaping, models: dict[int, RaterModel]) -> dict:
+    used = [(number, count, models.get(number)) for number, count in sorted(shaping.models.items())]
+    shown = shaping.ratings[:RATINGS_SHOWN]
+    return {
+        "shaping": shaping, "said": [said(rating) for rating in shown], "more": len(shaping.ratings) - len(shown), "models": used,
+    }  # fmt: skip
+
+
+def _cursor(request: HttpRequest) -> int | None:
+    text = request.GET.get("before")
+    if text is None:
+        return None
+    if not text.isascii() or not text.isdigit() or len(text) > 9:
+        raise Http404("before must be the number of an update")
+    return int(text)

@@ -1,0 +1,203 @@
+"""From a set of weights back to the words that shaped it, and from a word forward to the weights.
+
+A rating reaches an update in three ways: the rollouts it judged are in the update's batch; a rater model that had learned it
+gave rewards there; what it showed (a rewrite) is there as an expert's answer. All are read by key, an update at a time.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from django.db.models import Exists, OuterRef, Q, QuerySet
+
+from apps.buffer.models import Experience, Recorded, SnapshotItem, StepItem, StepLesson
+from apps.feedback.models import Demonstration, ExpertAnswer, Preference, RaterModel, Rating
+from apps.rewards.combining import RATER_MODEL
+from apps.rewards.models import Reward
+from apps.rollouts.models import Group
+from apps.runs.models import Run, TrainStep, WeightVersion
+
+STEPS_SHOWN = 20
+USES_SHOWN = 50
+
+
+@dataclass
+class Shaping:
+    """What shaped one update. `models`: numbers of the rater models whose rewards it used, with how many rollouts."""
+
+    step: TrainStep
+    rollouts: int = 0
+    ratings: list[Rating] = field(default_factory=list)
+    models: dict[int, int] = field(default_factory=dict)
+    answers: list[Demonstration] = field(default_factory=list)
+
+    @property
+    def people(self) -> int:
+        """How many different people spoke."""
+        return len({rating.rater_id for rating in self.ratings})
+
+
+def shaped(version: WeightVersion, before: int | None = None, most: int = STEPS_SHOWN) -> tuple[list[Shaping], bool]:
+    """The updates behind these weights, the newest first, below update `before`; and whether there are older ones.
+
+    Seven queries, whatever the run's length.
+    """
+    made = TrainStep.objects.filter(run=version.run_id, state=TrainStep.State.COMMITTED, number__lte=version.step)
+    made = made.filter(number__lt=before) if before is not None else made
+    steps = list(made.order_by("-number")[: most + 1])
+    found = {step.pk: Shaping(step) for step in steps[:most]}
+    _fill(found)
+    return list(found.values()), len(steps) > most
+
+
+def _fill(found: dict[int, Shaping]) -> None:
+    items = StepItem.objects.filter(step__in=found)
+    taken = list(items.values_list("step", "experience__group", "experience__rollout", "experience__kind"))
+    groups = {group: found[step] for step, group, _, kind in taken if kind == Experience.Kind.USUAL}
+    rollouts = {rollout: found[step] for step, _, rollout, kind in taken if kind == Experience.Kind.USUAL}
+    for shaping in rollouts.values():
+        shaping.rollouts += 1
+    for rating in ratings_of(list(groups)):
+        groups[group_of(rating)].ratings.append(rating)
+    words = Reward.objects.filter(rollout__in=rollouts, scorer=RATER_MODEL, details__has_key="rater_model")
+    for rollout, number in words.values_list("rollout", "details__rater_model"):
+        models = rollouts[rollout].models
+        models[number] = models.get(number, 0) + 1
+    experts = defaultdict(list)
+    for step, _, rollout, kind in taken:
+        if kind == Experience.Kind.EXPERT:
+            experts[rollout].append(found[step])
+    for answer in ExpertAnswer.objects.filter(rollout__in=experts).select_related("demonstration__author"):
+        for shaping in experts[answer.rollout_id]:
+            shaping.answers.append(answer.demonstration)
+
+
+def ratings_of(groups: Sequence[int]) -> list[Rating]:
+    """What was said in time about rollouts of these groups and stands, oldest first."""
+    said = Rating.objects.counting().filter(is_late=False).select_related("rater", "item", "rollout")
+    by_item = said.filter(item__group__in=groups)
+    by_rollout = said.filter(item=None, rollout__group__in=groups)
+    return sorted([*by_item, *by_rollout], key=lambda rating: rating.pk)
+
+
+def group_of(rating: Rating) -> int:
+    return rating.item.group_id if rating.item_id else rating.rollout.group_id
+
+
+def learned_by(model: RaterModel) -> QuerySet[Rating]:
+    """What a rater model has learned: all that stands of its run up to its last rating, without what a replay leaves out.
+
+    A replay's models learned from the run that it replays.
+    """
+    replay = model.run.settings.replay
+    said = Rating.objects.counting().filter(run=model.last_rating.run_id, pk__lte=model.last_rating_id)
+    if replay:
+        said = said.exclude(rater__username__in=replay.without_raters)
+        tasks = replay.without_tasks
+        said = said.exclude(Q(item__group__task__index__in=tasks) | Q(rollout__group__task__index__in=tasks))
+    return said.select_related("rater", "item", "rollout")
+
+
+# -- forward ----------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Use:
+    """That an update took something of a rating. `version`: the first weights that it is in, if they are there already."""
+
+    step: TrainStep
+    version: WeightVersion | None
+    items: tuple[StepItem, ...] = ()
+
+
+@dataclass(frozen=True)
+class Forward:
+    """Where a rating went. `model`: the first rater model that learned it; `by_model`: the first update that model shaped.
+
+    `replays`: other runs that make the updates with its group again; `lessons`: runs that learned from what it showed.
+    """
+
+    rating: Rating
+    uses: list[Use]
+    model: RaterModel | None
+    by_model: Use | None
+    answers: list[Use]
+    replays: list[Run]
+    lessons: list[Run]
+
+    @property
+    def first(self) -> Use | None:
+        """The first update that any of it reached."""
+        known = [*self.uses, *self.answers, *([self.by_model] if self.by_model else [])]
+        return min(known, key=lambda use: use.step.number, default=None)
+
+
+def forward(rating: Rating) -> Forward:
+    """Where this rating went; a fixed number of queries for each way it can go."""
+    group = group_of(rating)
+    counts = not (rating.is_late or rating.is_withdrawn or not rating.is_current)
+    own = StepItem.objects.filter(experience__group=group, experience__kind=Experience.Kind.USUAL)
+    model = _first_model(rating) if rating.is_current else None
+    return Forward(
+        rating=rating,
+        uses=_uses(own.filter(experience__rollout__in=rating.members)) if counts else [],
+        model=model,
+        by_model=_first_use(model) if model else None,
+        answers=_uses(StepItem.objects.filter(experience__rollout__expert_answer__demonstration__in=_shown(rating))),
+        replays=list(Run.objects.filter(pk__in=Recorded.objects.filter(of=group).values("run")).select_related("project")),
+        lessons=_lesson_runs(rating),
+    )
+
+
+def _uses(items: QuerySet[StepItem]) -> list[Use]:
+    committed = items.filter(step__state=TrainStep.State.COMMITTED).select_related("step", "experience__rollout")
+    by_step: dict[int, list[StepItem]] = defaultdict(list)
+    for item in committed.order_by("step__number", "position")[:USES_SHOWN]:
+        by_step[item.step_id].append(item)
+    return [Use(some[0].step, version_after(some[0].step), tuple(some)) for some in by_step.values()]
+
+
+def version_after(step: TrainStep) -> WeightVersion | None:
+    """The first weights that hold this update."""
+    later = WeightVersion.objects.filter(run=step.run_id, step__gte=step.number).exclude(state=WeightVersion.State.REFUSED)
+    return later.order_by("version").first()
+
+
+def _first_model(rating: Rating) -> RaterModel | None:
+    return RaterModel.objects.filter(run=rating.run_id, last_rating__gte=rating.pk).order_by("number").first()
+
+
+def _first_use(model: RaterModel) -> Use | None:
+    """The first update, of those planned since the model was fitted, that used a reward of it or of a later one."""
+    words = Reward.objects.filter(
+        rollout=OuterRef("experience__rollout"), scorer=RATER_MODEL, details__rater_model__gte=model.number
+    )
+    steps = TrainStep.objects.filter(run=model.run_id, state=TrainStep.State.COMMITTED, planned_at__gte=model.fitted_at)
+    held = StepItem.objects.filter(Exists(words), step=OuterRef("pk"))
+    step = steps.filter(Exists(held)).order_by("number").first()
+    return Use(step, version_after(step)) if step else None
+
+
+def _shown(rating: Rating) -> list[int]:
+    """Demonstrations that this rating made."""
+    if rating.form != "rewrite" or rating.rollout_id is None:
+        return []
+    made = Demonstration.objects.filter(run=rating.run_id, author=rating.rater_id, source=f"rewrite of rollout {rating.rollout_id}")
+    return list(made.values_list("pk", flat=True))
+
+
+def _lesson_runs(rating: Rating) -> list[Run]:
+    """Runs whose updates took the demonstration or the preference that this rating made."""
+    if rating.form != "rewrite" or rating.rollout_id is None:
+        return []
+    made = {"run": rating.run_id, "author": rating.rater_id, "source": f"rewrite of rollout {rating.rollout_id}"}
+    held = Q()
+    for source, kind in (("demonstrations", Demonstration), ("preferences", Preference)):
+        held |= Q(snapshot__source=source, lesson__in=list(kind.objects.filter(**made).values_list("pk", flat=True)))
+    taken = StepLesson.objects.filter(item__in=SnapshotItem.objects.filter(held))
+    return list(Run.objects.filter(pk__in=taken.values("step__run")).select_related("project"))
+
+
+def task_of(rating: Rating) -> Group:
+    """The group that the rating is about, with its task."""
+    return Group.objects.select_related("task").get(pk=group_of(rating))

@@ -1,0 +1,198 @@
+"""Trace, replay and exports over REST."""
+
+from datetime import datetime
+
+from django.http import Http404, HttpResponse
+from django.shortcuts import get_object_or_404
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import serializers
+from rest_framework.exceptions import PermissionDenied
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from apps.accounts.documents import Strict, Text, Whole
+from apps.accounts.listing import Query
+from apps.accounts.problems import Conflict
+from apps.accounts.scopes import MayRead, MaySteer
+from apps.feedback.exporting.rows import Wanted
+from apps.feedback.exporting.schemas import KINDS
+from apps.feedback.exporting.serving import file_response
+from apps.feedback.exporting.writing import FORMATS
+from apps.feedback.forms import FORMS
+from apps.feedback.models import Rating
+from apps.feedback.replaying.creating import NothingToReplay, create, propose
+from apps.feedback.tracing import STEPS_SHOWN, Forward, Shaping, Use, forward, shaped
+from apps.runs.config import ConfigError
+from apps.runs.models import NotPossible, Run
+from apps.runs.schemas import RunDocument
+
+MOST_LEFT_OUT = 100
+
+
+def steered(request: Request, pk: int) -> Run:
+    """Raises Http404 for a stranger, PermissionDenied for who may only look."""
+    run = get_object_or_404(Run.objects.visible_to(request.user).select_related("project", "policy", "taskset", "owner"), pk=pk)
+    if not Run.objects.steered_by(request.user).filter(pk=pk).exists():
+        raise PermissionDenied("Only owners and researchers of the project see this.")
+    return run
+
+
+class TraceQuery(Query):
+    before = serializers.IntegerField(required=False, min_value=0, max_value=2**31 - 1, help_text="Updates below this number.")
+    limit = serializers.IntegerField(required=False, default=STEPS_SHOWN, min_value=1, max_value=50)
+
+
+class Word(serializers.Serializer):
+    """A rating that shaped an update."""
+
+    id = serializers.IntegerField()
+    rater = serializers.CharField()
+    is_simulated = serializers.BooleanField()
+    form = serializers.CharField()
+
+
+class ShapedUpdate(serializers.Serializer):
+    """What shaped one update."""
+
+    step = serializers.IntegerField()
+    rollouts = serializers.IntegerField()
+    ratings = Word(many=True)
+    rater_models = serializers.ListField(child=serializers.IntegerField(), help_text="Numbers of those whose rewards it used.")
+    demonstrations = serializers.ListField(child=serializers.IntegerField(), help_text="Ids of experts' answers in its batch.")
+
+
+class VersionTrace(serializers.Serializer):
+    """The updates behind a weight version, the newest first."""
+
+    version = serializers.IntegerField()
+    step = serializers.IntegerField()
+    items = ShapedUpdate(many=True)
+    more = serializers.BooleanField(help_text="Whether there are older ones: go on with `before` = the last step.")
+
+
+class UsedIn(serializers.Serializer):
+    """An update that took something of a rating."""
+
+    step = serializers.IntegerField()
+    version = serializers.IntegerField(allow_null=True, help_text="The first weights that hold it, if they are there.")
+
+
+class RatingTrace(serializers.Serializer):
+    """Where a rating went."""
+
+    rating = serializers.IntegerField()
+    run = serializers.IntegerField()
+    is_late = serializers.BooleanField()
+    uses = UsedIn(many=True, help_text="Updates whose batch holds what it judged.")
+    rater_model = serializers.IntegerField(allow_null=True, help_text="Number of the first rater model that learned it.")
+    by_rater_model = UsedIn(allow_null=True, help_text="The first update that used a reward of that model or a later one.")
+    demonstrations = UsedIn(many=True, help_text="Updates that took what it showed.")
+    replays = serializers.ListField(child=serializers.IntegerField(), help_text="Runs that make those updates again.")
+    lessons = serializers.ListField(child=serializers.IntegerField(), help_text="Runs that learned from what it showed.")
+
+
+class NewReplay(Strict):
+    """What a replay leaves out."""
+
+    slug = serializers.SlugField(required=False, max_length=50)
+    title = Text(required=False, max_length=200)
+    without_raters = serializers.ListField(child=Text(max_length=150), required=False, default=list, max_length=MOST_LEFT_OUT)
+    without_tasks = serializers.ListField(
+        child=Whole(min_value=0, max_value=2**31 - 1), required=False, default=list, max_length=MOST_LEFT_OUT
+    )
+
+
+class ExportQuery(Query):
+    file = serializers.ChoiceField(sorted(FORMATS), required=False, default="jsonl")
+    form = serializers.ChoiceField(sorted(FORMS), required=False, help_text="Only what was said by this form.")
+    since = serializers.DateTimeField(required=False, help_text="Only what was said since then.")
+    pseudonyms = serializers.BooleanField(required=False, default=False, help_text="Name people rater-… instead.")
+
+
+class Trace(APIView):
+    permission_classes = [MayRead]
+
+    @extend_schema(operation_id="runs_trace", parameters=[TraceQuery], responses=VersionTrace)
+    def get(self, request: Request, pk: int, version: int) -> Response:
+        """What shaped a weight version: ratings, rater models and experts' answers, update by update."""
+        query = TraceQuery.of(request)
+        known = get_object_or_404(steered(request, pk).weight_versions, version=min(version, 2**31 - 1))
+        shapings, more = shaped(known, query.get("before"), query["limit"])
+        items = [_update(shaping) for shaping in shapings]
+        return Response({"version": known.version, "step": known.step, "items": items, "more": more})
+
+
+class TraceOfRating(APIView):
+    permission_classes = [MayRead]
+
+    @extend_schema(operation_id="ratings_trace", responses=RatingTrace)
+    def get(self, request: Request, pk: int) -> Response:
+        """The updates and weights that a rating shaped; of others' ratings for owners and researchers alone."""
+        rows = Rating.objects.visible_to(request.user).select_related("run", "item", "rollout")
+        found = get_object_or_404(rows, pk=min(pk, 2**63 - 1))
+        if found.rater_id != request.user.pk and not Run.objects.steered_by(request.user).filter(pk=found.run_id).exists():
+            raise Http404
+        return Response(_forward(forward(found)))
+
+
+class Replays(APIView):
+    permission_classes = [MaySteer]
+
+    @extend_schema(operation_id="runs_replay", request=NewReplay, responses={201: RunDocument})
+    def post(self, request: Request, pk: int) -> Response:
+        """Make a run of this one's recorded data without these people and tasks; it is not started."""
+        asked = NewReplay(data=request.data)
+        run = steered(request, pk)
+        asked.is_valid(raise_exception=True)
+        wanted = asked.validated_data
+        try:
+            proposal = propose(run, wanted["without_raters"], wanted["without_tasks"])
+            made = create(proposal, wanted.get("slug", proposal.slug), wanted.get("title", proposal.title), request.user)
+        except (NothingToReplay, NotPossible, ConfigError) as refusal:
+            raise Conflict(str(refusal)) from None
+        return Response(RunDocument(made, context={"open_runs": {made.pk}}).data, 201)
+
+
+class Exports(APIView):
+    permission_classes = [MayRead]
+
+    @extend_schema(
+        operation_id="runs_export",
+        parameters=[ExportQuery, OpenApiParameter("kind", str, OpenApiParameter.PATH, enum=KINDS)],
+        responses={(200, f.content_type): OpenApiTypes.BINARY for f in FORMATS.values()},
+    )
+    def get(self, request: Request, pk: int, kind: str) -> HttpResponse:
+        """What people said of the run, as a file."""
+        query = ExportQuery.of(request)
+        run = steered(request, pk)
+        if kind not in KINDS:
+            raise Http404(f"no export {kind}")
+        since: datetime | None = query.get("since")
+        wanted = Wanted(run, query.get("form", ""), since, query["pseudonyms"])
+        return file_response(request._request, kind, wanted, query["file"])
+
+
+def _update(shaping: Shaping) -> dict:
+    return {
+        "step": shaping.step.number, "rollouts": shaping.rollouts, "rater_models": sorted(shaping.models),
+        "ratings": [
+            {"id": said.pk, "rater": said.rater.username, "is_simulated": said.rater.is_simulated, "form": said.form}
+            for said in shaping.ratings
+        ],
+        "demonstrations": [answer.pk for answer in shaping.answers],
+    }  # fmt: skip
+
+
+def _forward(trace: Forward) -> dict:
+    return {
+        "rating": trace.rating.pk, "run": trace.rating.run_id, "is_late": trace.rating.is_late,
+        "uses": [_use(use) for use in trace.uses], "rater_model": trace.model and trace.model.number,
+        "by_rater_model": _use(trace.by_model) if trace.by_model else None, "demonstrations": [_use(use) for use in trace.answers],
+        "replays": [run.pk for run in trace.replays], "lessons": [run.pk for run in trace.lessons],
+    }  # fmt: skip
+
+
+def _use(use: Use) -> dict:
+    return {"step": use.step.number, "version": use.version and use.version.version}

@@ -1,0 +1,277 @@
+"""The thread from weights to words and back, and the pages that tell it."""
+
+import json
+import uuid
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from apps.buffer.models import Experience, StepItem
+from apps.feedback.models import Item, RaterModel, Rating
+from apps.feedback.starring import Stars, give
+from apps.feedback.teaching import keep_rewrite
+from apps.feedback.tracing import forward, learned_by, shaped
+from apps.rewards.models import Reward
+from apps.rollouts.models import Rollout
+from apps.runs.models import Run
+from tests.seeding import seed_run
+
+
+def address(name: str, *more: object) -> str:
+    return reverse(name, args=["lab", "tone-7", *more])
+
+
+def page(client, name: str, *more: object, **query: object) -> str:
+    answer = client.get(address(name, *more), query)
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+@pytest.fixture
+def alice_client(client, seeded):
+    client.force_login(seeded.alice)
+    return client
+
+
+def trained(run: Run, number: int) -> set[int]:
+    """Groups in an update's batch."""
+    return set(StepItem.objects.filter(step__run=run, step__number=number).values_list("experience__group", flat=True))
+
+
+def test_a_version_is_traced_to_every_rating_of_its_updates_and_no_other(seeded):
+    shapings, more = shaped(seeded.run.weight_versions.get(version=2))
+    assert ([shaping.step.number for shaping in shapings], more) == ([2, 1], False)
+    for shaping in shapings:
+        groups = trained(seeded.run, shaping.step.number)
+        wanted = Rating.objects.filter(rollout__group__in=groups, is_late=False, is_current=True)
+        assert {rating.pk for rating in shaping.ratings} == set(wanted.values_list("pk", flat=True)) != set()
+        assert shaping.rollouts == Experience.objects.filter(group__in=groups).count()
+
+
+def test_updates_are_paged_by_their_number(seeded):
+    newest = seeded.run.weight_versions.get(version=3)
+    first, more = shaped(newest, most=2)
+    rest, none = shaped(newest, before=first[-1].step.number, most=2)
+    assert [[s.step.number for s in part] for part in (first, rest)] == [[3, 2], [1]]
+    assert (more, none) == (True, False)
+
+
+def test_late_and_changed_ratings_shape_nothing(seeded):
+    rollout = Rollout.objects.filter(group__in=trained(seeded.run, 1)).first()
+    late = give(seeded.bob, Stars(rollout.pk, 5, uuid.uuid4()))
+    assert late.is_late
+    assert late.pk not in {
+        rating.pk for shaping in shaped(seeded.run.weight_versions.get(version=3))[0] for rating in shaping.ratings
+    }
+    assert forward(late).first is None
+
+
+def test_a_rating_is_followed_to_its_updates_and_versions(seeded):
+    [group, *_] = trained(seeded.run, 2)
+    rating = Rating.objects.filter(rollout__group=group, is_late=False).first()
+    found = forward(rating)
+    assert [(use.step.number, use.version.version) for use in found.uses] == [(2, 2)]
+    assert found.first.step.number == 2
+
+
+def test_a_comparison_is_followed_by_all_the_rollouts_it_compares(seeded):
+    [group, *_] = trained(seeded.run, 1)
+    members = list(Rollout.objects.filter(group=group).values_list("pk", flat=True))[:2]
+    item = Item.objects.create(run=seeded.run, group_id=group, form="pairwise", members=members)
+    rating = Rating.objects.create(
+        item=item,
+        run=seeded.run,
+        rater=seeded.bob,
+        form="pairwise",
+        answer={"preference": 1},
+        shown=members,
+        client_uuid=uuid.uuid4(),
+    )
+    [use] = forward(rating).uses
+    assert {item.experience.rollout_id for item in use.items} == set(members)
+    assert rating in {rating for shaping in shaped(seeded.run.weight_versions.get(version=1))[0] for rating in shaping.ratings}
+
+
+def test_a_rating_reaches_updates_through_the_rater_model(seeded):
+    first = Rating.objects.filter(run=seeded.run).order_by("pk").first()
+    model = RaterModel.objects.create(run=seeded.run, number=4, kind="ridge", decisions=1, last_rating=first)
+    RaterModel.objects.filter(pk=model.pk).update(fitted_at="2020-01-01T00:00Z")
+    rollout = Rollout.objects.filter(group__in=trained(seeded.run, 2)).first()
+    Reward.objects.create(rollout=rollout, source="model", scorer="rater_model", value=0.5, details={"rater_model": 4})
+    found = forward(first)
+    assert (found.model.number, found.by_model.step.number) == (4, 2)
+    assert shaped(seeded.run.weight_versions.get(version=2))[0][0].models == {4: 1}
+    assert list(learned_by(model)) == [first]
+
+
+def test_a_rewrite_is_followed_to_the_updates_that_imitated_it(seeded):
+    from apps.feedback.models import Demonstration, ExpertAnswer
+    from apps.rollouts.models import Group
+
+    rollout = Rollout.objects.filter(group__in=trained(seeded.run, 1)).first()
+    keep_rewrite(seeded.bob, seeded.run, rollout.group, rollout.pk, "As it should be.")
+    rating = Rating.objects.create(
+        run=seeded.run, rollout=rollout, rater=seeded.bob, form="rewrite", answer={"text": "As it should be."}, shown=[rollout.pk],
+        client_uuid=uuid.uuid4(), is_current=True,
+    )  # fmt: skip
+    home = Group.objects.create(run=seeded.run, task=rollout.group.task, size=0, state="admitted", opened_version=0)
+    answer = Rollout.objects.create(
+        run=seeded.run, group=home, sample_index=0, origin="expert", state="finished", text="As it should be."
+    )
+    ExpertAnswer.objects.create(demonstration=Demonstration.objects.get(), run=seeded.run, rollout=answer)
+    learned = Experience.objects.create(run=seeded.run, group=home, rollout=answer, kind="expert", advantage=0, weight_version=0)
+    step = seeded.run.steps.get(number=3)
+    StepItem.objects.create(step=step, experience=learned, position=999)
+    assert [use.step.number for use in forward(rating).answers] == [3]
+    [newest, *_] = shaped(seeded.run.weight_versions.get(version=3))[0]
+    assert [shown.answer for shown in newest.answers] == ["As it should be."]
+
+
+def test_the_trace_names_who_spoke_and_leads_to_what_they_said(alice_client, seeded):
+    html = page(alice_client, "run-trace")
+    assert "What shaped version 3" in html
+    rating = Rating.objects.filter(rollout__group__in=trained(seeded.run, 3), is_current=True).first()
+    assert reverse("rating", args=[rating.pk]) in html
+
+
+def test_a_rating_page_says_where_it_went(alice_client, seeded):
+    rating = Rating.objects.filter(rollout__group__in=trained(seeded.run, 2), is_current=True).first()
+    html = alice_client.get(reverse("rating", args=[rating.pk])).content.decode()
+    assert "It first reached the weights at update" in html and "v2" in html
+    assert f"Replay without {rating.rater}" in html
+
+
+def test_a_rater_sees_the_trace_of_own_ratings_without_what_blind_people_must_not_know(client, seeded):
+    client.force_login(seeded.bob)
+    own = Rating.objects.filter(rater=seeded.bob, rollout__group__in=trained(seeded.run, 2)).first()
+    html = client.get(reverse("rating", args=[own.pk])).content.decode()
+    assert "It first reached the weights at update" in html
+    assert "advantage" not in html and "Replay without" not in html
+    others = Rating.objects.filter(run=seeded.run).exclude(rater=seeded.bob).first()
+    assert client.get(reverse("rating", args=[others.pk])).status_code == 404
+
+
+@pytest.mark.parametrize("before", ["x", "-1", "1e9", "9" * 12])
+def test_a_cursor_that_is_no_update_is_refused(alice_client, before):
+    assert alice_client.get(address("run-trace"), {"before": before}).status_code == 404
+
+
+def test_queries_do_not_grow_with_the_run(client, seeded, db):
+    client.force_login(seeded.alice)
+
+    def counted(name: str) -> int:
+        with CaptureQueriesContext(connection) as captured:
+            assert client.get(address(name)).status_code == 200
+        return len(captured)
+
+    names = ("run-trace", "run-bought", "run-exports", "run-bought-curves")
+    few = {name: counted(name) for name in names}
+    Run.objects.filter(pk=seeded.run.pk).update(slug="tone-6")
+    seed_run("tone-7", steps=12, tasks=40, password=None)
+    assert {name: counted(name) for name in names if counted(name) > few[name]} == {}
+    assert max(few.values()) <= 30
+
+
+# -- exclude and replay -----------------------------------------------------------------------------------------------------
+
+
+def test_the_form_says_what_would_be_made_and_makes_nothing(alice_client, seeded):
+    html = page(alice_client, "run-replay", raters="bob")
+    assert "What would be made" in html and "tone-7-without-bob" in html and "begins with" in html
+    assert Run.objects.count() == 1
+
+
+def test_making_it_leads_to_the_new_run(alice_client, seeded):
+    answer = alice_client.post(address("run-replay"), {"raters": "bob", "slug": "without", "start": "on"}, follow=True)
+    run = Run.objects.get(slug="without")
+    assert answer.redirect_chain[-1][0] == reverse("run", args=["lab", "without"])
+    assert (run.is_live, run.settings.replay.without_raters, run.settings.replay.run) == (True, ("bob",), "tone-7")
+    assert not run.settings.samples
+
+
+def test_who_shaped_nothing_is_refused_in_words(alice_client, seeded):
+    Rating.objects.filter(rater=seeded.bob).update(is_late=True)
+    assert "Nothing of bob has shaped the weights" in page(alice_client, "run-replay", raters="bob")
+
+
+def test_a_task_that_is_no_number_is_named(alice_client):
+    assert "Give the tasks&#x27; numbers" in page(alice_client, "run-replay", tasks="three")
+
+
+def test_a_name_that_is_taken_is_refused(alice_client, seeded):
+    answer = alice_client.post(address("run-replay"), {"raters": "bob", "slug": "tone-7"})
+    assert answer.status_code == 409 and "is there already" in answer.content.decode()
+
+
+# -- exports and what time bought -------------------------------------------------------------------------------------------
+
+
+def test_exports_come_as_files(alice_client, seeded):
+    answer = alice_client.get(address("run-export", "votes", "jsonl"), {"pseudonyms": "on", "form": "stars"})
+    rows = [json.loads(line) for line in b"".join(answer.streaming_content).splitlines()]
+    assert len(rows) == Rating.objects.filter(run=seeded.run).count()
+    assert all(row["rater"].startswith("rater-") for row in rows)
+    assert answer["Content-Disposition"] == 'attachment; filename="lab-tone-7-votes.jsonl"'
+    parquet = alice_client.get(address("run-export", "groups", "parquet"))
+    assert b"".join(parquet.streaming_content)[:4] == b"PAR1"
+
+
+def test_a_filter_that_is_no_date_is_named(alice_client):
+    answer = alice_client.get(address("run-export", "votes", "jsonl"), {"since": "yesterday"})
+    assert (answer.status_code, answer.content.decode()[:6]) == (422, "since:")
+
+
+def test_the_page_of_time_counts_people_and_simulated_apart(alice_client, seeded):
+    Rating.objects.filter(run=seeded.run).update(seconds=30)
+    html = page(alice_client, "run-bought")
+    assert "simulated</span>" in html
+    from apps.dashboard.bought import bought
+
+    found = bought(seeded.run)
+    assert found.people.per_hour == pytest.approx(120)
+    assert found.people.decisions == Rating.objects.counting().filter(run=seeded.run, rater__is_simulated=False).count()
+    assert found.minutes_each == pytest.approx(found.people.decisions * 0.5 / found.accepted)
+    assert 0 < found.coverage < 1
+
+
+def test_the_widest_gap_between_people_and_machine_is_first(seeded):
+    from apps.dashboard.bought import bought
+
+    rewards = Reward.objects.filter(rollout__run=seeded.run, is_current=True)
+    rollout = rewards.exclude(by=None).order_by("pk").last().rollout_id
+    rewards.filter(rollout=rollout).exclude(by=None).update(value=0)
+    rewards.filter(rollout=rollout, by=None).update(value=1)
+    widest = bought(seeded.run).parting.widest
+    assert (widest[0].rollout.pk, widest[0].size) == (rollout, 1)
+    assert [gap.size for gap in widest] == sorted((gap.size for gap in widest), reverse=True)
+
+
+def test_without_decisions_the_page_says_what_to_do(alice_client, seeded):
+    Rating.objects.all().delete()
+    assert "No decisions yet" in page(alice_client, "run-bought")
+
+
+# -- REST -------------------------------------------------------------------------------------------------------------------
+
+
+def test_programs_trace_both_ways(alice_client, seeded):
+    found = alice_client.get(f"/api/v1/runs/{seeded.run.pk}/trace/2/", {"limit": 1}).json()
+    assert ([item["step"] for item in found["items"]], found["more"]) == ([2], True)
+    rating = found["items"][0]["ratings"][0]["id"]
+    assert alice_client.get(f"/api/v1/ratings/{rating}/trace/").json()["uses"] == [{"step": 2, "version": 2}]
+
+
+def test_programs_make_replays(alice_client, seeded):
+    path = f"/api/v1/runs/{seeded.run.pk}/replay/"
+    made = alice_client.post(path, {"without_raters": ["bob"], "slug": "rest"}, content_type="application/json")
+    assert (made.status_code, made.json()["config"]["replay"]["without_raters"]) == (201, ["bob"])
+    again = alice_client.post(path, {"without_raters": ["nobody"]}, content_type="application/json")
+    assert (again.status_code, "nobody is called" in again.json()["detail"]) == (409, True)
+
+
+def test_programs_fetch_exports(alice_client, seeded):
+    answer = alice_client.get(f"/api/v1/runs/{seeded.run.pk}/exports/pairs/", {"file": "parquet"})
+    assert b"".join(answer.streaming_content)[:4] == b"PAR1"
+    assert alice_client.get(f"/api/v1/runs/{seeded.run.pk}/exports/secrets/").status_code == 404
