@@ -41,12 +41,14 @@ class Fitted:
     raters: tuple[int, ...]
     decisions: int
 
-    def predict(self, replies: Sequence[Seen]) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and deviation of what the raters, on average, would say of each reply."""
+    def predict(self, replies: Sequence[Seen], rater: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and deviation of what this rater would say of each reply; of one not known, or of nobody: all on average."""
         table, unknown = self.vocabulary.matrix(replies)
         width = len(self.posterior.centre)
         rows = np.tile(self.posterior.centre, (len(replies), 1))  # raters' columns stay at their mean
         rows[:, : table.shape[1]] = table[:, : width - len(self.raters)]
+        if rater in self.raters:
+            rows[:, width - len(self.raters) :] = [own == rater for own in self.raters]
         return self.posterior.predict(rows, unknown)
 
     def coefficients(self) -> dict[str, object]:

@@ -41,12 +41,20 @@ def forget() -> None:
     _known.clear()
 
 
-@transaction.atomic
 def learn(run: Run) -> Known:
     """Take in the run's new decisions; what is known then. `fitted` is None before the first.
 
     One process at a time per run. A decision that was taken back or changed since is unlearned: all is learned anew without it.
     """
+    try:
+        with transaction.atomic():
+            return _learn(run)
+    except BaseException:
+        _known.pop(run.pk, None)  # half of it may have been learned already
+        raise
+
+
+def _learn(run: Run) -> Known:
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s, %s)", [LOCK, run.pk % 2**31])
     standing_by = list(Rating.objects.counting().filter(run=run).order_by("pk").values_list("pk", flat=True))
@@ -111,9 +119,9 @@ def _foretell(run: Run, model: RaterModel, fitted: Fitted, fresh: Mapping[int, t
 
 
 def _foretold(fitted: Fitted, decision: Decision) -> tuple[float, float]:
-    """Of a number: mean and deviation. Of a comparison: the share of its pairs that are predicted in its order, and 0."""
+    """Of a number: mean and deviation of what this rater would say. Of a comparison: the share of its pairs put in order, and 0."""
     if not isinstance(decision, Compared):
-        mean, deviation = fitted.predict([decision.reply])
+        mean, deviation = fitted.predict([decision.reply], decision.rater)
         return float(mean[0]), float(deviation[0])
     means, _ = fitted.predict(decision.replies)
     pairs = [(order.better, worse, order.weight) for order in decision.orders for worse in order.worse]

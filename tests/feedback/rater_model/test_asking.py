@@ -6,9 +6,13 @@ import pytest
 from django.db.models import F
 
 from apps.feedback.models import Item, Slot
+from apps.feedback.opening import open_items
 from apps.feedback.rater_model.learning import learn
+from apps.feedback.rater_model.reading import Surprise
+from apps.feedback.rater_model.surprising import keep
 from apps.feedback.settling import close_overdue
-from apps.rollouts.models import Group
+from apps.rewards.scoring import record_verdicts
+from apps.rollouts.models import Group, Rollout
 from apps.runs.models import Run
 
 pytestmark = pytest.mark.django_db
@@ -62,9 +66,8 @@ def test_one_decision_in_four_is_an_audit(modelled, put):
 def test_rewrites_come_with_the_first_questions_and_fade(modelled, put):
     run = modelled({"steps": 50, "groups_per_step": 8}, schedule=budget(decisions=64, first=0.25, rewrites=16))
     put(run, groups=16)
-    assert Counter(Item.objects.values_list("purpose", "form")) == {
-        ("rewrite", "rewrite"): 4, ("audit", "stars"): 4, ("reward", "stars"): 8,
-    }  # fmt: skip
+    asked = Counter(Item.objects.values_list("purpose", "form"))
+    assert asked["rewrite", "rewrite"] == 4 and asked.total() == 16 and asked["audit", "stars"] in (3, 4)
 
 
 def test_one_item_in_ten_is_asked_a_second_time(modelled, put, decide, bob):
@@ -83,17 +86,16 @@ def test_one_item_in_ten_is_asked_a_second_time(modelled, put, decide, bob):
     assert not Slot.objects.filter(item__purpose="repeat", is_required=True).exists()
 
 
-def test_a_share_goes_to_the_groups_with_the_largest_predicted_spread(modelled, put, decide, bob):
+def test_a_share_goes_to_the_groups_with_the_largest_predicted_spread(modelled, put, decide, bob, finish):
     run = modelled(PLAN, schedule=budget(decisions=80, first=0.1, first_at_least=8, spread_share=0.5))
-    put(run, ["thank you so much", "go away now"], groups=4)
+    put(run, groups=4)
     decide(bob, run)
     learn(run)
-    known = set(Group.objects.values_list("pk", flat=True))
     Group.objects.update(state=Group.State.ADMITTED)
     more(run)
-    put(run, ["thank you so much", "thank you so much", "thank you so much", "go away now"], groups=6)
-    asked = Item.objects.filter(purpose="reward").exclude(group__in=known)
-    spread = {
-        g for g in asked.values_list("group", flat=True) if Group.objects.get(pk=g).rollouts.filter(text="go away now").exists()
-    }
-    assert spread
+    alike = finish(run, ["thank you so much"], groups=6)
+    Rollout.objects.filter(group=alike[4], sample_index=1).update(text="go away now")
+    keep({pk: Surprise(0.5, 2.0, 0) for pk in Rollout.objects.filter(group__in=alike).values_list("pk", flat=True)})
+    open_items(record_verdicts(Group.objects.claim(Group.State.SCORING, "scorer", 60, 100, run), []))
+    asked = Counter(Item.objects.filter(group__in=alike).values_list("group", flat=True))
+    assert asked[alike[4].pk] == 2 and max(count for group, count in asked.items() if group != alike[4].pk) == 1

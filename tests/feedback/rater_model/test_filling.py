@@ -1,6 +1,9 @@
 """From few decisions to a reward for every rollout: learned once each, foretold before, never instead of the person's word."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
+from django.db import connection
 
 from apps.feedback.models import Prediction, RaterModel, Rating
 from apps.feedback.rater_model import learning
@@ -31,13 +34,16 @@ def test_no_group_goes_on_before_the_model_has_enough_decisions(modelled, put, d
 
 
 def test_every_rollout_gets_the_models_reward_beside_the_stars(modelled, put, decide, bob):
-    run = modelled(per_group=1)
+    run = modelled({"groups_per_step": 4})
     put(run, groups=4)
     decide(bob, run)
+    put(run, groups=1)
+    Group.objects.update(deadline_at="2020-01-01T00:00Z")
+    close_overdue()
     groups = judged()
     fill(groups)
     filled = Reward.objects.filter(scorer="rater_model")
-    assert filled.count() == 8 and Reward.objects.filter(source="human").count() == 4
+    assert filled.count() == 10 and Reward.objects.filter(source="human").count() == 8
     assert {(reward.source, reward.details["rater_model"]) for reward in filled} == {("model", 1)}
     assert all(reward.uncertainty > 0 for reward in filled)
     polite = filled.filter(rollout__text=TEXTS[0]).values_list("value", flat=True)
@@ -46,7 +52,7 @@ def test_every_rollout_gets_the_models_reward_beside_the_stars(modelled, put, de
 
 
 def test_the_model_speaks_for_people_in_what_is_trained_on(modelled, put, decide, bob):
-    run = modelled(per_group=1)
+    run = modelled()
     put(run, groups=4)
     decide(bob, run)
     groups = judged()
@@ -211,3 +217,31 @@ def test_comparisons_are_foretold_by_their_order(modelled, put, decide, bob):
     decide(bob, run, 1, lambda held: {"preference": -prefer(held)["preference"]})
     learn(run)
     assert Prediction.objects.get().mean == 0.0
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_refiners_at_once_fit_one_model(modelled, put, decide, bob):
+    run = modelled()
+    put(run, groups=2)
+    decide(bob, run)
+
+    def refiner(_) -> int:
+        try:
+            return learn(run).number
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(refiner, range(2))) == [1, 1]
+    assert RaterModel.objects.count() == 1
+
+
+def test_a_fit_that_failed_is_made_again(modelled, put, decide, bob, monkeypatch):
+    run = modelled()
+    put(run, groups=2)
+    decide(bob, run)
+    monkeypatch.setattr(learning, "standing", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        learn(run)
+    monkeypatch.undo()
+    assert learn(run).learner.decisions == 4 and RaterModel.objects.get().decisions == 4

@@ -79,6 +79,14 @@ def test_kind_and_stern_raters_are_told_apart():
     assert offsets[1] - offsets[2] == pytest.approx(0.3, abs=0.05)
 
 
+def test_a_kind_rater_is_foretold_to_give_more():
+    learner, probes = taught({1: 0.15, 2: -0.15})
+    fitted = learner.fit()
+    (kind, stern, anybody) = (fitted.predict(probes[:1], rater)[0][0] for rater in (1, 2, None))
+    assert kind - stern == pytest.approx(0.3, abs=0.05) and stern < anybody < kind
+    assert fitted.predict(probes[:1], 99)[0][0] == anybody
+
+
 def test_a_careless_rater_weighs_less():
     learner, probes = taught({1: 0.0, 2: 0.0, 3: 0.0}, care={3: 0.6})
     means, _ = learner.fit().predict(probes)
