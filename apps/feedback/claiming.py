@@ -13,7 +13,7 @@ from django.db.models.functions import Now
 
 from apps.accounts.models import Membership, User
 from apps.feedback.models import Skip, Slot
-from apps.rollouts.models import Rollout
+from apps.rollouts.models import Group, Rollout
 from apps.runs.people import COMPARES, People
 
 SHORTEST_LEASE_S, USUAL_LEASE_S, LONGEST_LEASE_S = 30.0, 120.0, 1800.0
@@ -229,20 +229,33 @@ def keep(user: User, slot_id: int, fence: int) -> float:
     return row[0]
 
 
+@transaction.atomic
 def release(user: User, slot_id: int, fence: int) -> None:
     """Give it back untouched; nothing happens when it is not held any more."""
-    held = Slot.objects.filter(pk=slot_id, rater=user, fence=fence, state=Slot.State.HELD)
-    held.update(state=Slot.State.OPEN, rater=None, lease_until=None)
+    if held := _in_hand(user, slot_id, fence):
+        _put_back(held)
 
 
 @transaction.atomic
 def skip(user: User, slot_id: int, fence: int, reason: str) -> None:
     """Pass it over: it goes to others, and not to this person again. Raises NotHeld."""
-    held = Slot.objects.select_for_update().filter(pk=slot_id, rater=user, fence=fence, state=Slot.State.HELD).first()
+    held = _in_hand(user, slot_id, fence)
     if held is None:
         raise NotHeld(who_has(slot_id))
     Skip.objects.get_or_create(item_id=held.item_id, rater=user, defaults={"reason": reason[:300]})
-    Slot.objects.filter(pk=held.pk).update(state=Slot.State.OPEN, rater=None, lease_until=None)
+    _put_back(held)
+
+
+def _in_hand(user: User, slot_id: int, fence: int) -> Slot | None:
+    """What the person holds under this fence, locked with its group: the deadline closes what is open before or after this."""
+    mine = Slot.objects.select_related("group").filter(pk=slot_id, rater=user, fence=fence, state=Slot.State.HELD)
+    return mine.select_for_update(of=("self", "group")).first()
+
+
+def _put_back(held: Slot) -> None:
+    """For others, while its group waits for them."""
+    waits = not held.is_required or held.group.state == Group.State.WAITING
+    Slot.objects.filter(pk=held.pk).update(state=Slot.State.OPEN if waits else Slot.State.CLOSED, rater=None, lease_until=None)
 
 
 def who_has(slot_id: int) -> str:

@@ -11,7 +11,9 @@ from django.db.models.functions import Now
 from apps.accounts.models import Membership, User
 from apps.feedback.claiming import NotHeld, claim, held_by, keep, release, skip, waiting_for
 from apps.feedback.models import Intervention, Item, Slot
+from apps.feedback.settling import close_overdue
 from apps.feedback.submitting import submit
+from apps.rollouts.models import Group
 from tests.feedback.asking import answer_to, ask
 
 pytestmark = pytest.mark.django_db
@@ -187,6 +189,17 @@ def test_an_expired_item_of_a_group_that_went_on_is_closed(run, finish, bob):
     type(group).objects.filter(pk=group.pk).update(state="judged")
     Slot.objects.release_expired()
     assert Slot.objects.get(pk=held.slot_id).state == Slot.State.CLOSED
+
+
+@pytest.mark.parametrize("give_up", [release, lambda *held: skip(*held, "too late")], ids=["given back", "passed over"])
+def test_nobody_is_asked_about_a_group_that_went_on_while_its_item_was_held(run, finish, alice, bob, give_up):
+    (group,) = ask(run, finish)
+    (held,) = claim(bob)
+    Group.objects.filter(pk=group.pk).update(deadline_at=Now())
+    assert close_overdue() == 1
+    give_up(bob, held.slot_id, held.fence)
+    assert Slot.objects.get(pk=held.slot_id).state == Slot.State.CLOSED
+    assert claim(alice, count=4) == []
 
 
 def test_the_count_of_what_waits_is_bounded(run, finish, bob):
