@@ -3,6 +3,7 @@
 from apps.accounts.models import User
 from apps.feedback.models.lessons import Demonstration, Lesson, Preference
 from apps.rollouts.models import Group, Rollout
+from apps.rollouts.turns import said_by_policy
 from apps.runs.models import Run
 
 
@@ -21,6 +22,5 @@ def keep_rewrite(user: User, run: Run, group: Group, rollout_id: int, text: str)
 
 
 def policy_turns(rollout: Rollout) -> int:
-    """How many turns the policy took."""
-    mask = rollout.tokens.action_mask
-    return sum(1 for n, acted in enumerate(mask) if acted and (n == 0 or not mask[n - 1]))
+    """How many turns of the policy's are shown of it; one that a person typed or edited is one of them."""
+    return len(said_by_policy(rollout.text, rollout.turns))
