@@ -13,7 +13,7 @@ from django.db.models.functions import Now
 
 from apps.feedback.interventions import refuse_unheard
 from apps.feedback.models import Slot
-from apps.feedback.settling import close_overdue
+from apps.feedback.settling import close_ended, close_overdue
 from apps.rollouts.models import Group
 from apps.runs.models import Worker
 
@@ -28,7 +28,7 @@ def sweep(**_: object) -> None:
         "slots_expired": Slot.objects.release_expired(),
         "acts_unheard": refuse_unheard(),
         "groups_overdue": close_overdue(),
-        "groups_of_ended_runs": Group.objects.close_ended(),
+        "groups_of_ended_runs": close_ended(),
     }
     if any(swept.values()):
         log.info("swept", **swept)

@@ -1,14 +1,14 @@
 """When a group has heard enough of people: it goes on, or its deadline sends it on."""
 
 from django.db import connection, transaction
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 
-from apps.feedback.models import Rating, Slot
+from apps.feedback.models import FLAG, KNOWN, Rating, Slot
 from apps.feedback.rater_model.schedule import first_share
 from apps.rollouts.models import Group
 from apps.runs.models import Run
-from apps.runs.people import People
+from apps.runs.people import WORDS_ONLY, People
 from apps.streaming import bells
 
 GROUPS_AT_ONCE = 200
@@ -43,9 +43,8 @@ def settle(group: Group, people: People | None = None) -> bool:
 
 def settle_ready() -> int:
     """Send on the waiting groups that nobody is asked about, of runs whose rater model has learned enough to judge them."""
-    ready = list(_unasked().filter(run__state=Run.State.RUNNING).select_related("run").order_by("pk")[:GROUPS_AT_ONCE])
-    early = {run.pk for run in {group.run_id: group.run for group in ready}.values() if is_early(run)}
-    going = [group.pk for group in ready if group.run_id not in early]
+    ready = [run.pk for run in Run.objects.running() if not is_early(run)]
+    going = list(_unasked().filter(run__in=ready).order_by("pk").values_list("pk", flat=True)[:GROUPS_AT_ONCE])
     return _unasked().filter(pk__in=going).update(state=Group.State.JUDGED, judged_at=Now()) if going else 0
 
 
@@ -55,7 +54,8 @@ def is_early(run: Run) -> bool:
     if people.rater_model is None:
         return False
     wanted = max(people.rater_model.at_least, first_share(run.settings) if people.schedule else 0)
-    return Rating.objects.counting().filter(run=run)[:wanted].count() < wanted
+    said = Rating.objects.counting().filter(run=run).exclude(form__in=[FLAG, *WORDS_ONLY])
+    return said.filter(Q(item=None) | ~Q(item__purpose__in=KNOWN))[:wanted].count() < wanted
 
 
 def close_overdue() -> int:
@@ -68,6 +68,14 @@ def close_overdue() -> int:
         if groups:
             Slot.objects.close([group.pk for group in groups])
     return len(groups)
+
+
+@transaction.atomic
+def close_ended() -> int:
+    """Ask nobody about what ended runs left open, and drop it. Returns how many groups."""
+    left = Group.objects.select_for_update(of=("self",)).filter(state__in=Group.OPEN, run__state__in=Run.ENDED)
+    Slot.objects.close(list(left.values_list("pk", flat=True)))
+    return Group.objects.close_ended()
 
 
 def _unasked() -> QuerySet[Group]:

@@ -11,9 +11,10 @@ from django.db.models.functions import Now
 from apps.accounts.models import Membership, User
 from apps.feedback.claiming import NotHeld, claim, held_by, keep, release, skip, waiting_for
 from apps.feedback.models import Intervention, Item, Slot
-from apps.feedback.settling import close_overdue
+from apps.feedback.settling import close_ended, close_overdue
 from apps.feedback.submitting import submit
 from apps.rollouts.models import Group
+from apps.runs.models import Run
 from tests.feedback.asking import answer_to, ask
 
 pytestmark = pytest.mark.django_db
@@ -200,6 +201,14 @@ def test_nobody_is_asked_about_a_group_that_went_on_while_its_item_was_held(run,
     give_up(bob, held.slot_id, held.fence)
     assert Slot.objects.get(pk=held.slot_id).state == Slot.State.CLOSED
     assert claim(alice, count=4) == []
+
+
+def test_nothing_of_an_ended_run_stays_open(run, finish):
+    (group,) = ask(run, finish)
+    Run.objects.filter(pk=run.pk).update(state=Run.State.STOPPED)
+    assert close_ended() == 1
+    group.refresh_from_db()
+    assert group.state == Group.State.DROPPED and not Slot.objects.filter(state=Slot.State.OPEN).exists()
 
 
 def test_the_count_of_what_waits_is_bounded(run, finish, bob):
