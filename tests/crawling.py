@@ -1,0 +1,67 @@
+"""Every address that answers GET, filled in for one run: tests that hold of every page walk along it.
+
+A new route is walked along at once; one whose `<…>` nothing here stands for fails, until it is said what does.
+"""
+
+import re
+from collections.abc import Iterator
+
+from django.urls import URLPattern, get_resolver
+
+from apps.dashboard.views.exports import KINDS
+from apps.feedback.models import Item, RaterModel, Rating
+from apps.runs.models import Run
+
+# Not pages: machines' addresses, what signs in and out, and the parts that other tests walk along.
+NOT_WALKED = ("admin/", "accounts/logout/", "healthz", "readyz", "favicon.ico", "api/v1/schema/")
+
+
+def routes(patterns: list | None = None, prefix: str = "") -> Iterator[str]:
+    """Every route of the URL configuration, as it is spelled there."""
+    for pattern in get_resolver().url_patterns if patterns is None else patterns:
+        route = prefix + str(pattern.pattern)
+        if isinstance(pattern, URLPattern):
+            yield route
+        else:
+            yield from routes(pattern.url_patterns, route)
+
+
+def addresses(run: Run, rollouts: list[int]) -> list[str]:
+    """Paths with their queries. `rollouts`: those that are opened one by one; the first stands for any."""
+    found = []
+    for route in routes():
+        if route.startswith(NOT_WALKED):
+            continue
+        for filled in _filled(route, run, rollouts):
+            assert "<" not in filled, f"say in tests/crawling.py what the parts of {route} stand for"
+            found.append("/" + filled)
+    asked = "&".join(f"rollout={pk}" for pk in rollouts)
+    return [*found, f"/live/?run={run.pk}", f"/live/cards/?{asked}", f"/live/chips/?{asked}", f"/rate/?run={run.pk}"]
+
+
+def _filled(route: str, run: Run, rollouts: list[int]) -> list[str]:
+    slug = run.taskset.slug if route.startswith("tasksets/") else run.slug
+    item = Item.objects.filter(run=run).values_list("pk", flat=True).first() or 0
+    rating = Rating.objects.filter(run=run).values_list("pk", flat=True).first() or 0
+    model = RaterModel.objects.filter(run=run).values_list("number", flat=True).first() or 0
+    parts = {
+        "<slug:project>": [run.project.slug], "<slug:slug>": [slug], "<slug:part>": ["now", "beside", "newest"],
+        "<slug:verb>": ["pause"], "<slug:kind>": ["stop"], "<int:run>": [run.pk], "<int:slot>": [0], "<int:rollout>": rollouts,
+        "<int:version>": [run.published_version], "<int:number>": [model], "<slug:what>": list(KINDS), "<slug:format>": ["jsonl"],
+    }  # fmt: skip
+    # What a bare number means, by what stands before it; decisions, items and tokens that are only acted on need none.
+    numbers = {
+        "rollouts/": rollouts,
+        "ratings/": [rating],
+        "api/v1/runs/": [run.pk],
+        "api/v1/rating-slots/": [0],
+        "adjudicate/": [item],
+        "gold/": [item],
+    }
+    numbers |= {"settings/tokens/": [0]}
+    before = route.partition("<int:pk>")[0]
+    parts["<int:pk>"] = next((values for ends, values in numbers.items() if before.endswith(ends)), ["<?>"])
+    filled = [route]
+    for name, values in parts.items():
+        filled = [one.replace(name, str(value)) for one in filled for value in (values if name in one else [""])]
+    return [re.sub(r"\^|\$|\\Z", "", one) for one in filled]

@@ -1,0 +1,90 @@
+"""Nowhere does who judges blind read what others and the machine said of a reply, or which weights wrote it."""
+
+import pytest
+from django.db import connection
+
+from apps.accounts.models import Membership, User
+from apps.buffer.models import Experience
+from apps.feedback.models import Rating
+from apps.rewards.models import Reward
+from apps.rollouts.models import Rollout
+from apps.runs.models import Acknowledgement, Metric, Run, WeightVersion
+from tests.crawling import addresses
+
+# What stands in the rows that must not be read: a value, a version and a person that occur nowhere else.
+VALUE, VERSION, NAME, WORDS = 0.8317, 8671, "zelda", "zeldas-critique"
+PACE = ("explore_tokens_per_s", "step_seconds")  # how fast it goes says nothing of what was judged
+LEAKS = ("0.83", "8671", NAME, WORDS)
+
+
+@pytest.fixture
+def marked(seeded):
+    """The seeded run with telltale judgements, and one rating by bob himself."""
+    run = seeded.run
+    zelda = User.objects.create_user(NAME, is_simulated=False)
+    Membership.objects.create(project=run.project, user=zelda, role=Membership.Role.RATER)
+    Reward.objects.filter(rollout__run=run, source="rule").update(value=VALUE)
+    Reward.objects.filter(rollout__run=run, source="human").update(value=VALUE, by=zelda)
+    Rating.objects.filter(run=run).update(rater=zelda, critique=WORDS)
+    Experience.objects.filter(run=run).update(reward=VALUE, advantage=VALUE)
+    Metric.objects.filter(run=run).exclude(name__in=PACE).update(value=VALUE)
+    Rollout.objects.filter(run=run, state="finished").update(first_version=VERSION, last_version=VERSION)
+    WeightVersion.objects.filter(run=run, version=run.published_version).update(version=VERSION)
+    Run.objects.filter(pk=run.pk).update(published_version=VERSION)
+    Acknowledgement.objects.filter(weight_version__run=run).update(probe_gap=VALUE)
+    connection.check_constraints()
+    seeded.run.refresh_from_db()
+    return seeded
+
+
+def read(client, marked) -> dict[str, set[str]]:
+    """{address: the leaks on it}, of all addresses this person is let in to."""
+    finished = marked.run.rollouts.filter(state="finished")
+    rollouts = [finished.filter(group__state=state).first().pk for state in ("admitted", "waiting")]
+    found = {}
+    for address in addresses(marked.run, rollouts):
+        answer = client.get(address)
+        if answer.status_code == 200:
+            text = b"".join(answer).decode() if answer.streaming else answer.content.decode()
+            found[address] = {leak for leak in LEAKS if leak in text}
+    return found
+
+
+def test_a_rater_reads_none_of_it_on_any_page_or_over_rest(client, marked):
+    client.force_login(marked.bob)
+    found = read(client, marked)
+    assert {address: leaks for address, leaks in found.items() if leaks} == {}
+    assert {"/runs/lab/tone-7/", "/rate/", "/live/", "/weights/"} <= set(found)
+
+
+def test_an_owner_reads_all_of_it_where_it_stands(client, marked):
+    client.force_login(marked.alice)
+    found = read(client, marked)
+    assert set().union(*found.values()) >= {"0.83", "8671", NAME}
+    for address in ("/live/", "/runs/", "/weights/", "/runs/lab/tone-7/", "/runs/lab/tone-7/rollouts/", "/api/v1/rollouts/"):
+        assert found[address], f"nothing was marked on {address}"
+
+
+def test_a_rater_of_an_open_run_reads_it(client, marked):
+    marked.run.config["people"]["blind"] = False
+    marked.run.save()
+    client.force_login(marked.bob)
+    assert {"0.83", "8671"} <= read(client, marked)["/live/"]
+
+
+def test_a_rater_reads_their_own_word(client, marked):
+    rating = Rating.objects.filter(run=marked.run).last()
+    Rating.objects.filter(pk=rating.pk).update(rater=marked.bob)
+    Reward.objects.filter(rating_reward__rating=rating).update(by=marked.bob, value=0.25)
+    client.force_login(marked.bob)
+    page = client.get(f"/rollouts/{rating.rollout_id}/").content.decode()
+    assert "0.25" in page and "0.83" not in page and "Your ratings" in page
+
+
+def test_what_became_of_a_reply_is_no_way_round(client, marked):
+    client.force_login(marked.bob)
+    of_run = "/runs/lab/tone-7/rollouts/"
+    everything = client.get(of_run).context["rows"]
+    assert len(client.get(of_run, {"fate": "trained"}).context["rows"]) == len(everything)
+    assert len(client.get(of_run, {"from_step": 2}).context["rows"]) == len(everything)
+    assert {row["station"] for row in everything} <= {"closed", "waiting", "scoring", "sampling", "judged"}
