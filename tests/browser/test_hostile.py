@@ -1,0 +1,129 @@
+"""Whatever was written by whomever: no page runs it, none asks another site for anything, none is led elsewhere."""
+
+from typing import get_args
+from urllib.parse import urlsplit
+
+import pytest
+from django.contrib import admin
+from django.test import Client
+from django.urls import reverse
+
+from apps.accounts.models import User
+from apps.rollouts.models import Rollout
+from apps.runs.people import FormName
+from apps.streaming.chunks import ChunkWriter
+from tests.browser.conftest import Visit, elsewhere
+from tests.browser.rating import asking
+from tests.crawling import addresses
+from tests.poisoning import HOSTILE, poison
+from tests.rollouts.hostile import PAYLOADS
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.django_db(transaction=True)]
+# A part of the rating page, empty once everything is held: the page's own test opens it in each form.
+PARTS = ("/rate/next/",)
+# Asked for by payloads: a request there that the page itself does not make was theirs.
+BAIT = ("/accounts/logout/", "/settings/")
+
+
+def test_there_are_more_than_sixty_payloads_and_all_differ():
+    assert len(set(PAYLOADS)) == len(PAYLOADS) > 60
+
+
+def require_harmless(window: Visit, address: str) -> None:
+    """Nothing ran, nothing was asked of others, and we are where we wanted to be."""
+    page = window.page
+    assert page.evaluate("[typeof window.pwned, window.length]") == ["undefined", 0], address
+    assert page.url == window.site + address
+    asked = [
+        url for url in window.fetched if not url.startswith((window.site, window.site.replace("http", "ws"), "data:image/svg"))
+    ]
+    assert asked == [], address
+    assert [url for url in window.fetched if urlsplit(url).path in BAIT and urlsplit(url).path != address] == [], address
+    window.fetched.clear()
+
+
+def shown(user: User, paths: list[str]) -> list[str]:
+    """Those of the addresses that show this person something."""
+    client = Client(raise_request_exception=False)
+    client.force_login(user)
+    answers = {path: client.get(path) for path in paths}
+    return [
+        path
+        for path, answer in answers.items()
+        if answer.status_code == 200 and "attachment" not in answer.get("Content-Disposition", "")
+    ]
+
+
+@pytest.fixture
+def poisoned(seeded) -> dict:
+    assert elsewhere(lambda: poison(seeded["run"])) > 300
+    return seeded
+
+
+def test_no_page_of_the_url_configuration_runs_what_others_wrote(visit, poisoned, site):
+    finished = poisoned["run"].rollouts.filter(state=Rollout.State.FINISHED).order_by("-pk")
+    rollouts = list(finished.values_list("pk", flat=True)[:10])
+    window = visit(poisoned["alice"])
+    walked = elsewhere(lambda: shown(poisoned["alice"], addresses(poisoned["run"], rollouts)))
+    assert len(walked) > 40
+    for address in [address for address in walked if not address.startswith(PARTS)]:
+        window.open(address).wait_for_load_state("load")
+        require_harmless(window, address)
+    assert [words for words in window.complaints if "429" not in words] == []
+
+
+def test_no_page_of_the_admin_does(visit, poisoned, admin_user):
+    paths = []
+    for model in admin.site._registry:
+        name = f"admin:{model._meta.app_label}_{model._meta.model_name}"
+        paths.append(reverse(f"{name}_changelist"))
+        if (row := model._default_manager.order_by("-pk").first()) is not None:
+            paths.append(reverse(f"{name}_change", args=[row.pk]))
+    window = visit(admin_user)
+    walked = elsewhere(lambda: shown(admin_user, paths))
+    assert len(walked) > len(admin.site._registry)
+    for address in walked:
+        window.open(address).wait_for_load_state("load")
+        require_harmless(window, address)
+
+
+@pytest.mark.parametrize("form", get_args(FormName))
+def test_no_form_of_the_rating_page_does(visit, transactional_db, form):
+    texts = tuple("\n\n".join(HOSTILE[n::8]) for n in range(8))
+    asked = elsewhere(lambda: asking(form, texts=texts))
+    elsewhere(lambda: poison(asked.run))
+    window = visit(asked.bob)
+    address = f"/rate/?run={asked.run.pk}"
+    page = window.open(address)
+    page.wait_for_load_state("networkidle")
+    assert page.get_by_text("window.pwned=1").first.is_visible()
+    require_harmless(window, address)
+    page.keyboard.press("g")
+    page.wait_for_load_state("networkidle")
+    require_harmless(window, address)
+    assert window.complaints == []
+
+
+def test_neither_the_wall_nor_a_followed_reply_does_while_it_streams(visit, seeded, eventually):
+    run = seeded["run"]
+    rollout = run.rollouts.filter(state=Rollout.State.SAMPLING).first()
+    window, large = visit(seeded["bob"]), visit(seeded["alice"])
+    wall, followed = f"/live/?run={run.pk}", f"/live/{rollout.pk}/"
+    for one, address in ((window, wall), (large, followed)):
+        one.open(address).wait_for_selector(".connection[data-state=live]")
+    writer = ChunkWriter(run.topic_id)
+    writer.started(rollout.pk, rollout.group_id, PAYLOADS[0], 0)
+    for n, payload in enumerate(PAYLOADS):
+        writer.add(rollout.pk, n, payload, [-0.5], 0)
+    writer.held(rollout.pk, PAYLOADS[1], 120)
+    writer.flush(at_once=True)
+    large.page.get_by_text("the policy waits").wait_for()
+    writer.turn(rollout.pk, len(PAYLOADS), 1, "".join(PAYLOADS))
+    writer.edit(rollout.pk, 2, len(PAYLOADS) + 1, 0, "".join(PAYLOADS), 1, PAYLOADS[2])
+    writer.end(rollout.pk, PAYLOADS[3])
+    writer.flush(at_once=True)
+    window.page.locator(f"#card-{rollout.pk} .typed").wait_for()
+    large.page.locator("[data-turns] .typed").wait_for()
+    for one, address in ((window, wall), (large, followed)):
+        require_harmless(one, address)
+        assert one.complaints == []

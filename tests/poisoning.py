@@ -1,0 +1,68 @@
+"""Hostile words in every free text of the database: what a model, a prompt, a rater, an owner or an import may have written.
+
+A new column is poisoned at once, unless it is one whose words the code itself chose; those are named here.
+"""
+
+from itertools import count
+
+from django.apps import apps
+from django.db import models
+
+from apps.runs.models import Run
+from apps.tasksets.models import Task
+from tests.rollouts.hostile import PAYLOADS
+
+# As PostgreSQL and JSON take them: no NUL.
+HOSTILE = [payload.replace("\x00", "") for payload in PAYLOADS]
+OURS = (
+    "accounts", "tasksets", "policies", "streaming", "runs", "rollouts", "buffer", "rewards", "pipelines", "environments",
+    "feedback",
+)  # fmt: skip
+# Names, numbers and paths of the code's own making, which only look like free text.
+CHOSEN = {
+    "password", "email", "digest", "last_four", "key", "folder", "fingerprint", "form", "scorer", "source", "kind", "state", "name",
+    "lease_owner", "owner_key", "engine", "host", "role", "architecture", "advantage",
+}  # fmt: skip
+
+
+def free_texts(model: type[models.Model]) -> list[str]:
+    """The model's columns that hold anybody's words."""
+    kinds = (models.CharField, models.TextField)
+    never = (models.SlugField, models.UUIDField, models.EmailField, models.URLField)
+    return [
+        field.name
+        for field in model._meta.concrete_fields
+        if isinstance(field, kinds) and not isinstance(field, never) and not field.choices and field.name not in CHOSEN
+    ]
+
+
+def poison(run: Run) -> int:
+    """Everything that is there, and what the run asks with; returns how many texts were poisoned."""
+    turn, poisoned = count(), 0
+    for model in apps.get_models():
+        if model._meta.app_label not in OURS:
+            continue
+        names = free_texts(model)
+        rows = list(model._default_manager.all()) if names else []
+        for row in rows:
+            for name in names:
+                setattr(row, name, _fitting(row, model._meta.get_field(name), next(turn)))
+                poisoned += 1
+        model._default_manager.bulk_update(rows, names) if rows else None
+    for n, task in enumerate(Task.objects.all()):
+        roles = ("system", "user")
+        task.prompt = [{"role": role, "content": "\n\n".join(HOSTILE[n % 7 :: 7])} for role in roles]
+        task.save(update_fields=["prompt"])
+    run.refresh_from_db()
+    run.config["people"]["guidelines"] = "\n\n".join(HOSTILE)[:20_000]
+    run.save(update_fields=["config"])
+    return poisoned
+
+
+def _fitting(row: models.Model, field: models.Field, turn: int) -> str:
+    """The next payload, as long as the column takes it; rollouts say many in a row, names stay different."""
+    if field.model.__name__ == "Rollout" and field.name == "text":
+        return "\n\n".join(HOSTILE[turn % 9 :: 9])
+    if field.unique:
+        return f"{HOSTILE[turn % len(HOSTILE)][:100]} {row.pk}"
+    return HOSTILE[turn % len(HOSTILE)][: field.max_length or None]
