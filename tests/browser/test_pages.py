@@ -4,11 +4,10 @@ import pytest
 from django.urls import reverse
 
 from apps.feedback.models import Rating
-from apps.rollouts.models import Group, Outcome, Rollout
+from apps.rollouts.models import Group, Outcome
 from apps.streaming.chunks import ChunkWriter
 from tests.browser.conftest import PHONE, elsewhere
 from tests.conftest import tokens_of
-from tests.rollouts.hostile import PAYLOADS
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -58,35 +57,10 @@ def test_no_page_scrolls_sideways_on_a_phone(visit, seeded):
 
 
 def test_curves_are_drawn_with_their_newest_values(visit, seeded):
-    page = visit(seeded["bob"]).open(reverse("run", args=["lab", "tone-7"]))
+    page = visit(seeded["alice"]).open(reverse("run", args=["lab", "tone-7"]))
     page.wait_for_selector("[data-chart=reward] canvas")
     page.wait_for_function("document.querySelector('[data-value=reward_mean]').textContent !== ''")
     assert page.locator(".multiples canvas").count() == 12
-
-
-def test_replies_are_rated_by_keyboard_alone(visit, seeded, eventually):
-    window = visit(seeded["bob"])
-    page = window.open("/rate/")
-    group = int(page.locator("[data-desk]").get_attribute("data-group"))
-    window.press("4", "j", "5")
-    ratings = Rating.objects.filter(rollout__group=group, rater=seeded["bob"])
-    eventually(lambda: ratings.count() == 2)
-    assert list(ratings.order_by("rollout__sample_index").values_list("stars", flat=True)) == [4, 5]
-    window.press("Enter")
-    page.wait_for_selector(f"[data-desk]:not([data-group='{group}'])")
-    assert window.complaints == []
-
-
-def test_stars_given_offline_are_kept_and_sent_later(visit, seeded, eventually):
-    window = visit(seeded["bob"])
-    page = window.open("/rate/")
-    page.context.set_offline(True)
-    window.press("3")
-    page.wait_for_selector("[data-outbox]:not([hidden])")
-    assert "1 rating kept in this browser" in page.locator("[data-outbox]").inner_text()
-    page.context.set_offline(False)
-    eventually(lambda: Rating.objects.filter(rater=seeded["bob"], stars=3).exists(), 20)
-    page.wait_for_selector("[data-outbox]", state="hidden")
 
 
 def test_stars_pressed_while_a_reply_streams_are_sent_when_it_ends(visit, seeded, eventually):
@@ -109,55 +83,8 @@ def test_stars_pressed_while_a_reply_streams_are_sent_when_it_ends(visit, seeded
     eventually(lambda: not writer.pending or writer.flush())
     writer.end(rollout.pk, "stop")
     eventually(lambda: writer.flush() or not writer.pending)
-    eventually(lambda: Rating.objects.filter(rollout=rollout, rater=seeded["bob"], stars=5).exists())
+    eventually(lambda: Rating.objects.filter(rollout=rollout, rater=seeded["bob"], answer={"stars": 5}).exists())
     card.locator(".chip.human").wait_for()
-
-
-def test_hostile_output_runs_nothing_anywhere(visit, seeded, site):
-    run = seeded["run"]
-    (group,) = Group.open(run, "explorer", 60, 1, run.published_version)
-    run.taskset.tasks.update(prompt=[{"role": "user", "content": PAYLOADS[0] + PAYLOADS[1]}])
-    rollouts = list(group.rollouts.order_by("sample_index"))
-    Group.finish_rollouts(
-        {group.pk: group.claimed},
-        [Outcome(r.pk, tokens_of("x"), part, "stop") for r, part in zip(rollouts, parts(len(rollouts)), strict=True)],
-    )
-    Group.objects.get(pk=group.pk).move(Group.State.WAITING)
-    Group.objects.filter(run=run, state=Group.State.WAITING).exclude(pk=group.pk).delete()
-    window = visit(seeded["bob"])
-    for address in [
-        "/rate/",
-        "/live/",
-        reverse("rollouts", args=["lab", run.slug]),
-        reverse("run", args=["lab", run.slug]),
-        *(reverse("rollout", args=[r.pk]) for r in rollouts),
-    ]:
-        page = window.open(address)
-        page.wait_for_load_state("networkidle")
-        assert page.evaluate("typeof window.pwned") == "undefined", address
-        assert page.url == site + address
-    assert window.complaints == []
-    assert [url for url in window.fetched if not url.startswith(site) or url.endswith("/settings/")] == []
-
-
-def parts(count: int) -> list[str]:
-    """All payloads, dealt into so many replies."""
-    return ["\n\n".join(PAYLOADS[n::count]).replace("\x00", "") for n in range(count)]
-
-
-def test_hostile_chunks_are_shown_as_text(visit, seeded, eventually):
-    run = seeded["run"]
-    rollout = Rollout.objects.filter(run=run, state=Rollout.State.SAMPLING).first()
-    window = visit(seeded["bob"])
-    page = window.open(f"/live/?run={run.pk}")
-    page.wait_for_selector(".connection[data-state=live]")
-    writer = ChunkWriter(run.topic_id)
-    writer.started(rollout.pk, rollout.group_id, PAYLOADS[0], 0)
-    for n, payload in enumerate(PAYLOADS):
-        writer.add(rollout.pk, n, payload, [-0.5], 0)
-    eventually(lambda: writer.flush() or not writer.pending)
-    page.locator(f"#card-{rollout.pk}").get_by_text("window.pwned=1").first.wait_for()
-    assert page.evaluate("typeof window.pwned") == "undefined" and window.complaints == []
 
 
 def test_keys_lead_to_pages_and_the_sheet_tells_them(visit, seeded):
