@@ -26,6 +26,7 @@ API_MEMBER = ("unknown", "absent", "in", "in", "in")
 API_STEERER = ("unknown", "absent", "forbidden", "in", "in")
 RUN = "runs/<slug:project>/<slug:slug>/"
 API_RUN = "api/v1/runs/<int:pk>/"
+SLOT_VERBS = ("keep", "release", "skip", "flag", "rewrite")
 
 TABLE = {
     "accounts/login/": {"GET": OPEN, "POST": OPEN},
@@ -61,6 +62,13 @@ TABLE = {
     "api/v1/rating-queue/": {"GET": API_PERSON, "POST": None},
     "api/v1/": {"GET": NOWHERE, "POST": NOWHERE},  # whatever no other REST address matches
     "rate/": {"GET": PERSON, "POST": None},
+    "rate/next/": {"GET": API_PERSON, "POST": None},
+    "rate/end/": {"GET": PERSON, "POST": None},
+    "rate/guidelines/<int:run>/": {"GET": MEMBER, "POST": None},
+    **{
+        route: {"GET": None, "POST": API_PERSON}
+        for route in ("rate/undo/", "rate/slots/<int:slot>/", *(f"rate/slots/<int:slot>/{verb}/" for verb in SLOT_VERBS))
+    },
     "rate/<int:rollout>/": {"GET": None, "POST": MEMBER},
     "healthz": {"GET": OPEN, "POST": None},
     "readyz": {"GET": OPEN, "POST": None},
@@ -105,6 +113,9 @@ TABLE = {
     RUN + "weights/": {"GET": MEMBER, "POST": None},
     "rollouts/<int:pk>/": {"GET": MEMBER, "POST": None},
     "ratings/<int:pk>/": {"GET": MEMBER, "POST": None},
+    "lessons/<slug:project>/import/": {
+        "GET": ("login", "absent", "absent", "in", "in"), "POST": ("login", "absent", "absent", "in", "in"),
+    },
     "tasksets/": {"GET": PERSON, "POST": None},
     "tasksets/<slug:project>/<slug:slug>/": {"GET": MEMBER, "POST": None},
     "weights/": {"GET": PERSON, "POST": None},
@@ -148,7 +159,7 @@ def visit(cast, run, finish):
     people = dict(zip(ROLES, (None, cast.carol, cast.bob, cast.alice, cast.admin), strict=True))
     named = {
         "<slug:project>": "lab", "<slug:part>": "now", "<slug:verb>": "pause", "<int:rollout>": rollout.pk,
-        "<slug:what>": "votes", "<slug:format>": "jsonl", "<int:version>": 0, "<int:number>": 1,
+        "<slug:what>": "votes", "<slug:format>": "jsonl", "<int:run>": run.pk, "<int:slot>": 1, "<int:version>": 0, "<int:number>": 1,
     }  # fmt: skip
 
     def call(role: str, method: str, route: str) -> HttpResponse:

@@ -1,0 +1,102 @@
+"""The page that imports lessons: it looks first, names what is wrong by line and field, and stores all or nothing."""
+
+import io
+import json
+
+import pyarrow as arrow
+import pyarrow.parquet as pq
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.urls import reverse
+
+from apps.dashboard.views import lessons
+from apps.feedback.models import Demonstration, Preference
+
+PAIR = {
+    "chosen": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}],
+    "rejected": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Go."}],
+}
+
+
+@pytest.fixture
+def send(client, alice, project):
+    client.force_login(alice)
+
+    def post(
+        content: bytes, act: str = "store", kind: str = "preferences", name: str = "pairs.jsonl", **fields: str
+    ) -> tuple[int, str]:
+        data = {"kind": kind, "act": act, "file": SimpleUploadedFile(name, content), **fields}
+        answer = client.post(reverse("lessons-import", args=["lab"]), data)
+        return answer.status_code, answer.content.decode()
+
+    return post
+
+
+def lines(*rows: object) -> bytes:
+    return b"".join((row if isinstance(row, bytes) else json.dumps(row).encode()) + b"\n" for row in rows)
+
+
+def test_a_preview_shows_what_would_come_in_and_stores_nothing(send):
+    status, html = send(lines(PAIR), act="preview")
+    assert (status, "1 lines" in html, "Hello." in html) == (200, True, True)
+    assert not Preference.objects.exists()
+
+
+def test_bad_lines_are_named_with_their_field_and_nothing_is_stored(send):
+    status, html = send(lines(PAIR, {**PAIR, "rejected": [{"role": "critic", "content": "x"}, *PAIR["rejected"]]}, {"prompt": "a"}))
+    assert status == 422
+    assert "rejected[0]: its role is" in html and "no column &#x27;chosen&#x27;" in html
+    assert not Preference.objects.exists()
+
+
+def test_bad_lines_are_left_out_when_that_is_asked(send):
+    status, html = send(lines(PAIR, {"prompt": "a"}), leave_out="on")
+    assert (status, "1 stored, 0 were there already, 1 lines left out" in html) == (200, True)
+    assert Preference.objects.get().source == "pairs.jsonl"
+
+
+def test_ten_thousand_rows_come_in_and_come_in_once(send):
+    rows = [{"prompt": f"question {n}", "response": f"answer {n}"} for n in range(10_000)]
+    assert "10,000 stored, 0 were there already" in send(lines(*rows), kind="demonstrations")[1]
+    assert "0 stored, 10,000 were there already" in send(lines(*rows), kind="demonstrations")[1]
+    assert Demonstration.objects.count() == 10_000
+
+
+def test_parquet_comes_in_as_it_is(send):
+    stream = io.BytesIO()
+    pq.write_table(
+        arrow.Table.from_pylist([PAIR, {**PAIR, "rejected": PAIR["rejected"][:1] + [{"role": "assistant", "content": "No."}]}]),
+        stream,
+    )
+    assert "2 stored" in send(stream.getvalue(), name="pairs.parquet")[1]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("{}".encode("utf-16"), "not UTF-8"),
+        (b'{"prompt": "a", "chosen": "b", "rejected": "\xff"}\n', "not UTF-8"),
+        (b'{"prompt": "a\\u0000", "chosen": "b", "rejected": "c"}\n', "NUL character"),
+        (b'{"prompt": "' + b"a" * (1 << 20) + b'", "chosen": "b", "rejected": "c"}\n', "longer than 1048576 bytes"),
+        (b"PAR1 and no more", "is no Parquet that can be read"),
+        (b"[1, 2]\n", "not a JSON object"),
+        (b"", "The file is empty."),
+    ],
+    ids=["utf-16", "broken utf-8", "nul", "huge row", "cut parquet", "a list", "empty"],
+)  # fmt: skip
+def test_what_cannot_be_read_is_refused_in_words(send, content, words):
+    status, html = send(content)
+    assert (status, words in html) == (422, True)
+    assert not Preference.objects.exists()
+
+
+def test_a_file_that_is_too_large_for_a_page_is_refused(send, monkeypatch):
+    monkeypatch.setattr(lessons, "LARGEST_BYTES", 10)
+    status, html = send(lines(PAIR))
+    assert (status, "manage.py for larger ones" in html) == (422, True)
+
+
+def test_what_a_file_says_is_shown_and_never_run(send):
+    row = {**PAIR, "chosen": [PAIR["chosen"][0], {"role": "assistant", "content": "<script>window.pwned=1</script>"}]}
+    html = send(lines(row), act="preview")[1]
+    assert "<script>window.pwned" not in html and "&lt;script&gt;window.pwned" in html
