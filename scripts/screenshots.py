@@ -14,6 +14,10 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 SIZES = {"desktop": {"width": 1440, "height": 900}, "phone": {"width": 390, "height": 844}}
 SCHEMES = ("light", "dark")
+PEOPLE = {
+    "people": "", "gold": "gold/", "quality": "quality/", "adjudicate": "adjudicate/", "rater-model": "rater-model/",
+    "bought": "bought/",
+}  # fmt: skip
 SETTLE_MS = 1500
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 
@@ -22,6 +26,8 @@ def pages(run: str) -> dict[str, str]:
     return {
         "live": "/live/", "rate": "/rate/", "runs": "/runs/", "run": f"/runs/{run}/", "rollouts": f"/runs/{run}/rollouts/",
         "weights": f"/runs/{run}/weights/", "tasksets": "/tasksets/", "settings": "/settings/",
+        **{name: f"/runs/{run}/people/{path}" for name, path in PEOPLE.items()},
+        "exports": f"/runs/{run}/exports/", "trace": f"/runs/{run}/trace/",
     }  # fmt: skip
 
 
@@ -34,17 +40,32 @@ def log_in(page: Page, site: str, user: str, password: str) -> None:
 
 
 def take(browser: Browser, choices: argparse.Namespace, password: str, size: str, scheme: str) -> None:
-    """All pages in one size and one scheme; the rollout is the first of the run's list."""
+    """All pages in one size and one scheme; the rollout is the first of the run's list, followed is one being written."""
     context = browser.new_context(viewport=SIZES[size], color_scheme=scheme)
     page = context.new_page()
     log_in(page, choices.site, choices.user, password)
     for name, path in pages(choices.run).items():
         page.goto(choices.site + path)
         shoot(page, choices.out, f"{name}-{size}-{scheme}")
+        if name == "live":
+            shoot_followed(page, choices, f"{size}-{scheme}")
         if name == "rollouts" and (first := page.locator("tr.open a").first).count():
             page.goto(choices.site + first.get_attribute("href"))
             shoot(page, choices.out, f"rollout-{size}-{scheme}")
     context.close()
+
+
+def shoot_followed(page: Page, choices: argparse.Namespace, how: str) -> None:
+    """A reply followed large, and its editor where the person may edit; nothing when none is being written."""
+    address = page.evaluate("document.querySelector('.roll.sampling [data-opens-large]')?.getAttribute('href')")
+    if address is None:
+        return
+    page.goto(choices.site + address)
+    shoot(page, choices.out, f"follow-{how}")
+    if page.locator("[data-act=edit]:visible").count():
+        page.keyboard.press("e")
+        shoot(page, choices.out, f"editor-{how}")
+        page.keyboard.press("Escape")
 
 
 def shoot(page: Page, folder: Path, name: str) -> None:
