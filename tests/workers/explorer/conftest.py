@@ -47,6 +47,11 @@ def tone_run(new_run, policy, taskset, tmp_path) -> Run:
     return new_run(sampling={"max_tokens": 100}, engine="transformers", group_size=4, rewards=rewards, max_staleness=0)
 
 
+def another(character: str) -> str:
+    """A character of the sort policy's other than this one, so that an edit begins where it is meant to."""
+    return "=" if character != "=" else "+"
+
+
 class Stage:
     """The explorer, and what a test asks of it."""
 
@@ -73,10 +78,18 @@ class Stage:
 
     def caught(self, count: int, by) -> list[Flight]:
         """So many rollouts with some text, all held by this person."""
-        flights: list[Flight] = []
-        while len(flights) < count:
-            flights.append(self.streaming())
-            self.ask(by, flights[-1], "hold")
+
+        def look() -> list[Flight]:
+            self.explorer.serve()
+            here = [flight for seat in self.explorer.seats.values() for flight in seat.flights.values()]
+            talking = [flight for flight in here if flight.request_id and len(flight.turn.text) >= 4]
+            return talking[:count] if len(talking) >= count else []
+
+        flights = self.eventually(look, self.patience)
+        for flight in flights:
+            ask(by, flight.rollout_id, "hold", "", uuid.uuid4())
+        self.explorer.serve()  # acts come before what the engine has said meanwhile
+        assert all(flight.held_until for flight in flights)
         return flights
 
     def ask(self, by, flight: Flight, kind: str, text: str = "", turn: int | None = None) -> Intervention:

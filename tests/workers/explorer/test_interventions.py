@@ -11,6 +11,7 @@ from apps.feedback.models import Demonstration, Intervention, Preference
 from apps.rollouts.models import Rollout
 from apps.streaming.chunks import rollout_key
 from tests.streaming.browser import Browser
+from tests.workers.explorer.conftest import another
 
 pytestmark = pytest.mark.django_db(transaction=True)
 DONE, REFUSED = Intervention.State.DONE, Intervention.State.REFUSED
@@ -38,13 +39,14 @@ def test_a_stopped_rollout_ends_with_what_it_has_and_is_no_failure(watched_run, 
 def test_an_edit_keeps_what_it_leaves_and_the_policy_goes_on_from_it(watched_run, stage, alice, settings):
     flight = stage.streaming()
     before_ids, before_logprobs, version = list(flight.token_ids), list(flight.logprobs), stage.seat.version
-    text = flight.turn.text[:3] + "===+"
+    typed_text = another(flight.turn.text[3]) + "12"
+    text = flight.turn.text[:3] + typed_text
     act = stage.ask(alice, flight, "edit", text)
     rollout = stage.ended(flight.rollout_id)
     tokens = rollout.tokens
     kept = next(n for n, (a, b) in enumerate(zip(tokens.completion_ids, before_ids, strict=False)) if a != b)
     typed = tokens.action_mask.index(1, kept) - kept
-    assert act.state == DONE and rollout.text.startswith(text) and len(rollout.text) > len(text)
+    assert act.state == DONE and rollout.text.startswith(text)
     assert stage.seat.speaker.text(list(tokens.completion_ids[: kept + typed])) == text
     assert tokens.completion_ids[:kept] == tuple(before_ids[:kept])
     assert tokens.logprobs[:kept] == pytest.approx(before_logprobs[:kept])
@@ -52,23 +54,29 @@ def test_an_edit_keeps_what_it_leaves_and_the_policy_goes_on_from_it(watched_run
     assert set(tokens.logprobs[kept : kept + typed]) == {0.0} and all(value < 0 for value in tokens.logprobs[kept + typed :])
     assert tokens.segments == ((0, version),) and len(tokens.completion_ids) <= 110
     (span,) = typed_spans(rollout)
-    assert (rollout.text[span.start : span.end], span.act) == ("===+", act)
+    assert (rollout.text[span.start : span.end], span.act) == (typed_text, act)
     assert (span.first_token, span.past_token, span.act.by) == (kept, kept + typed, alice)
     assert heard(rollout, settings) == rollout.text
 
 
 def test_a_rollout_may_be_edited_again_and_again(watched_run, stage, alice, admin, settings):
-    flight = stage.streaming()
-    first = stage.ask(alice, flight, "edit", "12")
-    assert stage.eventually(lambda: stage.explorer.serve() and len(flight.turn.text) > 3)
-    second = stage.ask(admin, flight, "edit", "12" + flight.turn.text[2] + "====")
-    third = stage.ask(admin, flight, "edit", flight.turn.text[:5] + "++")
+    begun = {}
+    for flight in stage.caught(4, alice):  # more than one: a policy may well end at once
+        begun[flight] = another(flight.turn.text[0])
+        assert stage.ask(alice, flight, "edit", begun[flight]).state == DONE
+    flight = stage.streaming(tokens=3)
+    said = flight.turn.text[:2]
+    typed = [another(flight.turn.text[2]) * 3, "7"]
+    second = ask(admin, flight.rollout_id, "edit", said + typed[0], uuid.uuid4())
+    third = ask(admin, flight.rollout_id, "edit", said + typed[0][:2] + typed[1], uuid.uuid4())
+    stage.explorer.serve()
     rollout = stage.ended(flight.rollout_id)
-    assert {first.state, second.state, third.state} == {DONE}
-    spans = [(rollout.text[span.start : span.end], span.act.by) for span in typed_spans(rollout)]
-    assert spans == [("12", alice), ("==", admin), ("++", admin)]
-    assert sum(1 - here for here in rollout.tokens.action_mask) == 6
-    assert rollout.text.startswith("12") and rollout.text[3:7] == "==++" and heard(rollout, settings) == rollout.text
+    assert {act.state for act in rollout.interventions.filter(pk__in=[second.pk, third.pk])} == {DONE}
+    found = [(rollout.text[span.start : span.end], span.act.by) for span in typed_spans(rollout)]
+    mine = [(begun[flight], alice)] if flight in begun else []
+    assert found == [*mine, (typed[0][:2], admin), ("7", admin)]
+    assert sum(1 - here for here in rollout.tokens.action_mask) == len(mine) + 3
+    assert rollout.text.startswith(said + typed[0][:2] + "7") and heard(rollout, settings) == rollout.text
 
 
 def test_what_the_aborted_request_still_says_is_not_taken(watched_run, stage, monkeypatch):
