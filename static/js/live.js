@@ -120,6 +120,7 @@ async function snapshot(rollouts) {
   for (const card of await fragments(wall.dataset.cards, rollouts.slice(0, Number(wall.dataset.most)))) {
     const known = cardOf(card.dataset.rollout);
     if (known) known.replaceWith(card);
+    if (card.dataset.state !== "sampling") finished(Number(card.dataset.rollout));
   }
 }
 

@@ -1,12 +1,11 @@
 // Stars: shown at once, kept in this browser until the server has them, sent once whatever happens.
 const BOX = "ratings-to-send";
-const LONGEST_KEPT_MS = 24 * 3600 * 1000;
 let sending = false;
 let failures = 0;
 
 function kept() {
   try {
-    return JSON.parse(localStorage.getItem(BOX) ?? "[]").filter((item) => Date.now() - item.at < LONGEST_KEPT_MS);
+    return JSON.parse(localStorage.getItem(BOX) ?? "[]");
   } catch {
     return [];
   }
@@ -40,11 +39,15 @@ export function show(rollout, stars) {
 // Take these stars for this reply. A second press before the first was sent replaces it.
 export function give(rollout, stars) {
   show(rollout, stars);
-  const card = document.querySelector(`[data-rollout="${rollout}"][data-state="sampling"]`);
+  const unfinished = isStreaming(rollout);
   const others = kept().filter((item) => item.rollout !== rollout);
-  keep([...others, { rollout, stars, uuid: crypto.randomUUID(), at: Date.now(), unfinished: Boolean(card), user: userName() }]);
-  if (card) say(rollout, "sent when it ends");
+  keep([...others, { rollout, stars, uuid: crypto.randomUUID(), at: Date.now(), unfinished, user: userName() }]);
+  if (unfinished) say(rollout, "sent when it ends");
   send();
+}
+
+function isStreaming(rollout) {
+  return document.querySelector(`[data-rollout="${rollout}"][data-state="sampling"]`) !== null;
 }
 
 // The reply is complete now: stars that waited for it may go.
@@ -121,5 +124,7 @@ document.addEventListener("submit", (event) => {
 window.addEventListener("online", send);
 
 for (const item of kept()) show(item.rollout, item.stars);
+// Nobody tells here of the end of a reply that does not stream on this page: the server says whether it has come.
+localStorage.setItem(BOX, JSON.stringify(kept().map((item) => ({ ...item, unfinished: item.unfinished && isStreaming(item.rollout) }))));
 showKept(kept());
 send();

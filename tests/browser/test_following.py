@@ -76,6 +76,16 @@ def test_stars_pressed_while_it_streams_are_sent_when_it_ends(visit, seeded, spe
     page.locator(".chip.human").wait_for()
 
 
+def test_stars_pressed_while_it_streams_outlive_the_page_they_were_pressed_on(visit, seeded, speaker, eventually):
+    window, page = opened(visit, seeded["bob"], speaker)
+    page.keyboard.press("4")
+    page.get_by_text("sent when it ends").wait_for()
+    window.open("/runs/")
+    speaker.end()
+    window.open(f"/rollouts/{speaker.rollout.pk}/")
+    eventually(lambda: Rating.objects.filter(rollout=speaker.rollout, rater=seeded["bob"], answer={"stars": 4}).exists())
+
+
 def test_it_is_stopped_by_a_key(visit, seeded, speaker):
     window, page = opened(visit, seeded["alice"], speaker)
     with obeying(speaker):
