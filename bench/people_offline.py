@@ -37,6 +37,7 @@ from workers.surprise import Base  # noqa: E402
 from workers.trainer.collate import EXPERT, Row  # noqa: E402
 from workers.trainer.host import TrainerHost  # noqa: E402
 
+EVERYTHING = 15_360  # decisions: all replies of 120 updates of 128
 MEASURED_UPDATES = 4  # batches sampled after the last update, whose mean is the final truth
 
 
@@ -61,16 +62,28 @@ class PeopleLoop(Loop):
         self.rewards.append(sum(truth.value for truth in truths) / len(truths))
         self.well_formed.append(sum(truth.details["well_formed"] for truth in truths) / len(truths))
         self.distinct.append(len(set(texts)) / len(texts))
-        seen = self._seen(asked, completions, texts)
-        self._ask(asked, seen, [truth.value for truth in truths])
-        means, deviations = self.learner.fit().predict(seen)
-        values = (means - self.plan.people.rater_model.pessimism * deviations).tolist()
+        values = self._everybodys(truths) if self.asks_everything else self._foretold(asked, completions, texts, truths)
         self.predicted.append(sum(values) / len(values))
         size = self.plan.group_size
         section = self.plan.algorithm.advantage
         groups = [values[at : at + size] for at in range(0, len(values), size)]
         scored = ADVANTAGES[section.name](groups, **section.model_dump(exclude={"name"}))
         return [advantage for group in scored for advantage in group or [None] * size]
+
+    @property
+    def asks_everything(self) -> bool:
+        """Without a rater model: every reply's reward is one rater's stars."""
+        return self.plan.people.schedule.decisions >= EVERYTHING
+
+    def _everybodys(self, truths: list) -> list[float]:
+        self.asked += len(truths)
+        return [(self.chance.choice(RATERS).stars(truth.value, self.chance) - 1) / 4 for truth in truths]
+
+    def _foretold(self, asked: list, completions: list[list[int]], texts: list[str], truths: list) -> list[float]:
+        seen = self._seen(asked, completions, texts)
+        self._ask(asked, seen, [truth.value for truth in truths])
+        means, deviations = self.learner.fit().predict(seen)
+        return (means - self.plan.people.rater_model.pessimism * deviations).tolist()
 
     def _seen(self, asked: list, completions: list[list[int]], texts: list[str]) -> list[Seen]:
         rows = [(self._prompt_ids(task), ids) for task, ids in zip(asked, completions, strict=True)]
@@ -163,12 +176,12 @@ def mean(values: list[float]) -> float:
 
 
 def plan_of(budget: int, seed: int, options: argparse.Namespace) -> config.RunConfig:
-    rewrites = min(options.rewrites, budget // 2) if budget < 15_360 else 0
+    rewrites = min(options.rewrites, budget // 2) if budget < EVERYTHING else 0
     mixing = {"ratio": options.ratio, "mu": options.mu, "source": "buffer"}
     mixing["schedule"] = {"warmup": 0, "decay": options.steps // 2, "peak": options.mu, "valley": 0.0}
     algorithm = {"name": "mix" if rewrites else "grpo", "loss": {"name": "ppo", "clip_low": 0.2, "clip_high": options.clip_high},
                  "aggregation": "token-mean", "kl": "none", **({"expert": mixing} if rewrites else {})}  # fmt: skip
-    schedule = {"decisions": budget, "rewrites": rewrites, **({"first": 0.0084, "until": 1.0} if budget >= 15_360 else {})}
+    schedule = {"decisions": budget, "rewrites": rewrites, **({"until": 1.0} if budget >= EVERYTHING else {})}
     return config.parse({
         "policy": "tone", "taskset": "tone", "steps": options.steps, "group_size": 8, "groups_per_step": 16, "seed": seed,
         "max_staleness": 0,
@@ -189,7 +202,7 @@ def main() -> None:
 
 def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--budgets", type=lambda text: [int(part) for part in text.split(",")], default=[50, 150, 400, 15_360])
+    parser.add_argument("--budgets", type=lambda text: [int(part) for part in text.split(",")], default=[50, 150, 400, EVERYTHING])
     parser.add_argument("--seeds", type=lambda text: [int(part) for part in text.split(",")], default=[0, 1])
     parser.add_argument("--steps", type=int, default=120)
     parser.add_argument("--learning-rate", type=float, default=6e-4)
