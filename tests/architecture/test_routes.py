@@ -159,7 +159,8 @@ def visit(cast, run, finish):
     people = dict(zip(ROLES, (None, cast.carol, cast.bob, cast.alice, cast.admin), strict=True))
     named = {
         "<slug:project>": "lab", "<slug:part>": "now", "<slug:verb>": "pause", "<int:rollout>": rollout.pk,
-        "<slug:what>": "votes", "<slug:format>": "jsonl", "<int:run>": run.pk, "<int:slot>": 1, "<int:version>": 0, "<int:number>": 1,
+        "<slug:what>": "votes", "<slug:format>": "jsonl", "<int:version>": 0,
+        "<int:run>": run.pk, "<int:slot>": 1, "<int:number>": 1,
     }  # fmt: skip
 
     def call(role: str, method: str, route: str) -> HttpResponse:

@@ -6,6 +6,12 @@ from django.urls import reverse
 pytestmark = pytest.mark.django_db
 
 
+@pytest.fixture
+def bob_client(client, bob):
+    client.force_login(bob)
+    return client
+
+
 def post(client, **keys):
     return client.post(reverse("rating-keys"), keys)
 

@@ -1,0 +1,125 @@
+"""The rating page on the server: whose items come, what a rater is shown of them, and what the end of the queue tells."""
+
+import json
+import uuid
+
+import pytest
+from django.urls import reverse
+
+from apps.feedback.claiming import claim
+from apps.feedback.models import Slot
+from apps.feedback.showing import words_of
+from tests.feedback.asking import ask
+
+
+@pytest.fixture
+def people_run(new_run):
+    def make(**people: object):
+        return new_run(people={"per_group": 2, "deadline_s": 600, **people})
+
+    return make
+
+
+@pytest.fixture
+def rater(client, bob):
+    client.force_login(bob)
+    return client
+
+
+def following(client, **query: object):
+    return client.get(reverse("rate-next"), query)
+
+
+def test_up_to_three_items_come_at_once_and_are_held(rater, bob, people_run, finish):
+    ask(people_run(), finish, groups=4)
+    answer = following(rater, count=9)
+    assert answer.status_code == 200 and answer.content.count(b"data-item=") == 3
+    assert Slot.objects.filter(rater=bob, state="held").count() == 3
+    assert following(rater).status_code == 204  # hands are full
+
+
+def test_a_page_loaded_anew_takes_its_own_again_in_its_order_under_new_fences(rater, bob, people_run, finish):
+    ask(people_run(), finish, groups=4)
+    first, second = claim(bob, None, 2)
+    html = following(rater, again=f"{second.slot_id},{first.slot_id}", count=2).content.decode()
+    assert html.index(f'data-slot="{second.slot_id}"') < html.index(f'data-slot="{first.slot_id}"')
+    assert f'data-fence="{first.fence + 1}"' in html
+
+
+def test_nobody_takes_what_another_holds(rater, alice, people_run, finish):
+    ask(people_run(), finish, groups=1)
+    held = claim(alice, None, 2)
+    assert following(rater, again=",".join(str(one.slot_id) for one in held)).status_code == 204
+
+
+def test_who_is_signed_out_is_told_so_without_a_redirect(client, project):
+    answer = following(client)
+    assert answer.status_code == 401 and "signed out" in answer.json()["detail"]
+
+
+def test_an_item_tells_neither_version_nor_rewards_nor_raters(rater, people_run, finish):
+    ask(people_run(), finish, texts=("one", "two"), value=0.77)
+    html = following(rater).content.decode()
+    assert "<p>one</p>" in html or "<p>two</p>" in html
+    assert not any(word in html for word in ("0.77", "77", "v0", "alice", "version 0"))
+
+
+def test_model_output_is_no_markup(rater, people_run, finish):
+    hostile = ("<script>alert(1)</script></textarea><b data-item=7>", "<img src=x onerror=alert(1)></textarea><b data-item=7>")
+    for form in ("stars", "pairwise", "rewrite", "spans"):
+        Slot.objects.all().delete()
+        ask(people_run(form=form), finish, hostile)
+        html = following(rater).content.decode()
+        assert not any(tag in html for tag in ("<script", "<img", "<b ")) and html.count("</textarea>") == html.count("<textarea"), form
+
+
+def test_an_undone_decision_comes_back_with_what_was_said(rater, bob, people_run, finish):
+    ask(people_run(form="pairwise"), finish)
+    [held] = claim(bob)
+    said = {
+        "client_uuid": str(uuid.uuid4()), "fence": held.fence, "version": held.version, "form": "pairwise", "answer": {"preference": -2},
+        "critique": "B blames",
+    }  # fmt: skip
+    taken = rater.post(reverse("rate-slot", args=[held.slot_id]), json.dumps(said), content_type="application/json")
+    assert taken.status_code == 201
+    undo = {"client_uuid": said["client_uuid"], "new_uuid": str(uuid.uuid4())}
+    html = rater.post(reverse("rate-undo"), json.dumps(undo), content_type="application/json").content.decode()
+    assert 'value="-2" data-key="2" aria-label="A is better" checked' in html and "B blames" in html
+
+
+@pytest.mark.parametrize("query", ["?run=1,a", "?run=x", "?again=" + "1," * 30, "?count=many", "?run=" + "9" * 30])
+def test_a_wrong_query_is_not_there(rater, project, query):
+    assert rater.get(reverse("rate-next") + query).status_code == 404
+
+
+def test_guidelines_are_for_those_who_see_the_run(client, bob, carol, people_run):
+    run = people_run(guidelines="Be **kind**.\n\n<script>alert(1)</script>")
+    client.force_login(carol)
+    assert client.get(reverse("rate-guidelines", args=[run.pk])).status_code == 404
+    client.force_login(bob)
+    html = client.get(reverse("rate-guidelines", args=[run.pk])).content.decode()
+    assert "<strong>kind</strong>" in html and "<script" not in html
+
+
+def test_a_run_that_asks_nobody_teaches_how_to_ask(rater, run):
+    assert "per_group: 4" in rater.get(reverse("rate-end")).content.decode()
+
+
+def test_the_end_says_what_another_window_holds(rater, bob, people_run, finish):
+    ask(people_run(), finish)
+    [held] = claim(bob)
+    assert f'data-take-again="{held.slot_id}"' in rater.get(reverse("rate-end")).content.decode()
+    assert "data-take-again" not in rater.get(reverse("rate-end"), {"holding": held.slot_id}).content.decode()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("one  two\n", [(0, "one", "  "), (5, "two", "\n")]),
+        ("é 👋🏽 x", [(0, "é", " "), (2, "👋🏽", " "), (5, "x", "")]),
+        ("日本 go", [(0, "日", ""), (1, "本", " "), (3, "go", "")]),
+        ("   ", []),
+    ],
+)
+def test_words_are_counted_in_code_points(text, words):
+    assert list(words_of(text)) == words
