@@ -53,9 +53,15 @@ def is_early(run: Run) -> bool:
     people = run.settings.people
     if people.rater_model is None:
         return False
-    wanted = max(people.rater_model.at_least, first_share(run.settings) if people.schedule else 0)
-    said = Rating.objects.counting().filter(run=run).exclude(form__in=[FLAG, *WORDS_ONLY])
-    return said.filter(Q(item=None) | ~Q(item__purpose__in=KNOWN))[:wanted].count() < wanted
+    said = Rating.objects.counting().filter(Q(item=None) | ~Q(item__purpose__in=KNOWN), run=run)
+    learnable = said.exclude(form__in=[FLAG, *(WORDS_ONLY - {"rewrite"})])  # a rewrite is better than what it rewrites
+    if _fewer(learnable, people.rater_model.at_least):
+        return True
+    return people.schedule is not None and _fewer(said, first_share(run.settings))
+
+
+def _fewer(said: QuerySet[Rating], wanted: int) -> bool:
+    return said[:wanted].count() < wanted
 
 
 def close_overdue() -> int:
