@@ -74,7 +74,7 @@ def _rating(item: Item, group: Group, by: User, form: str, answer: dict, critiqu
     return Rating.objects.create(
         item=item, rollout_id=item.members[0] if len(item.members) == 1 else None, run_id=item.run_id, rater=by, form=form,
         answer=answer, critique=critique, shown=item.members, client_uuid=client_uuid, replaces=before,
-        is_late=group.state not in Group.OPEN,
+        is_late=group.state not in Group.HEARING,
     )  # fmt: skip
 
 

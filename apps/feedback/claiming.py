@@ -5,6 +5,7 @@ fence makes whoever held the slot before powerless.
 """
 
 import json
+import zlib
 from dataclasses import dataclass
 
 from django.db import connection, transaction
@@ -12,7 +13,7 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from apps.accounts.models import Membership, User
-from apps.feedback.models import Skip, Slot
+from apps.feedback.models import Item, Skip, Slot
 from apps.rollouts.models import Group, Rollout
 from apps.runs.people import COMPARES, People
 
@@ -20,6 +21,7 @@ SHORTEST_LEASE_S, USUAL_LEASE_S, LONGEST_LEASE_S = 30.0, 120.0, 1800.0
 LEASE_MEDIANS = 3.0  # the lease is so many median decisions long
 DECISIONS_LOOKED_AT = 100  # for the median
 MOST_AT_ONCE = 20
+LARGEST_EDITION = 2**31 - 1
 
 
 class NotHeld(Exception):
@@ -129,7 +131,7 @@ CLAIM = f"""
         SELECT s.id, s.due_at, room.id AS run, room.lease_s, room.form, room.gold, room.attention FROM room CROSS JOIN LATERAL (
             SELECT s.id, s.due_at FROM (SELECT room.id) asking, feedback_slot s WHERE {OPEN_TO}
             ORDER BY s.due_at, s.id LIMIT least(%(count)s, room.free) FOR UPDATE OF s SKIP LOCKED) s
-        ORDER BY s.due_at, s.id LIMIT %(count)s),
+        ORDER BY s.due_at, s.id LIMIT (SELECT least(%(count)s, max(free)) FROM room)),
     mixed_in AS MATERIALIZED ({MIXED_IN}),
     known AS (
         INSERT INTO feedback_slot (item_id, run_id, group_id, place, is_required, state, due_at, rater_id, held_at, lease_until,
@@ -211,6 +213,14 @@ AGAIN = """
     WHERE s.id = %(slot)s"""
 
 
+def edition(item: Item, people: People) -> int:
+    """Which state of an item its answer is about: it changes with the item, and with the scales of a rubric."""
+    if item.form != "rubric":
+        return item.version
+    scales = [scale.model_dump(mode="json") for scale in people.rubric]
+    return zlib.crc32(json.dumps([item.version, scales]).encode()) & LARGEST_EDITION
+
+
 def keep(user: User, slot_id: int, fence: int) -> float:
     """Lengthen the lease by its own length, from now; returns seconds. Raises NotHeld when it is somebody else's by now.
 
@@ -249,7 +259,7 @@ def skip(user: User, slot_id: int, fence: int, reason: str) -> None:
 def _in_hand(user: User, slot_id: int, fence: int) -> Slot | None:
     """What the person holds under this fence, locked with its group: the deadline closes what is open before or after this."""
     mine = Slot.objects.select_related("group").filter(pk=slot_id, rater=user, fence=fence, state=Slot.State.HELD)
-    return mine.select_for_update(of=("self", "group")).first()
+    return mine.select_for_update(of=("group", "self")).first()
 
 
 def _put_back(held: Slot) -> None:
@@ -288,10 +298,10 @@ def _held(row: tuple, rollouts: dict[int, Rollout]) -> Held:
     *facts, people, prompt, task_id, deadline_in_s, shown = row
     slot, item, fence, version, lease_s, form, run, slug, title, project, group, draw = facts
     members = tuple(Member(pk, rollouts[pk].text, rollouts[pk]) for pk in shown if pk in rollouts)
+    plan = People.model_validate(read_json(people))
     return Held(
-        slot, item, fence, version, float(lease_s), form, run, slug, title, project, group, draw,
-        People.model_validate(read_json(people)), read_json(prompt), task_id,
-        None if deadline_in_s is None else float(deadline_in_s), members,
+        slot, item, fence, edition(Item(form=form, version=version), plan), float(lease_s), form, run, slug, title, project, group,
+        draw, plan, read_json(prompt), task_id, None if deadline_in_s is None else float(deadline_in_s), members,
     )  # fmt: skip
 
 

@@ -11,14 +11,13 @@ from django.db.models import QuerySet
 
 from apps.feedback.forms import FORMS, Answer, BadAnswer
 from apps.feedback.forms.words import words
-from apps.feedback.models import Item, Rating
-from apps.feedback.submitting import met
+from apps.feedback.known_answers import met
+from apps.feedback.models import KNOWN, Item, Rating
 from apps.feedback.teaching import policy_turns
 from apps.rollouts.models import Rollout
 from apps.runs.models import Run
 from apps.runs.people import WORDS_ONLY
 
-KNOWN = (Item.Purpose.GOLD, Item.Purpose.ATTENTION)
 LONGEST_EXPLANATION = 2_000
 
 

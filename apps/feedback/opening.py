@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from django.db import transaction
+from django.db.models import Count
 
 from apps.feedback.models import Item, Rating, open_slots
 from apps.feedback.rater_model import asking
@@ -49,13 +50,25 @@ def open_items(groups: Sequence[Group]) -> list[Item]:
     return items
 
 
-def _items(group: Group, rollouts: list[int], rated: set[int]) -> list[Item]:
+def _items(group: Group, rollouts: list[int], rated: dict[int, int]) -> list[Item]:
     people = group.run.settings.people
     chosen = random.Random(group.pk).sample(rollouts, min(people.per_group, len(rollouts)))
     if people.form in COMPARES:
         return [_item(group, people, members) for members in _compared(people, chosen, group.pk)]
-    left = max(0, len(chosen) - len(rated & set(rollouts)))
-    return [_item(group, people, [rollout]) for rollout in [r for r in chosen if r not in rated][:left]]
+    return [
+        _item(group, people, [rollout], wanted)
+        for rollout, wanted in _still_wanted(chosen, {pk: n for pk, n in rated.items() if pk in rollouts}, people.overlap)
+    ]
+
+
+def _still_wanted(chosen: list[int], rated: dict[int, int], overlap: int) -> list[tuple[int, int]]:
+    """Which rollouts people are still asked about, and how many: `rated` counts who has said something already.
+
+    A reply that was rated without being chosen stands in for one that was.
+    """
+    unasked = [pk for pk in rated if pk not in chosen]
+    kept = chosen[: max(0, len(chosen) - len(unasked))]
+    return [(pk, overlap - rated.get(pk, 0)) for pk in kept if rated.get(pk, 0) < overlap]
 
 
 def _compared(people: People, chosen: list[int], seed: int) -> list[list[int]]:
@@ -73,8 +86,9 @@ def _compared(people: People, chosen: list[int], seed: int) -> list[list[int]]:
     return pairs[:count]
 
 
-def _item(group: Group, people: People, members: list[int]) -> Item:
-    return Item(run_id=group.run_id, group=group, form=people.form, members=sorted(members), wanted=people.overlap)
+def _item(group: Group, people: People, members: list[int], wanted: int | None = None) -> Item:
+    wanted = people.overlap if wanted is None else wanted
+    return Item(run_id=group.run_id, group=group, form=people.form, members=sorted(members), wanted=wanted)
 
 
 def _due_at(group: Group, judgements: dict[int, dict[str, float]]) -> object:
@@ -91,11 +105,12 @@ def _rollouts(groups: list[Group]) -> dict[int, list[int]]:
     return found
 
 
-def _rated(groups: list[Group]) -> dict[int, set[int]]:
-    found: dict[int, set[int]] = defaultdict(set)
-    said = Rating.objects.counting().filter(rollout__group__in=groups)
-    for rollout, group in said.values_list("rollout_id", "rollout__group_id"):
-        found[group].add(rollout)
+def _rated(groups: list[Group]) -> dict[int, dict[int, int]]:
+    """By group and rollout: how many people have said something about it."""
+    found: dict[int, dict[int, int]] = defaultdict(dict)
+    said = Rating.objects.counting().filter(rollout__group__in=groups).values("rollout_id", "rollout__group_id")
+    for row in said.annotate(n=Count("rater", distinct=True)).order_by():
+        found[row["rollout__group_id"]][row["rollout_id"]] = row["n"]
     return found
 
 

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from django.db import connection, transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from apps.accounts.models import Membership, User
+from apps.accounts.models import User
 from apps.feedback.models import STARS, Intervention, Rating, RatingReward, Slot
 from apps.feedback.settling import settle
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group, Rollout
+from apps.runs.raters import rated_by
 
 
 class NotRatable(Exception):
@@ -63,14 +64,9 @@ def give_many(rater: User, given: list[Stars]) -> list[Rating | NotRatable]:
 
 
 def ratable_by(rater: User) -> QuerySet[Rollout]:
-    """Rollouts with text, in projects where this person may rate, of which the person wrote nothing."""
-    may = (
-        Q()
-        if rater.is_superuser
-        else Q(run__project__memberships__user=rater, run__project__memberships__role__in=Membership.MAY_RATE)
-    )
+    """Rollouts with text, of runs that this person may rate, of which the person wrote nothing."""
     wrote = Intervention.objects.filter(Intervention.TYPED, rollout=OuterRef("pk"), by=rater)
-    finished = Rollout.objects.filter(may, state=Rollout.State.FINISHED, origin=Rollout.Origin.POLICY)
+    finished = Rollout.objects.filter(run__in=rated_by(rater), state=Rollout.State.FINISHED, origin=Rollout.Origin.POLICY)
     return finished.filter(~Exists(wrote))
 
 
@@ -95,7 +91,7 @@ def _give_to_group(rater: User, group_id: int, given: list[Stars]) -> dict[tuple
 
 
 def _write(rater: User, group: Group, fresh: list[Stars]) -> list[Rating]:
-    is_late = group.state not in Group.OPEN
+    is_late = group.state not in Group.HEARING
     rewards = Reward.record_words(rater, STARS, [stars.reward(rater) for stars in fresh])
     last = {stars.rollout_id: stars.client_uuid for stars in fresh}
     earlier = {

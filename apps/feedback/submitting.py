@@ -11,20 +11,19 @@ from dataclasses import dataclass, field
 
 from django.db import connection, transaction
 from django.db.models import Q
-from django.db.models.functions import Now
 
 from apps.accounts.models import User
 from apps.feedback import teaching
-from apps.feedback.claiming import Held, held_by, read_json, who_has
+from apps.feedback.claiming import edition, read_json, who_has
 from apps.feedback.forms import FORMS, BadAnswer, critique_of
-from apps.feedback.models import ASIDE, FLAG, Item, Rating, RatingReward, Slot
+from apps.feedback.known_answers import is_told, told
+from apps.feedback.models import ASIDE, FLAG, STARS, Item, Rating, Slot
 from apps.feedback.settling import settle
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group, Rollout
-from apps.runs.models import Run, after
+from apps.runs.models import Run
 from apps.runs.people import People
 
-HISTORY = 10  # how many decisions back a person may undo
 # Forms that count in something of the rollout itself: characters, turns.
 COUNTS_TEXT, COUNTS_TURNS = "spans", "turns"
 LONGEST_TIME_S = 86_400.0
@@ -78,7 +77,7 @@ def submit(user: User, slot_id: int, said: Submission) -> Taken:
     previous = slot.mine_id if slot.state == Slot.State.DONE else None
     if slot.has_words or previous:
         _supersede(user, item, said.form, previous)
-    is_late = slot.is_required and slot.group.state not in Group.OPEN
+    is_late = slot.is_required and slot.group.state not in Group.HEARING
     rating_id = _write(
         user, slot, said, answer, critique, is_late, previous, _rewards(item, slot, said.form, answer, critique, people)
     )
@@ -86,30 +85,10 @@ def submit(user: User, slot_id: int, said: Submission) -> Taken:
         teaching.keep_rewrite(user, slot.run, slot.group, item.members[0], answer["text"])
     if slot.is_required and slot.group.state == Group.State.WAITING:
         settle(slot.group, people)
-    return Taken(rating_id, is_late, True, _told(item, answer, slot.shown, people))
+    return Taken(rating_id, is_late, True, told(item, answer, slot.shown, people))
 
 
-@transaction.atomic
-def undo(user: User, rating_uuid: uuid.UUID, new_uuid: uuid.UUID) -> tuple[Held, Rating]:
-    """Take back one of the person's last decisions: a new row withdraws it, and its item is in the person's hands again.
-
-    Returns the item and the decision taken back. Raises Refused.
-    """
-    recent = list(Rating.objects.filter(rater=user, is_withdrawn=False, item__isnull=False).order_by("-pk")[:HISTORY])
-    taken_back = next((rating for rating in recent if rating.client_uuid == rating_uuid), None)
-    if taken_back is None:
-        raise Refused("too_old", f"Only your last {HISTORY} decisions can be taken back.")
-    slot = Slot.objects.select_for_update(of=("self",)).select_related("group").filter(item=taken_back.item_id, rater=user).first()
-    if slot is None or slot.state not in (Slot.State.DONE, Slot.State.HELD):
-        raise Refused("closed", "This item is gone; its rating stands.")
-    if taken_back.is_current:
-        _withdraw(user, taken_back, new_uuid, is_late=slot.is_required and slot.group.state not in Group.OPEN)
-    lease = after(max(60.0, 3 * (taken_back.seconds or 0)))
-    Slot.objects.filter(pk=slot.pk).update(state=Slot.State.HELD, held_at=Now(), lease_until=lease, fence=slot.fence + 1)
-    return held_by(user, slot.pk), taken_back
-
-
-# The slot with its item, group and run, locked with the group; and what this person has said and typed already.
+# The slot with its item, group and run, locked after the group (as everywhere); and what this person has said and typed already.
 LOCK = """
     SELECT s.state, s.rater_id, s.fence, s.shown, s.is_required, s.item_id, s.group_id, s.run_id,
         i.form, i.purpose, i.members, i.version, i.state, i.expected, i.explanation, g.state, g.task_id, r.project_id,
@@ -124,7 +103,7 @@ LOCK = """
         LEFT JOIN feedback_rating mine ON mine.item_id = s.item_id AND mine.rater_id = %(user)s AND mine.is_current
     WHERE s.id = %(slot)s AND (%(everywhere)s OR EXISTS (
         SELECT 1 FROM accounts_membership m WHERE m.project_id = r.project_id AND m.user_id = %(user)s))
-    FOR UPDATE OF s, g"""
+    FOR UPDATE OF g, s"""
 
 
 def _locked(user: User, slot_id: int, said: Submission) -> Slot:
@@ -162,7 +141,7 @@ def _again(slot: Slot, said: Submission) -> Taken:
     """The same uuid once more: the same rating, unless it was used for something else."""
     if slot.known_item != slot.item_id:
         raise Refused("used_uuid", "This client_uuid was used for another item; a new decision needs a new one.")
-    return Taken(slot.known_id, bool(slot.known_late), False, _told(slot.item, slot.known_answer, slot.shown, slot.people))
+    return Taken(slot.known_id, bool(slot.known_late), False, told(slot.item, slot.known_answer, slot.shown, slot.people))
 
 
 def _require_hold(user: User, slot: Slot, said: Submission) -> None:
@@ -170,17 +149,21 @@ def _require_hold(user: User, slot: Slot, said: Submission) -> None:
     if slot.state == Slot.State.DONE and slot.rater_id == user.pk:
         if said.replaces is None or said.replaces != slot.mine_uuid:
             raise Refused("decided", "You decided this item already, perhaps in another window. That decision stands.")
+        if is_told(slot.item, slot.people):
+            raise Refused("told", "You were told the right answer: your decision stands.")
     elif slot.rater_id != user.pk or slot.fence != said.fence:
         raise Refused("lease_lost", who_has(slot.pk))
-    if said.version != slot.item.version or slot.item.state == Item.State.CLOSED:
-        raise Refused("stale", "This item was changed while you looked at it; here is its new form.")
+    if slot.item.state == Item.State.CLOSED:
+        raise Refused("closed", "This item was taken back by the run's owner: nobody is asked about it any more.")
+    if said.version != edition(slot.item, slot.people):
+        raise Refused("stale", "What is asked was changed while you looked at it; what you typed is kept.")
     if slot.has_typed:
         raise Refused("own_output", "You wrote a part of this answer yourself: somebody else rates it.")
 
 
 def _read(item: Item, slot: Slot, said: Submission, people: People) -> tuple[dict, str]:
     """The canonical answer and the critique. Raises BadAnswer, also for a form that this item does not have."""
-    if said.form != item.form and not (said.form == FLAG and len(item.members) == 1):
+    if said.form not in (item.form, FLAG):
         raise BadAnswer({"form": f"this item asks for {item.form}"})
     problems: dict[str, str] = {}
     critique, answer = "", {}
@@ -226,7 +209,8 @@ def _rewards(item: Item, slot: Slot, form: str, answer: dict, critique: str, peo
     if item.purpose in ASIDE or form == "pairwise":
         return []
     if form == FLAG:
-        return [(item.members[0], None, f"flagged as broken: {answer['reason']}"[:300], answer)]
+        broken = [answer["rollout"]] if "rollout" in answer else item.members
+        return [(rollout, None, f"flagged as broken: {answer['reason']}"[:300], answer) for rollout in broken]
     values = FORMS[form].values(answer, slot.shown or item.members, people)
     return [(rollout, value, critique[:300], answer) for rollout, value in values.items() if value is not None]
 
@@ -274,58 +258,7 @@ def _supersede(user: User, item: Item, form: str, previous: int | None) -> None:
     """What this person said before about the same rollouts by the same form, and the decision changed, are no longer current."""
     before = Q(scorer=form) | Q(rating_reward__rating=previous) if previous else Q(scorer=form)
     Reward.objects.filter(before, rollout__in=item.members, by=user, is_current=True).update(is_current=False)
-    if previous:
-        Rating.objects.filter(pk=previous).update(is_current=False)
-
-
-def _withdraw(user: User, rating: Rating, new_uuid: uuid.UUID, is_late: bool) -> None:
-    Rating.objects.filter(pk=rating.pk).update(is_current=False)
-    Rating.objects.create(
-        item_id=rating.item_id, rollout_id=rating.rollout_id, run_id=rating.run_id, rater=user, form=rating.form,
-        answer=rating.answer, critique=rating.critique, shown=rating.shown, client_uuid=new_uuid, replaces=rating, is_current=False,
-        is_withdrawn=True,
-        is_late=is_late,
-    )  # fmt: skip
-    made = RatingReward.objects.filter(rating=rating).values("reward")
-    Reward.objects.filter(pk__in=made).update(is_current=False)
-
-
-def _told(item: Item, answer: dict, shown: list[int] | None, people: People) -> dict | None:
-    """Whether a known answer was met, for raters of runs that tell it; an exact form must be equal, stars may be one off."""
-    if item.expected is None or not people.gold.feedback:
-        return None
-    is_met = met(item.form, answer, item.expected, shown or item.members, people)
-    return {"met": is_met, "expected": item.expected, "explanation": item.explanation}
-
-
-def met(form: str, answer: dict, expected: dict, shown: list[int], people: People) -> bool:
-    """Whether an answer agrees with the known one: nowhere further from it than a quarter of the scale.
-
-    `expected` is written for the item's members in their order; both are compared by what they say each rollout is worth.
-    """
-    said = FORMS[form].values(answer, shown, people)
-    right = FORMS[form].values(expected, sorted(shown), people)
-    return bool(right) and all(rollout in said and abs(said[rollout] - value) <= 0.25 for rollout, value in right.items())
-
-
-@transaction.atomic
-def demonstrate(user: User, slot_id: int, fence: int, rollout_id: int, client_uuid: uuid.UUID, text: object) -> Taken:
-    """Keep a rewrite that the person made of a reply in hand, beside the decision that is asked for; the slot stays held.
-
-    Raises Refused and BadAnswer.
-    """
-    known = Rating.objects.filter(rater=user, client_uuid=client_uuid).first()
-    if known:
-        return Taken(known.pk, known.is_late, False)
-    slot = Slot.objects.filter(pk=slot_id, run__in=Run.objects.visible_to(user)).select_related("item", "group", "run").first()
-    if slot is None or slot.rater_id != user.pk or slot.fence != fence:
-        raise Refused("lease_lost", who_has(slot_id))
-    if rollout_id not in slot.item.members:
-        raise BadAnswer({"rollout": "is not one of the replies shown"})
-    answer = FORMS["rewrite"].parse({"text": text}, [rollout_id], slot.run.settings.people)
-    rating = Rating.objects.create(
-        rollout_id=rollout_id, run_id=slot.run_id, rater=user, form="rewrite", answer=answer, shown=[rollout_id],
-        client_uuid=client_uuid, is_late=slot.group.state not in Group.OPEN,
-    )  # fmt: skip
-    teaching.keep_rewrite(user, slot.run, slot.group, rollout_id, answer["text"])
-    return Taken(rating.pk, rating.is_late, True)
+    earlier = Q(pk=previous) if previous else Q(pk__in=[])
+    if form == STARS:  # given on the live wall, before anybody was asked
+        earlier |= Q(rollout__in=item.members, item=None, form=STARS, rater=user, is_current=True)
+    Rating.objects.filter(earlier).update(is_current=False)

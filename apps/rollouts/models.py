@@ -112,6 +112,8 @@ class Group(models.Model):
         DROPPED = "dropped"
 
     OPEN = (State.SAMPLING, State.SCORING, State.WAITING, State.JUDGED)
+    # Until then what people say is heard: a judged group's rewards are being made.
+    HEARING = (State.SAMPLING, State.SCORING, State.WAITING)
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="groups")
     draw_index = models.PositiveIntegerField(

@@ -11,6 +11,7 @@ from django.db.models import Q, QuerySet
 
 from apps.accounts.models import Membership, Project, User
 from apps.runs.models import Run
+from apps.runs.raters import naming
 
 # What an event tells a blind person; of kinds that are not here, that something happened.
 TOLD = {"state_changed": ("state", "by"), "config_changed": ("by",), "step_committed": ("step",)}
@@ -24,7 +25,7 @@ def judged_openly(user: User) -> QuerySet[Run]:
     steered = Q(project__in=Project.objects.run_by(user))
     looked_at = Project.objects.filter(memberships__user=user, memberships__role=Membership.Role.VIEWER)
     return runs.filter(
-        steered | Q(config__people__blind=False) | (Q(project__in=looked_at) & ~Q(pk__in=_asking(user).values("pk")))
+        steered | Q(config__people__blind=False) | (Q(project__in=looked_at) & ~Q(pk__in=naming(user).values("pk")))
     )
 
 
@@ -46,10 +47,3 @@ def open_topics(user: User, topics: Iterable[int]) -> frozenset[int]:
 def told(kind: str, payload: dict) -> dict:
     """What of an event's payload a blind person hears."""
     return {name: payload[name] for name in TOLD.get(kind, ()) if name in payload}
-
-
-def _asking(user: User) -> QuerySet[Run]:
-    """Runs that name this person, or a group of theirs, among their raters."""
-    named = Q(config__people__raters__people__contains=[user.username])
-    groups = list(user.groups.values_list("name", flat=True))
-    return Run.objects.filter(named | Q(config__people__raters__groups__has_any_keys=groups) if groups else named)

@@ -109,7 +109,9 @@ class RunConfig(Section):
         if not self.rewards and not self.people.per_group:
             raise ValueError("name at least one scorer under `rewards`, or ask people with `people.per_group`")
         if not self.rewards and self.people.at_deadline == "machine_only":
-            raise ValueError("`people.at_deadline: machine_only` needs a scorer under `rewards`; use `drop` or `fill_with_rater_model`")
+            raise ValueError(
+                "`people.at_deadline: machine_only` needs a scorer under `rewards`; use `drop` or `fill_with_rater_model`"
+            )
         if self.people.per_group > self.group_size:
             raise ValueError(f"people.per_group is {self.people.per_group}, more than group_size {self.group_size}")
         if not math.isfinite(self.sampling.temperature):

@@ -86,7 +86,7 @@ class People(Section):
     )
     deadline_s: Positive = Field(60.0, description="How long a finished group waits for people, in seconds.")
     at_deadline: Literal["machine_only", "drop", "fill_with_rater_model"] = Field(
-        "machine_only", description="What becomes of a group nobody judged in time."
+        "machine_only", description="What becomes of a group nobody judged in time; a rater model fills it, but for `drop`."
     )
     weight: Share = Field(
         1.0, description="Share of the person's reward where both have spoken; 1 lets the person replace the machine."
@@ -109,6 +109,8 @@ class People(Section):
             raise ValueError("`at_deadline: fill_with_rater_model` needs a `rater_model`")
         if self.form in COMPARES and self.per_group == 1:
             raise ValueError(f"`form: {self.form}` compares answers: per_group must be 2 or more")
+        if self.schedule and self.at_deadline == "drop":
+            raise ValueError("a `schedule` leaves most groups unasked, and `at_deadline: drop` would drop them")
         if self.schedule and self.rater_model is None:
             raise ValueError("a `schedule` leaves most rollouts unrated: it needs a `rater_model` to fill them")
         if self.schedule and self.schedule.rewrites > self.schedule.decisions:

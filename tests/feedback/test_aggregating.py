@@ -14,7 +14,8 @@ from apps.feedback.aggregating import aggregate
 from apps.feedback.claiming import claim
 from apps.feedback.models import Adjudication, Item, Rating
 from apps.feedback.starring import Stars, give
-from apps.feedback.submitting import submit, undo
+from apps.feedback.submitting import submit
+from apps.feedback.undoing import undo
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group, Rollout
 from tests.feedback.asking import answer_to, ask

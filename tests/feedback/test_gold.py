@@ -1,5 +1,7 @@
 """Items whose answer is known: made from the run's replies, mixed in at the run's rate, told to nobody before."""
 
+import uuid
+
 import pytest
 
 from apps.feedback import gold
@@ -7,7 +9,8 @@ from apps.feedback.claiming import claim
 from apps.feedback.claiming import release as give_back
 from apps.feedback.forms import BadAnswer
 from apps.feedback.models import Item, Slot
-from apps.feedback.submitting import submit
+from apps.feedback.submitting import Refused, submit
+from apps.feedback.undoing import undo
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group, Rollout
 from apps.runs.models import Run
@@ -106,7 +109,20 @@ def test_a_rater_is_told_where_the_run_says_so(asking, bob, stars, is_met):
     run, _ = asking({"rate": 1.0, "feedback": True})
     [held] = claim(bob, run.pk)
     taken = submit(bob, held.slot_id, answer_to(held, {"stars": stars}))
-    assert taken.gold == {"met": is_met, "expected": {"stars": 5}, "explanation": "It is polite."}
+    assert taken.gold == {"met": is_met, "expected": {"stars": 5}, "words": "5 of 5 stars", "explanation": "It is polite."}
+
+
+def test_a_decision_whose_answer_was_told_cannot_be_taken_back(asking, bob):
+    run, _ = asking({"rate": 1.0, "feedback": True})
+    [held] = claim(bob, run.pk)
+    said = answer_to(held, {"stars": 1})
+    submit(bob, held.slot_id, said)
+    with pytest.raises(Refused) as refused:
+        undo(bob, said.client_uuid, uuid.uuid4())
+    assert refused.value.code == "told"
+    with pytest.raises(Refused) as refused:
+        submit(bob, held.slot_id, answer_to(held, {"stars": 5}, replaces=said.client_uuid))
+    assert refused.value.code == "told"
 
 
 def test_a_rater_is_told_nothing_otherwise(asking, bob):

@@ -94,3 +94,20 @@ def test_the_queue_holds_what_this_person_has_not_rated(waiting, bob):
 
 def test_a_stranger_has_an_empty_queue(waiting, carol: User):
     assert list(waiting_rollouts(carol)) == []
+
+
+def test_only_the_people_whom_the_run_names_give_stars(new_run, finish, alice, bob):
+    run = new_run(people={"per_group": 2, "deadline_s": 600, "raters": {"people": ["alice"]}})
+    (group,) = finish(run, ["one", "two"])
+    with pytest.raises(NotRatable):
+        give(bob, stars(group.rollouts.first(), 4))
+    assert give(alice, stars(group.rollouts.first(), 4)).stars == 4
+
+
+def test_a_reply_starred_before_anybody_was_asked_needs_only_the_other_people(new_run, finish, bob):
+    run = new_run(people={"per_group": 2, "deadline_s": 600, "overlap": 3})
+    (group,) = finish(run, ["one", "two"])
+    give(bob, stars(group.rollouts.order_by("pk").first(), 4))
+    claimed = Group.objects.claim(Group.State.SCORING, "s", 60, 10)
+    open_items(record_verdicts(claimed, [(q, Verdict(0.0, "test")) for q in open_questions(claimed)]))
+    assert sorted(group.items.values_list("wanted", flat=True)) == [2, 3]

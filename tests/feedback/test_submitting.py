@@ -5,11 +5,17 @@ import uuid
 import pytest
 
 from apps.feedback.claiming import claim
+from apps.feedback.demonstrating import demonstrate
 from apps.feedback.forms import BadAnswer
 from apps.feedback.models import Demonstration, Intervention, Item, Preference, Rating, Slot
-from apps.feedback.submitting import Refused, demonstrate, submit, undo
+from apps.feedback.opening import open_items
+from apps.feedback.starring import Stars, give
+from apps.feedback.submitting import Refused, submit
+from apps.feedback.undoing import undo
 from apps.rewards.models import Reward
+from apps.rewards.scoring import hand_on
 from apps.rollouts.models import Group
+from apps.runs.models import Run
 from tests.feedback.asking import answer_to, ask
 from tests.feedback.test_claiming import shift
 
@@ -212,3 +218,45 @@ def test_nobody_undoes_anothers_decision(held, alice, bob):
     submit(bob, item.slot_id, said)
     with pytest.raises(Refused):
         undo(alice, said.client_uuid, uuid.uuid4())
+
+
+def test_what_comes_once_the_group_is_judged_is_late(held, bob):
+    item = held()
+    Group.objects.filter(pk=item.group_id).update(state="judged")
+    assert submit(bob, item.slot_id, answer_to(item, {"stars": 4})).is_late
+
+
+def test_one_of_several_replies_may_be_flagged(held, bob):
+    item = held(("a", "b", "c"), form="ranking", per_group=3, anchor=False)
+    submit(bob, item.slot_id, answer_to(item, {"reason": "cut off", "rollout": item.shown[1]}, form="flag"))
+    assert list(Reward.objects.filter(scorer="flag").values_list("rollout", "value")) == [(item.shown[1], None)]
+
+
+def test_stars_from_the_live_wall_give_way_to_the_same_persons_decision(new_run, finish, bob):
+    (group,) = finish(new_run(people={"per_group": 1, "deadline_s": 600, "overlap": 2}), ["one", "two"])
+    for rollout in group.rollouts.all():
+        give(bob, Stars(rollout.pk, 1, uuid.uuid4()))
+    hand_on(group)
+    open_items([group])
+    (item,) = claim(bob)
+    Rating.objects.exclude(rollout=item.shown[0]).delete()
+    submit(bob, item.slot_id, answer_to(item, {"stars": 4}))
+    assert [rating.answer for rating in Rating.objects.counting()] == [{"stars": 4}]
+
+
+def test_a_rubric_whose_scales_were_changed_is_stale(held, alice, bob):
+    scales = [{"name": "kind", "low": 0, "high": 3}]
+    item = held(form="rubric", rubric=scales)
+    Run.objects.get(pk=item.run_id).change_config(alice, people={"rubric": [{"name": "clear", "low": 0, "high": 3}]})
+    with pytest.raises(Refused) as refused:
+        submit(bob, item.slot_id, answer_to(item, {"scales": {"kind": 2}}))
+    assert refused.value.code == "stale"
+
+
+def test_a_rewrite_under_a_used_uuid_is_refused_not_lost(held, bob):
+    item = held()
+    said = answer_to(item, {"stars": 2})
+    submit(bob, item.slot_id, said)
+    with pytest.raises(Refused) as refused:
+        demonstrate(bob, item.slot_id, item.fence, item.shown[0], said.client_uuid, "better")
+    assert refused.value.code == "used_uuid"

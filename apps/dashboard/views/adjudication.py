@@ -13,7 +13,7 @@ from apps.accounts.models import User
 from apps.dashboard.access import steered_run
 from apps.dashboard.answers import answer_in
 from apps.dashboard.preview import held_over
-from apps.dashboard.saying import LETTERS, in_words
+from apps.feedback.saying import LETTERS, in_words
 from apps.feedback.adjudicating import adjudicate
 from apps.feedback.forms import FORMS, BadAnswer
 from apps.feedback.models import Adjudication, Item

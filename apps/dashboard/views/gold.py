@@ -11,7 +11,7 @@ from apps.dashboard.access import steered_run
 from apps.dashboard.answers import answer_in
 from apps.dashboard.paging import page_of
 from apps.dashboard.preview import held_over
-from apps.dashboard.saying import in_words
+from apps.feedback.saying import in_words
 from apps.feedback import gold
 from apps.feedback.forms import BadAnswer
 from apps.feedback.models import Item, Rating

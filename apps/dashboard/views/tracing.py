@@ -7,7 +7,7 @@ from django.views.decorators.http import require_safe
 
 from apps.dashboard.access import may_steer, steered_run
 from apps.dashboard.paging import page_of
-from apps.dashboard.saying import in_words
+from apps.feedback.saying import in_words
 from apps.feedback.models import RaterModel, Rating
 from apps.feedback.tracing import Shaping, forward, learned_by, shaped, task_of
 from apps.runs.blindness import sees_judgements

@@ -2,13 +2,13 @@
 
 from apps.feedback.models.adjudications import Adjudication
 from apps.feedback.models.interventions import Intervention
-from apps.feedback.models.items import ASIDE, Item, Skip, Slot, open_slots
+from apps.feedback.models.items import ASIDE, KNOWN, Item, Skip, Slot, open_slots
 from apps.feedback.models.lessons import LESSONS, Demonstration, ExpertAnswer, Lesson, Preference, Thumb
 from apps.feedback.models.rater_models import Prediction, RaterModel, Surprise
 from apps.feedback.models.ratings import FLAG, LONGEST_CRITIQUE, STARS, Rating, RatingReward, rating_counts
 
 __all__ = [
-    "ASIDE", "FLAG", "LESSONS", "LONGEST_CRITIQUE", "STARS", "Adjudication", "Demonstration", "ExpertAnswer", "Intervention",
-    "Item", "Lesson", "Prediction", "Preference", "RaterModel", "Rating", "RatingReward", "Skip", "Slot", "Surprise", "Thumb",
-    "open_slots", "rating_counts",
+    "ASIDE", "FLAG", "KNOWN", "LESSONS", "LONGEST_CRITIQUE", "STARS", "Adjudication", "Demonstration", "ExpertAnswer",
+    "Intervention", "Item", "Lesson", "Prediction", "Preference", "RaterModel", "Rating", "RatingReward", "Skip", "Slot",
+    "Surprise", "Thumb", "open_slots", "rating_counts",
 ]  # fmt: skip

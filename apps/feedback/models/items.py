@@ -13,8 +13,10 @@ from apps.accounts.models import User
 from apps.rollouts.models import Group
 from apps.runs.models import Run
 
-# Whose answer is known already, or asked for a second time: they make no reward and no group waits for them.
-ASIDE = ("gold", "attention", "repeat")
+# Whose right answer is known.
+KNOWN = ("gold", "attention")
+# Or which is asked a second time: they make no reward and no group waits for them.
+ASIDE = (*KNOWN, "repeat")
 
 
 class ItemQuerySet(models.QuerySet):

@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from apps.feedback.forms import Answer
-from apps.feedback.models import Item, Rating
+from apps.feedback.models import KNOWN, Item, Rating
 from apps.runs.models import Run
 
 NEWEST = 10_000  # decisions that the figures are taken from
-KNOWN = (Item.Purpose.GOLD, Item.Purpose.ATTENTION)
 
 
 @dataclass(frozen=True)

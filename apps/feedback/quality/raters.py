@@ -7,11 +7,11 @@ from statistics import median
 
 from django.db.models.functions import Length
 
+from apps.feedback.known_answers import met
 from apps.feedback.models import Item
 from apps.feedback.quality.decisions import Decision
 from apps.feedback.rater_quality import Quality
 from apps.feedback.statistics.intervals import wilson
-from apps.feedback.submitting import met
 from apps.rollouts.models import Rollout
 from apps.runs.people import COMPARES, People
 

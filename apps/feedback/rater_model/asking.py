@@ -26,7 +26,7 @@ STANDING = (Slot.State.OPEN, Slot.State.HELD, Slot.State.DONE)  # what was close
 CANDIDATES = 50  # earlier items among which one is drawn to be repeated
 
 
-def questions(groups: Sequence[Group], rollouts: Mapping[int, Sequence[int]], rated: Mapping[int, set[int]]) -> list[Item]:
+def questions(groups: Sequence[Group], rollouts: Mapping[int, Sequence[int]], rated: Mapping[int, Mapping[int, int]]) -> list[Item]:
     """Unsaved items for those of the groups whose run has a schedule; `rollouts` and `rated` by group.
 
     A repeat stands in the group of the item it repeats. A fixed number of statements for each run.

@@ -12,15 +12,17 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_POST
 
 from apps.feedback.claiming import NotHeld, keep, release, skip
+from apps.feedback.demonstrating import demonstrate
 from apps.feedback.forms import BadAnswer
 from apps.feedback.forms.words import words
 from apps.feedback.models import FLAG
-from apps.feedback.submitting import Refused, Submission, Taken, demonstrate, submit, undo
+from apps.feedback.submitting import Refused, Submission, Taken, submit
+from apps.feedback.undoing import undo
 from apps.feedback.views.page import item
 
 LARGEST_BODY = 2 * 2**20
 LARGEST = 2**63 - 1
-NEXT = {"stale": "The item is shown again in its new form.", "lease_lost": "Your words are kept here; go on with the next item."}
+NEXT = {"stale": "It comes again as it is asked now.", "lease_lost": "Your words are kept here; go on with the next item."}
 
 
 def answered(view: Callable[[HttpRequest, dict, int], HttpResponse]) -> Callable[..., HttpResponse]:
@@ -49,14 +51,22 @@ def answered(view: Callable[[HttpRequest, dict, int], HttpResponse]) -> Callable
 @answered
 def decide(request: HttpRequest, document: dict, slot: int) -> HttpResponse:
     """Whoever holds the slot: the decision. 201 taken, 200 when it was taken before, 409 and 422 in words."""
-    return _receipt(submit(request.user, slot, _submission(document)))
+    said = _submission(document)
+    try:
+        return _receipt(submit(request.user, slot, said))
+    except Refused as refused:
+        if refused.code == "stale":  # it comes again, as it is asked now
+            release(request.user, slot, said.fence)
+        raise
 
 
 @answered
 def flag(request: HttpRequest, document: dict, slot: int) -> HttpResponse:
     """Whoever holds the slot: the reply is broken, and why. Nobody trains on it."""
-    reason = {"form": FLAG, "answer": {"reason": document.get("reason", "")}}
-    return _receipt(submit(request.user, slot, _submission({**document, **reason})))
+    answer = {"reason": document.get("reason", "")}
+    if (rollout := document.pop("rollout", None)) is not None:
+        answer["rollout"] = rollout
+    return _receipt(submit(request.user, slot, _submission({**document, "form": FLAG, "answer": answer})))
 
 
 @answered
@@ -128,9 +138,9 @@ def _no_constant(name: str) -> float:
 
 
 def _submission(document: dict) -> Submission:
-    unknown = sorted(set(document) - KNOWN)
+    unknown = sorted(set(document) - FIELDS)
     if unknown:
-        raise BadAnswer({name[:100]: f"is no known field; known: {', '.join(sorted(KNOWN))}" for name in unknown[:5]})
+        raise BadAnswer({name[:100]: f"is no known field; known: {', '.join(sorted(FIELDS))}" for name in unknown[:5]})
     form = document.get("form")
     if not isinstance(form, str) or len(form) > 20:
         raise BadAnswer({"form": "must be the name of a form"})
@@ -142,7 +152,7 @@ def _submission(document: dict) -> Submission:
     )  # fmt: skip
 
 
-KNOWN = {
+FIELDS = {
     "client_uuid", "fence", "version", "form", "answer", "critique", "seconds", "first_key_ms", "changes", "replaces", "reason",
 }  # fmt: skip
 

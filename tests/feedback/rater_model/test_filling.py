@@ -10,7 +10,7 @@ from apps.feedback.rater_model import learning
 from apps.feedback.rater_model.filling import fill
 from apps.feedback.rater_model.learning import learn
 from apps.feedback.settling import close_overdue, settle_ready
-from apps.feedback.submitting import undo
+from apps.feedback.undoing import undo
 from apps.pipelines.refining import refine
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group, Rollout

@@ -1,0 +1,47 @@
+"""A rewrite beside a decision: the person shows how a reply in hand should have been, and decides the item as well."""
+
+import uuid
+
+from django.db import IntegrityError, transaction
+
+from apps.accounts.models import User
+from apps.feedback import teaching
+from apps.feedback.claiming import who_has
+from apps.feedback.forms import FORMS, BadAnswer
+from apps.feedback.models import Rating, Slot
+from apps.feedback.submitting import Refused, Taken
+from apps.rollouts.models import Group
+from apps.runs.models import Run
+
+
+@transaction.atomic
+def demonstrate(user: User, slot_id: int, fence: int, rollout_id: int, client_uuid: uuid.UUID, text: object) -> Taken:
+    """Keep a rewrite that the person made of a reply in hand, beside the decision that is asked for; the slot stays held.
+
+    Raises Refused and BadAnswer.
+    """
+    if known := Rating.objects.filter(rater=user, client_uuid=client_uuid).first():
+        return _again(known, rollout_id)
+    slot = Slot.objects.filter(pk=slot_id, run__in=Run.objects.visible_to(user)).select_related("item", "group", "run").first()
+    if slot is None or slot.rater_id != user.pk or slot.fence != fence:
+        raise Refused("lease_lost", who_has(slot_id))
+    if rollout_id not in slot.item.members:
+        raise BadAnswer({"rollout": "is not one of the replies shown"})
+    answer = FORMS["rewrite"].parse({"text": text}, [rollout_id], slot.run.settings.people)
+    said = Rating(
+        rollout_id=rollout_id, run_id=slot.run_id, rater=user, form="rewrite", answer=answer, shown=[rollout_id],
+        client_uuid=client_uuid, is_late=slot.group.state not in Group.HEARING,
+    )  # fmt: skip
+    try:
+        with transaction.atomic():
+            said.save()
+    except IntegrityError:  # the same words sent twice at once
+        return _again(Rating.objects.get(rater=user, client_uuid=client_uuid), rollout_id)
+    teaching.keep_rewrite(user, slot.run, slot.group, rollout_id, answer["text"])
+    return Taken(said.pk, said.is_late, True)
+
+
+def _again(known: Rating, rollout_id: int) -> Taken:
+    if known.form != "rewrite" or known.rollout_id != rollout_id:
+        raise Refused("used_uuid", "This client_uuid was used for something else; a new rewrite needs a new one.")
+    return Taken(known.pk, known.is_late, False)
