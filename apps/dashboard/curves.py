@@ -10,6 +10,7 @@ from apps.runs.changing import flat
 from apps.runs.models import Metric, Run, TrainStep
 
 POINTS = 400
+LONGEST_WORDS = 24  # of a value in the mark of a change: guidelines are pages long
 CHANGES_SHOWN = 10
 Series = dict[str, list]
 
@@ -50,7 +51,8 @@ def _difference(payload: dict) -> str:
 
 
 def _said(value: object) -> str:
-    return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
+    words = {True: "on", False: "off"}[value] if isinstance(value, bool) else " ".join(str(value).split())
+    return words if len(words) <= LONGEST_WORDS else f"{words[:LONGEST_WORDS]}…"
 
 
 def recent_rewards(runs: Iterable[Run], steps: int = 80) -> dict[int, list[float]]:

@@ -142,7 +142,8 @@ def _leaf(
         kind = "words" if _longest(info) > LONG_TEXT else "text"
         return _knob(address, info, kind, value or "", labels, wrong, longest=_longest(info))
     kind = "whole" if inner is int else "number"
-    return _knob(address, info, kind, "" if value is None else value, labels, wrong, unit=_unit(address), bounds=_bounds(info))
+    shown = "" if value is None else f"{value:.10g}" if isinstance(value, float) else value
+    return _knob(address, info, kind, shown, labels, wrong, unit=_unit(address), bounds=_bounds(info))
 
 
 def _knob(

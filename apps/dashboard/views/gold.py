@@ -11,10 +11,10 @@ from apps.dashboard.access import steered_run
 from apps.dashboard.answers import answer_in
 from apps.dashboard.paging import page_of
 from apps.dashboard.preview import held_over
-from apps.feedback.saying import in_words
 from apps.feedback import gold
 from apps.feedback.forms import BadAnswer
 from apps.feedback.models import Item, Rating
+from apps.feedback.saying import in_words
 from apps.feedback.showing import shown_to
 from apps.rollouts.models import Rollout
 from apps.runs.models import Run

@@ -12,6 +12,7 @@ from apps.dashboard.charts import charts_of
 from apps.dashboard.curves import changes, curves, polyline, recent_rewards
 from apps.dashboard.ledger import drop_reasons, ledger_of, skipped_steps, workers_for
 from apps.dashboard.paging import page_of
+from apps.dashboard.people_now import people_now
 from apps.dashboard.rollout_rows import newest_rollouts
 from apps.feedback.models import rating_counts
 from apps.runs.algorithms.describing import parts
@@ -93,6 +94,7 @@ def _now(run: Run) -> dict:
         "row": TABLE[plan.algorithm.name], "skipped": skipped_steps(run),
         "snapshot": Snapshot.objects.filter(run=run).first() if plan.algorithm.learns_from_lessons else None,
         "ratings": rating_counts(run.pk),
+        "people": people_now(run) if plan.people.per_group else None,
         "workers": workers_for(run, WORKERS_SHOWN),
     }  # fmt: skip
 
