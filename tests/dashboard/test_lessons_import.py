@@ -65,7 +65,7 @@ def test_ten_thousand_rows_come_in_and_come_in_once(send):
 def test_parquet_comes_in_as_it_is(send):
     stream = io.BytesIO()
     pq.write_table(
-        arrow.Table.from_pylist([PAIR, {**PAIR, "rejected": PAIR["rejected"][:1] + [{"role": "assistant", "content": "No."}]}]),
+        arrow.Table.from_pylist([PAIR, {**PAIR, "rejected": [*PAIR["rejected"][:1], {"role": "assistant", "content": "No."}]}]),
         stream,
     )
     assert "2 stored" in send(stream.getvalue(), name="pairs.parquet")[1]

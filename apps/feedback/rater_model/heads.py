@@ -76,9 +76,9 @@ def newest(run: Run) -> Head | None:
 
 
 def is_due(run: Run, decisions: int) -> bool:
-    """Whether so many decisions call for a (new) head."""
+    """Whether so many decisions call for a (new) head; a replay has the rewards of the run that it replays."""
     section = run.settings.people.rater_model
-    if section is None or section.kind != KIND or decisions < section.head_from:
+    if section is None or section.kind != KIND or run.settings.replay or decisions < section.head_from:
         return False
     last = RaterModel.objects.filter(run=run, kind=KIND).aggregate(n=Max("decisions"))["n"]
     return last is None or decisions >= GROWTH * last

@@ -14,19 +14,19 @@ from django.db.models.functions import Now
 
 from apps.buffer.models import Experience, Recorded, StepItem
 from apps.feedback.experts import expert_experience
-from apps.feedback.models import ExpertAnswer, Item, RaterModel, Rating, RatingReward, Surprise
+from apps.feedback.models import Adjudication, ExpertAnswer, Item, RaterModel, Rating, RatingReward, Surprise
 from apps.feedback.rater_model.filling import rewards_by
+from apps.feedback.rater_model.learner import RIDGE
 from apps.feedback.rater_model.learning import Known, known_from
 from apps.feedback.replaying.leaving_out import LeftOut
 from apps.feedback.replaying.rows import copied_rows
-from apps.rewards.combining import RATER_MODEL
+from apps.rewards.combining import PEOPLE, RATER_MODEL
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group, Rollout, RolloutPayload
 from apps.runs.models import Run, TrainStep
 
 STEPS_AT_ONCE = 50  # updates whose data is copied together
 LEFT_OUT = "left out: somebody whose word is left out had a hand in it"
-PEOPLE = "people"  # the scorer of what several people's words amount to
 
 
 @dataclass
@@ -155,7 +155,8 @@ class _Copy:
         )  # fmt: skip
         known = None
         if model.number in self.left_out.tainted_models:
-            known = known_from(self.source, self.left_out.left_to_learn(model.last_rating_id), model.number)
+            # A head that learned their word is not trained again: the ridge, fitted without it, speaks in its place.
+            known, model.kind = known_from(self.source, self.left_out.left_to_learn(model.last_rating_id), model.number), RIDGE
             model.decisions, model.figures = known.learner.decisions, {}
             model.coefficients = known.fitted.coefficients() if known.fitted else {}
         model.save(force_insert=True)
@@ -183,6 +184,10 @@ class _Copy:
         for after, replaces in chained:
             after.replaces_id = ids[replaces]
         Rating.objects.bulk_update([after for after, _ in chained], ["replaces"], batch_size=1_000)
+        settled = Adjudication.objects.filter(rating__in=ids).values_list("rating", "item", "at")
+        Adjudication.objects.bulk_create(
+            Adjudication(rating_id=ids[rating], item_id=items[item], at=at) for rating, item, at in settled if item in items
+        )
         return ids
 
     def _items(self, ids: set[int], groups: Mapping[int, int], rollouts: Mapping[int, int]) -> dict[int, int]:

@@ -11,6 +11,8 @@ from django.db.models import F, Max
 
 from apps.accounts.models import User
 from apps.buffer.models import StepItem
+from apps.feedback.models import RaterModel
+from apps.feedback.rater_model.heads import KIND as SCALAR_HEAD
 from apps.feedback.replaying.first_use import Beginning, beginning_of
 from apps.feedback.replaying.leaving_out import LeftOut
 from apps.policies.copying import NotCopied, copy_as_base
@@ -43,6 +45,12 @@ class Proposal:
     @property
     def until(self) -> int:
         return self.beginning.version.step + self.steps
+
+    @property
+    def has_heads(self) -> bool:
+        """Whether trained heads had learned of what is left out: the ridge, fitted without it, speaks in their place."""
+        known = RaterModel.objects.filter(run=self.run, number__in=self.left_out.tainted_models, kind=SCALAR_HEAD)
+        return known.exists()
 
     @property
     def slug(self) -> str:

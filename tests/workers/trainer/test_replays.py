@@ -7,6 +7,7 @@ import pytest
 from apps.accounts.models import Membership, User
 from apps.buffer.models import Experience, Recorded, StepItem
 from apps.dashboard.reconciliation import reconcile
+from apps.feedback.aggregating import aggregate
 from apps.feedback.models import RaterModel, Rating, Surprise
 from apps.feedback.rater_model.filling import fill
 from apps.feedback.replaying.creating import NothingToReplay, create, propose
@@ -72,6 +73,7 @@ def _feed_rated(run: Run, bob: User, dana: User | None) -> None:
 
 def _refine(run: Run) -> None:
     groups = Group.objects.claim(Group.State.JUDGED, "refiner", LEASE, 1000, run)
+    aggregate(groups)
     fill(groups)
     refine(groups)
 
@@ -298,3 +300,13 @@ def test_rater_models_that_learned_the_word_of_those_left_out_are_fitted_without
     assert all(before[key] != after[key] for key in before.keys() - clean)
     for model in RaterModel.objects.filter(run=again, number__in=tainted):
         assert str(first.rater_id) not in model.coefficients["raters"]
+
+
+def test_a_run_with_adapters_begins_again_from_its_merged_weights(rated_run, new_station):
+    run = rated_run(since=5, lora={"rank": 2, "alpha": 4.0}, optimizer={"warmup_steps": 0, "learning_rate": 1e-2})
+    proposal = propose(run, [CARELESS])
+    assert proposal.beginning.version.version == 4
+    again = replayed(run, new_station, [CARELESS])
+    assert (again.state, again.step, again.policy.source) == (Run.State.COMPLETED, 2, f"{run.slug}@4")
+    assert read_manifest(again.policy.folder).base is None
+    assert violations() == {}
