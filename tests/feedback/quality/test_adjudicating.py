@@ -35,9 +35,10 @@ def settle(item, by, answer=None, form="stars", **changes):
     return adjudicate(item.pk, by, form, answer or {"stars": 4}, changes.pop("client_uuid", None) or uuid.uuid4(), **changes)
 
 
-def test_the_word_of_the_owner_is_what_is_learned(disputed, alice):
-    run, item = disputed()
-    settle(item, alice)
+def test_the_word_of_the_owner_is_what_is_learned(disputed, project, alice):
+    run, item = disputed(wanted=3)
+    assert not settle(item, alice).is_late
+    assert decide(rater(project, "cem"), run, lambda _: {"stars": 3}) == 1, "the settled item is asked no more"
     serve()
     rewards = dict(Reward.objects.filter(rollout__run=run, scorer="people").values_list("rollout", "value"))
     assert rewards.pop(item.members[0]) == 0.75
@@ -84,9 +85,10 @@ def test_a_late_word_changes_no_reward_that_was_trained_on(disputed, alice):
     assert list(Reward.objects.filter(scorer="people").order_by("pk").values_list("pk", "value")) == before
 
 
-def test_a_flag_can_be_the_word(disputed, alice):
-    _, item = disputed()
+def test_a_flag_can_be_the_word(disputed, project, alice):
+    run, item = disputed(wanted=3)
     settle(item, alice, {"reason": "cut off"}, "flag")
+    decide(rater(project, "cem"), run, lambda _: {"stars": 3})
     serve()
     reward = Reward.objects.get(rollout=item.members[0], scorer="people")
     assert reward.value is None and "cut off" in reward.reason
