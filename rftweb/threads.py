@@ -14,7 +14,12 @@ from typing import IO, Any
 
 THREADS = 8
 BODY_IN_MEMORY = 2**20  # bytes; longer ones go through a file
+SEND_S = 20.0  # who takes nothing of an answer for so long is left: few such would hold all threads
 Receive, Send = Callable[[], Awaitable[dict]], Callable[[dict], Awaitable[None]]
+
+
+class NotTaken(Exception):
+    """The client does not read."""
 
 
 class InThreads:
@@ -80,7 +85,12 @@ def _answer(application: Callable, environ: dict[str, Any], loop: asyncio.Abstra
         )  # fmt: skip
 
     def tell(messages: list[dict]) -> None:
-        asyncio.run_coroutine_threadsafe(_send_all(send, messages), loop).result()
+        sending = asyncio.run_coroutine_threadsafe(_send_all(send, messages), loop)
+        try:
+            sending.result(SEND_S)
+        except TimeoutError:
+            sending.cancel()
+            raise NotTaken from None
 
     parts = application(environ, start)
     try:
@@ -91,6 +101,8 @@ def _answer(application: Callable, environ: dict[str, Any], loop: asyncio.Abstra
                 told = []
             held = part
         tell([*told, _body(held, is_last=True)])
+    except NotTaken:
+        return  # the server closes what was not answered to its end
     finally:
         if hasattr(parts, "close"):
             parts.close()
