@@ -1,0 +1,126 @@
+"""HTTP in threads: what the client sent reaches the application whole, and what it answers reaches the client in order."""
+
+import asyncio
+import threading
+
+import pytest
+
+from rftweb.threads import InThreads
+
+SCOPE = {
+    "type": "http", "http_version": "1.1", "method": "POST", "path": "/rate/é/", "query_string": b"run=3",
+    "root_path": "", "scheme": "https", "server": ("127.0.0.1", 8000), "client": ("10.0.0.7", 5), "headers": [],
+}  # fmt: skip
+
+
+class Client:
+    """Sends a request in parts and keeps what comes back."""
+
+    def __init__(self, *parts: bytes, leaves: bool = False, **scope: object) -> None:
+        self.scope = {**SCOPE, **scope}
+        more = [{"type": "http.request", "body": part, "more_body": True} for part in parts]
+        end = {"type": "http.disconnect"} if leaves else {"type": "http.request", "body": b"", "more_body": False}
+        self.messages, self.told = iter([*more, end]), []
+
+    def ask(self, application) -> list[dict]:
+        async def receive() -> dict:
+            return next(self.messages)
+
+        async def send(message: dict) -> None:
+            self.told.append(message)
+
+        asyncio.run(InThreads(application, threads=2)(self.scope, receive, send))
+        return self.told
+
+    def body(self) -> bytes:
+        return b"".join(message.get("body", b"") for message in self.told)
+
+
+def echo(environ, start):
+    start("201 Created", [("Content-Type", "text/plain"), ("X-Method", environ["REQUEST_METHOD"])])
+    yield environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"]))
+
+
+def seen(**scope: object) -> dict:
+    found: dict = {}
+
+    def look(environ, start):
+        found.update(environ)
+        start("204 No Content", [])
+        return []
+
+    Client(**scope).ask(look)
+    return found
+
+
+def test_a_body_in_parts_arrives_whole_and_the_answer_ends_once():
+    client = Client(b"half ", b"and half")
+    head, *parts = client.ask(echo)
+    assert (head["status"], dict(head["headers"])[b"x-method"]) == (201, b"POST")
+    assert client.body() == b"half and half" and [part["more_body"] for part in parts] == [False]
+
+
+def test_a_body_beyond_what_is_kept_in_memory_arrives_whole():
+    sent = bytes(range(256)) * 8192
+    client = Client(sent)
+    client.ask(echo)
+    assert client.body() == sent
+
+
+def test_a_streamed_answer_keeps_its_order_and_one_thread():
+    threads = set()
+
+    def stream(_environ, start):
+        start("200 OK", [])
+        for n in range(50):
+            threads.add(threading.get_ident())
+            yield f"{n};".encode()
+
+    client = Client()
+    told = client.ask(stream)
+    assert client.body() == b"".join(f"{n};".encode() for n in range(50)) and len(threads) == 1
+    assert [message["more_body"] for message in told[1:]] == [True] * 49 + [False]
+
+
+def test_paths_and_headers_are_spelled_as_wsgi_has_them():
+    headers = [(b"cookie", b"a=1"), (b"cookie", b"b=2"), (b"x-forwarded-proto", b"https"), (b"content-type", b"text/plain")]
+    environ = seen(headers=headers)
+    assert environ["PATH_INFO"].encode("latin-1").decode() == "/rate/é/" and environ["QUERY_STRING"] == "run=3"
+    assert environ["HTTP_COOKIE"] == "a=1; b=2" and environ["HTTP_X_FORWARDED_PROTO"] == "https"
+    assert (environ["CONTENT_TYPE"], environ["REMOTE_ADDR"], environ["wsgi.url_scheme"]) == ("text/plain", "10.0.0.7", "https")
+
+
+def test_a_header_with_an_underscore_does_not_pass_for_one_with_a_hyphen():
+    assert "HTTP_X_CSRFTOKEN" not in seen(headers=[(b"x_csrftoken", b"stolen")])
+
+
+def test_a_claimed_length_is_not_believed():
+    assert seen(headers=[(b"content-length", b"99")])["CONTENT_LENGTH"] == "0"
+
+
+def test_nobody_is_answered_who_left_while_sending():
+    called = []
+    client = Client(b"half", leaves=True)
+    assert client.ask(lambda *_: called.append(1)) == [] and called == []
+
+
+def test_the_applications_answer_is_closed_also_when_it_fails_midway():
+    class Answer(list):
+        closed = False
+
+        def __iter__(self):
+            yield b"some"
+            raise ValueError("broken")
+
+        def close(self):
+            self.closed = True
+
+    answer = Answer()
+
+    def fail(_environ, start):
+        start("200 OK", [])
+        return answer
+
+    with pytest.raises(ValueError, match="broken"):
+        Client().ask(fail)
+    assert answer.closed
