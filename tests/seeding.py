@@ -175,10 +175,13 @@ class _Story:
                 give(rater, Stars(rollout.pk, 1 + round(4 * value), uuid.uuid4()))
 
     def refine(self) -> None:
+        from apps.feedback.aggregating import aggregate
         from apps.pipelines.refining import refine
         from apps.rollouts.models import Group
 
-        refine(Group.objects.claim("judged", "refiner@lab", 60, 100, self.run))
+        groups = Group.objects.claim("judged", "refiner@lab", 60, 100, self.run)
+        aggregate(groups)
+        refine(groups)
 
     def measure(self, planned) -> None:
         from apps.runs.models import Metric
@@ -232,8 +235,7 @@ class _Story:
         self.refine()
         self.sample(1, broken=True)
         self.judge(rated=0)
-        for group in Group.objects.claim("waiting", "sweep@lab", 60, 1, self.run):
-            group.drop("0 of 4 rollouts have a reward; a group needs 2")
+        self.refine()
         self.sample(4)
         self.judge(rated=0)
         Group.open(self.run, self.engines[1].key, 3600, 1, self.run.published_version)

@@ -19,6 +19,7 @@ from django.db.models.functions import Cast, Now
 from apps.buffer.models import Experience, Recorded, Snapshot, StepItem
 from apps.feedback.models import LESSONS, STARS, Rating, Slot
 from apps.policies.manifest import DamagedWeights, verify
+from apps.rewards.combining import PEOPLE
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group, Rollout
 from apps.runs.models import Acknowledgement, Run, TrainStep, WeightVersion
@@ -191,6 +192,9 @@ def rewards_of_people_are_their_ratings() -> Iterator[str]:
     stars = Cast(KeyTextTransform("stars", "rating_reward__rating__answer"), FloatField())
     for reward in human.filter(scorer=STARS).exclude(value=(stars - 1.0) / 4.0)[:SHOWN]:
         yield f"reward {reward.pk}: {reward.value} for another number of stars"
+    together = Reward.objects.filter(scorer=PEOPLE, by=None)
+    for reward in together.exclude(details__ratings__0__isnull=False)[:SHOWN]:
+        yield f"reward {reward.pk}: what people say together, without a rating that it was made of"
 
 
 def nobody_is_asked_about_closed_groups() -> Iterator[str]:

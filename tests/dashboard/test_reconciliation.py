@@ -95,6 +95,13 @@ def test_training_without_a_reward_is_found(trained):
     assert violated() == {"nothing stale or unjudged was trained"}
 
 
+def test_a_word_of_people_that_nobody_said_is_found(trained):
+    rollout = trained.rollouts.filter(state="finished").first()
+    Reward.objects.filter(rollout=rollout, scorer="people").delete()
+    Reward.objects.create(rollout=rollout, source="human", scorer="people", value=0.5, details={"rule": "mean", "ratings": []})
+    assert violated() == {"people's rewards are their ratings"}
+
+
 def test_weights_published_unverified_are_found(trained):
     WeightVersion.objects.create(run=trained, version=1, state="published", folder="/nowhere", fingerprint="f", step=1)
     assert violated() == {"published weights are what their manifests say"}
