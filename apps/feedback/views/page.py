@@ -43,7 +43,7 @@ def rate(request: HttpRequest) -> HttpResponse:
 @never_cache
 @gzip_page
 def next_items(request: HttpRequest) -> HttpResponse:
-    """Everybody signed in: up to `count` items, the most urgent first, now in their hands; 204 when nothing waits or hands are full.
+    """Everybody signed in: up to `count` items, the most urgent first, now in their hands; 204 when none waits or hands are full.
 
     `again`: slots the person holds already, from a page that was loaded anew; those that are theirs still, or anew,
     come first and in this order.
