@@ -67,9 +67,10 @@ def reward_of(rollout: Rollout, plan: RunConfig) -> float | None:
     return combined(said, plan) if said else None
 
 
-def rows(rollouts: Sequence[Rollout], user: User) -> list[dict]:
-    """Each rollout as this person may see it. One query beside those of the rollouts."""
-    open_runs = open_among(user, {rollout.run_id for rollout in rollouts})
+def rows(rollouts: Sequence[Rollout], user: User, open_runs: set[int] | None = None) -> list[dict]:
+    """Each rollout as this person may see it. `open_runs`: the runs not judged blind, where that has been asked already."""
+    if open_runs is None:
+        open_runs = open_among(user, {rollout.run_id for rollout in rollouts})
     runs = {rollout.run_id: rollout.run for rollout in rollouts if rollout.run_id in open_runs}
     settings = {pk: run.settings for pk, run in runs.items()}
     return [
@@ -83,7 +84,7 @@ def own_stars(rollouts: Iterable[Rollout], user: User) -> dict[int, int]:
     return {rollout: answer["stars"] for rollout, answer in mine.order_by("pk").values_list("rollout_id", "answer")}
 
 
-def newest_rollouts(run: Run, count: int, user: User) -> list[dict]:
+def newest_rollouts(run: Run, count: int, user: User, is_open: bool) -> list[dict]:
     """The last finished rollouts of the run, as this person may see them."""
     finished = run.rollouts.filter(state=Rollout.State.FINISHED).order_by("-pk")[:count]
-    return rows(with_judgements(finished), user)
+    return rows(with_judgements(finished), user, {run.pk} if is_open else set())

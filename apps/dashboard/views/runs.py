@@ -48,10 +48,10 @@ def runs(request: HttpRequest) -> HttpResponse:
 def run(request: HttpRequest, project: str, slug: str) -> HttpResponse:
     """Members of the run's project."""
     found = seen_run(request, project, slug)
+    is_open = sees_judgements(request.user, found)
     context = {
         "section": "runs", "run": found, "charts": charts_of(found.settings.algorithm), "sequence": found.topic.sequence,
-        "may_steer": may_steer(request, found), "is_open": sees_judgements(request.user, found),
-        **_now(found), **_newest(request, found),
+        "may_steer": may_steer(request, found), "is_open": is_open, **_now(found, is_open), **_newest(request, found, is_open),
     }  # fmt: skip
     return render(request, "dashboard/run.html", context)
 
@@ -61,11 +61,11 @@ def run(request: HttpRequest, project: str, slug: str) -> HttpResponse:
 def run_part(request: HttpRequest, project: str, slug: str, part: str) -> HttpResponse:
     """Members of the run's project: a fragment of the run's page, fetched again when an event says that it changed."""
     found = seen_run(request, project, slug)
+    is_open = sees_judgements(request.user, found)
     if part in ("now", "beside"):
-        is_open = sees_judgements(request.user, found)
-        context = {**_now(found), "may_steer": may_steer(request, found), "is_open": is_open}
+        context = {**_now(found, is_open), "may_steer": may_steer(request, found), "is_open": is_open}
     elif part == "newest":
-        context = _newest(request, found)
+        context = _newest(request, found, is_open)
     else:
         raise Http404(part)
     return render(request, f"dashboard/_run_{part}.html", {"run": found, **context})
@@ -86,10 +86,12 @@ def run_curves(request: HttpRequest, project: str, slug: str) -> HttpResponse:
     return JsonResponse({"step": found.step, "series": curves(found, names, min(after, found.step)), "changes": changes(found)})
 
 
-def _now(run: Run) -> dict:
+def _now(run: Run, is_open: bool) -> dict:
+    """What stands on the page beside its curves; for who judges blind, without what tells how replies were judged."""
     ledger, plan = ledger_of(run), run.settings
     return {
-        "ledger": ledger, "versions": _newest_versions(run), "reasons": drop_reasons(run), "plan": plan,
+        "ledger": ledger, "plan": plan,
+        "versions": _newest_versions(run) if is_open else [], "reasons": drop_reasons(run) if is_open else [],
         "recipe": {name: words for name, words in parts(plan.algorithm).items() if words not in ("-", "none")},
         "row": TABLE[plan.algorithm.name], "skipped": skipped_steps(run),
         "snapshot": Snapshot.objects.filter(run=run).first() if plan.algorithm.learns_from_lessons else None,
@@ -109,5 +111,5 @@ def _newest_versions(run: Run) -> list[WeightVersion]:
     return list(newest.order_by("-version")[:VERSIONS_SHOWN])
 
 
-def _newest(request: HttpRequest, run: Run) -> dict:
-    return {"rollouts": newest_rollouts(run, ROLLOUTS_SHOWN, request.user)}
+def _newest(request: HttpRequest, run: Run, is_open: bool) -> dict:
+    return {"rollouts": newest_rollouts(run, ROLLOUTS_SHOWN, request.user, is_open)}
