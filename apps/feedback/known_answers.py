@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from apps.feedback.forms import FORMS
 from apps.feedback.models import Item
-from apps.feedback.saying import in_words
+from apps.feedback.saying import in_order, in_words
 from apps.runs.people import People
 
 NEAR_ENOUGH = 0.25  # of the scale: one star of five
@@ -23,13 +23,6 @@ def told(item: Item, answer: dict, shown: Sequence[int] | None, people: People) 
     right = in_order(item.form, item.expected, sorted(item.members), order)
     is_met = met(item.form, answer, item.expected, order, people)
     return {"met": is_met, "expected": right, "words": in_words(item.form, right, order), "explanation": item.explanation}
-
-
-def in_order(form: str, answer: dict, of: Sequence[int], to: Sequence[int]) -> dict:
-    """An answer about rollouts seen in the order `of`, as it reads in the order `to`. Only a preference depends on it."""
-    if form == "pairwise" and "preference" in answer and list(of) != list(to):
-        return {**answer, "preference": -answer["preference"]}
-    return answer
 
 
 def met(form: str, answer: dict, expected: dict, shown: Sequence[int], people: People) -> bool:

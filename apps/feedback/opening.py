@@ -1,6 +1,7 @@
 """Which decisions a scored group is put before people: its items and their slots, ordered by where people's time pays."""
 
 import itertools
+import math
 import random
 from collections import defaultdict
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from django.db.models import Count
 from apps.feedback.models import Item, Rating, open_slots
 from apps.feedback.rater_model import asking
 from apps.feedback.rater_model.anchoring import FORM, anchors_of, is_wanted
+from apps.feedback.rater_model.learning import unsure
 from apps.feedback.settling import settle
 from apps.feedback.worth import worth
 from apps.rewards.models import Reward
@@ -41,7 +43,8 @@ def open_items(groups: Sequence[Group]) -> list[Item]:
             item.members = sorted([*item.members, anchors[item.group_id]])
     Item.objects.bulk_create(items)
     judgements = _judgements(waiting)
-    due_at = {group.pk: _due_at(group, judgements[group.pk]) for group in waiting}
+    doubt = {group.pk: _unsure(group, rollouts[group.pk]) for group in unplanned}
+    due_at = {group.pk: _due_at(group, judgements[group.pk], doubt.get(group.pk, 0.0)) for group in waiting}
     # What is asked a second time may stand in a group that has long gone on: it is as urgent as these.
     again = {item.group_id: max(due_at.values()) for item in items if item.group_id not in due_at}
     open_slots(items, due_at | again)
@@ -91,10 +94,18 @@ def _item(group: Group, people: People, members: list[int], wanted: int | None =
     return Item(run_id=group.run_id, group=group, form=people.form, members=sorted(members), wanted=wanted)
 
 
-def _due_at(group: Group, judgements: dict[int, dict[str, float]]) -> object:
+def _unsure(group: Group, rollouts: list[int]) -> float:
+    """How unsure the run's rater model is of the group, in the mean. Under a schedule rows are drawn at random: nobody asks."""
+    if group.run.settings.people.rater_model is None:
+        return 0.0
+    deviations = unsure(group.run, rollouts).values()
+    return math.fsum(deviations) / len(deviations) if deviations else 0.0
+
+
+def _due_at(group: Group, judgements: dict[int, dict[str, float]], uncertainty: float) -> object:
     """When it is to be decided at the latest; what is worth more comes as much earlier as it is worth of the deadline."""
     people = group.run.settings.people
-    return group.deadline_at - timedelta(seconds=people.deadline_s * worth(list(judgements.values())))
+    return group.deadline_at - timedelta(seconds=people.deadline_s * worth(list(judgements.values()), uncertainty))
 
 
 def _rollouts(groups: list[Group]) -> dict[int, list[int]]:

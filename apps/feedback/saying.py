@@ -2,9 +2,24 @@
 
 from collections.abc import Mapping, Sequence
 
+from apps.feedback.models import Rating
+
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 HOW_MUCH = {1: "a little better", 2: "better", 3: "much better"}
 LONGEST = 80
+
+
+def rating_in_words(rating: Rating) -> str:
+    """What a rating says, its rollouts lettered in the order of their ids, whatever order the rater saw them in."""
+    members = sorted(rating.members)
+    return in_words(rating.form, in_order(rating.form, rating.answer, rating.members, members), members)
+
+
+def in_order(form: str, answer: dict, of: Sequence[int], to: Sequence[int]) -> dict:
+    """An answer about rollouts seen in the order `of`, as it reads in the order `to`. Only a preference depends on it."""
+    if form == "pairwise" and "preference" in answer and list(of) != list(to):
+        return {**answer, "preference": -answer["preference"]}
+    return answer
 
 
 def in_words(form: str, answer: Mapping, members: Sequence[int]) -> str:

@@ -29,7 +29,7 @@ def undo(user: User, rating_uuid: uuid.UUID, new_uuid: uuid.UUID) -> tuple[Held,
     if taken_back is None:
         raise Refused("too_old", f"Only your last {HISTORY} decisions can be taken back.")
     slot = (
-        Slot.objects.select_for_update(of=("self",))
+        Slot.objects.select_for_update(of=("group", "self"))
         .select_related("group", "item", "run")
         .filter(item=taken_back.item_id, rater=user)
         .first()

@@ -13,12 +13,12 @@ from apps.accounts.models import User
 from apps.dashboard.access import steered_run
 from apps.dashboard.answers import answer_in
 from apps.dashboard.preview import held_over
-from apps.feedback.saying import LETTERS, in_words
 from apps.feedback.adjudicating import adjudicate
 from apps.feedback.forms import FORMS, BadAnswer
 from apps.feedback.models import Adjudication, Item
 from apps.feedback.quality.decisions import Decision, decisions_of, newest_decisions
 from apps.feedback.quality.disputes import apart, items_of, open_disputes
+from apps.feedback.saying import LETTERS, in_words
 from apps.feedback.showing import Shown, shown_to
 from apps.rollouts.models import Rollout
 from apps.runs.models import Run

@@ -14,7 +14,7 @@ from apps.dashboard.preview import held_over
 from apps.feedback import gold
 from apps.feedback.forms import BadAnswer
 from apps.feedback.models import Item, Rating
-from apps.feedback.saying import in_words
+from apps.feedback.saying import in_words, rating_in_words
 from apps.feedback.showing import shown_to
 from apps.rollouts.models import Rollout
 from apps.runs.models import Run
@@ -115,5 +115,5 @@ def _newest(run: Run) -> list[dict]:
     rated = Rating.objects.counting().filter(run=run).exclude(form="flag").select_related("rollout").order_by("-pk")[:NEWEST]
     rows = []
     for rating in rated:
-        rows.append({"rating": rating, "said": in_words(rating.form, rating.answer, rating.members), "members": rating.members})
+        rows.append({"rating": rating, "said": rating_in_words(rating), "members": rating.members})
     return rows

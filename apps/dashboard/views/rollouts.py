@@ -8,17 +8,20 @@ from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_safe
 
 from apps.buffer.models import Experience, StepItem
-from apps.dashboard.access import seen_run
+from apps.dashboard.access import may_steer, seen_run
 from apps.dashboard.paging import page_of
 from apps.dashboard.rollout_rows import rows, with_judgements
 from apps.dashboard.shading import shading_of
 from apps.dashboard.transcript import transcript_of, typed_in
 from apps.dashboard.verdicts import CLOSED, verdict_on
 from apps.feedback.models import Rating
+from apps.feedback.saying import rating_in_words
 from apps.feedback.starring import ratable_by
 from apps.rollouts.models import Rollout
 from apps.runs.blindness import sees_judgements
 from apps.runs.models import Run
+
+RATINGS = 50  # shown of one rollout
 
 
 def _learned_as(*states: str) -> Exists:
@@ -84,14 +87,17 @@ def rollout(request: HttpRequest, pk: int) -> HttpResponse:
     )
     siblings = rows(with_judgements(Rollout.objects.filter(group=found.group)).order_by("sample_index"), request.user)
     [row] = rows([found], request.user)
-    ratings = Rating.objects.filter(rollout=found).select_related("rater").order_by("-pk")
+    about = Q(rollout=found) | Q(item__group=found.group_id, rollout=None, shown__contains=[found.pk])
+    ratings = Rating.objects.filter(about, is_withdrawn=False).select_related("rater").order_by("-pk")
     is_open, typed = row["is_open"], typed_in(found)
+    ratings = (ratings if is_open else ratings.filter(rater=request.user))[:RATINGS]
     context = {
         "section": "runs", "run": found.run, "rollout": found, "row": row, "siblings": siblings, "is_open": is_open,
         "shading": shading_of(found, typed) if is_open and hasattr(found, "payload") else None,
         "said": transcript_of(found, typed) if found.turns else [],
         "verdict": verdict_on(found, found.learned) if is_open or row["station"] != "closed" else CLOSED,
-        "ratings": (ratings if is_open else ratings.filter(rater=request.user))[:50],
+        "ratings": [(rating, rating_in_words(rating)) for rating in ratings],
         "may_rate": ratable_by(request.user).filter(pk=found.pk).exists(),
+        "may_make_gold": found.state == Rollout.State.FINISHED and may_steer(request, found.run),
     }  # fmt: skip
     return render(request, "dashboard/rollout.html", context)

@@ -7,8 +7,8 @@ from django.views.decorators.http import require_safe
 
 from apps.dashboard.access import may_steer, steered_run
 from apps.dashboard.paging import page_of
-from apps.feedback.saying import in_words
 from apps.feedback.models import RaterModel, Rating
+from apps.feedback.saying import rating_in_words
 from apps.feedback.tracing import Shaping, forward, learned_by, shaped, task_of
 from apps.runs.blindness import sees_judgements
 
@@ -64,7 +64,7 @@ def rating(request: HttpRequest, pk: int) -> HttpResponse:
 
 def said(rating: Rating) -> dict:
     """A rating as a list shows it."""
-    return {"rating": rating, "words": in_words(rating.form, rating.answer, sorted(rating.members))}
+    return {"rating": rating, "words": rating_in_words(rating)}
 
 
 def _row(shaping: Shaping, models: dict[int, RaterModel]) -> dict:

@@ -75,6 +75,11 @@ class Rating(models.Model):
         return self.answer.get("stars")
 
     @property
+    def is_standing(self) -> bool:
+        """Whether the person stands by it: it was neither replaced nor withdrawn."""
+        return self.is_current and not self.is_withdrawn
+
+    @property
     def members(self) -> list[int]:
         """The rollouts it is about."""
         return list(self.shown) or [self.rollout_id]

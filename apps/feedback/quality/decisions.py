@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from apps.feedback.forms import Answer
 from apps.feedback.models import KNOWN, Item, Rating
+from apps.feedback.saying import in_order
 from apps.runs.models import Run
 
 NEWEST = 10_000  # decisions that the figures are taken from
@@ -34,9 +35,7 @@ class Decision:
     @property
     def in_order(self) -> Answer:
         """The answer as if the rollouts had been shown in their own order; only a preference depends on that."""
-        if "preference" in self.answer and tuple(self.shown) != self.unit:
-            return {"preference": -self.answer["preference"]}
-        return self.answer
+        return in_order(self.form, self.answer, self.shown, self.unit)
 
     @property
     def is_known(self) -> bool:

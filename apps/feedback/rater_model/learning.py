@@ -85,6 +85,16 @@ def known_from(run: Run, ratings: Iterable[int], number: int) -> Known:
     return known
 
 
+def unsure(run: Run, rollouts: Iterable[int]) -> dict[int, float]:
+    """How unsure the run's newest model is of each of these rollouts: its deviation; none before its first fit. Stores nothing."""
+    newest = RaterModel.objects.filter(run=run, kind=RIDGE).order_by("-number").first()
+    if newest is None:
+        return {}
+    standing_by = Rating.objects.counting().filter(run=run, pk__lte=newest.last_rating_id).order_by("pk")
+    known = _up_to(run, newest, list(standing_by.values_list("pk", flat=True)))
+    return {pk: deviation for pk, (_, deviation) in predicted(run, known, rollouts).items()}
+
+
 def _up_to(run: Run, newest: RaterModel | None, standing_by: list[int]) -> Known:
     """This process's knowledge, if it is that of the newest model; else learned anew up to that model's last rating."""
     known = _known.get(run.pk)

@@ -99,3 +99,16 @@ def test_a_share_goes_to_the_groups_with_the_largest_predicted_spread(modelled, 
     open_items(record_verdicts(Group.objects.claim(Group.State.SCORING, "scorer", 60, 100, run), []))
     asked = Counter(Item.objects.filter(group__in=alike).values_list("group", flat=True))
     assert asked[alike[4].pk] == 2 and max(count for group, count in asked.items() if group != alike[4].pk) == 1
+
+
+def test_without_a_schedule_the_group_of_which_the_model_is_less_sure_comes_first(modelled, put, decide, bob):
+    run = modelled({"groups_per_step": 3, "steps": 20})
+    put(run, ["thank you so much", "go away now"], groups=2)
+    decide(bob, run)
+    learn(run)
+    (known,) = put(run, ["thank you so much", "go away now"])
+    (strange,) = put(run, ["zebra quartz vivid", "umbrella lantern moss"])
+    Item.objects.filter(group__in=[known, strange]).delete()
+    open_items([known, strange])  # now that it is known how surprising they are
+    due = {slot.group_id: (slot.group.deadline_at - slot.due_at).total_seconds() for slot in Slot.objects.filter(state="open")}
+    assert due[strange.pk] > due[known.pk]
