@@ -4,13 +4,18 @@ import argparse
 import os
 import sys
 
+from workers.processes import die_with_parent
+
 NICENESS = 10  # the run's own work goes first
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("run", type=int)
-    run_id = parser.parse_args().run
+    parser.add_argument("--parent", type=int, help="The process with which this one ends.")
+    asked = parser.parse_args()
+    if asked.parent:
+        die_with_parent(asked.parent)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "rftweb.settings")
     os.nice(NICENESS)
     import django
@@ -19,7 +24,7 @@ def main() -> int:
     from apps.runs.models import Run
     from workers.rater_heads.training import train
 
-    return int(train(Run.objects.get(pk=run_id)) is None)
+    return int(train(Run.objects.get(pk=asked.run)) is None)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """When the refiner has a head trained, and how it asks one. Loads torch only for runs that have a head."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
@@ -12,7 +13,6 @@ from apps.feedback.models import Rating
 from apps.feedback.rater_model import heads
 from apps.policies.damage import DamagedWeights
 from apps.runs.models import Run
-from rftweb.lifeline import die_with_parent
 
 log = structlog.get_logger(__name__)
 _training: dict[int, subprocess.Popen] = {}
@@ -26,8 +26,8 @@ def train_where_due(runs: Iterable[Run]) -> None:
             continue
         if heads.is_due(run, Rating.objects.counting().filter(run=run).count()):
             log.info("head_training_started", run=run.slug)
-            command = [sys.executable, "-m", "workers.rater_heads", str(run.pk)]
-            _training[run.pk] = subprocess.Popen(command, preexec_fn=die_with_parent())
+            command = [sys.executable, "-m", "workers.rater_heads", str(run.pk), "--parent", str(os.getpid())]
+            _training[run.pk] = subprocess.Popen(command)
 
 
 def _is_training(run_id: int) -> bool:
