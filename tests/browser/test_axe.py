@@ -16,6 +16,7 @@ def findings(page) -> list[str]:
     """What axe calls serious or critical on this page, with where."""
     page.evaluate(AXE_SCRIPT)
     found = page.evaluate("(rules) => axe.run(document, rules)", RULES)
+    assert len(found["passes"]) > 5  # it did look
     grave = [one for one in found["violations"] if one["impact"] in ("serious", "critical")]
     return [
         f"{one['id']}: {node['html'][:160]} {node['any'][:1] and node['any'][0]['message']}"
