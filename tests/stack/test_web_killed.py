@@ -1,0 +1,130 @@
+"""The web process dies again and again while eight people rate: what was acknowledged to them is in the table, once."""
+
+import http.client
+import json
+import random
+import re
+import threading
+import uuid
+from collections import Counter
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+import pytest
+
+pytestmark = [pytest.mark.stack, pytest.mark.slow]
+RATERS, KILLS = 8, 20
+# Nothing but people decides, nobody else goes on, and there is always something to decide.
+PEOPLE = {"people": {"per_group": 4, "deadline_s": 3600, "at_deadline": "machine_only", "open_claims": 5, "lease_s": 20}}
+SIGNED_IN = f"""
+import json
+from django.conf import settings
+from django.middleware.csrf import get_token
+from django.test import Client, RequestFactory
+from apps.accounts.models import Membership, Project, User
+found = []
+for n in range({RATERS}):
+    user, _ = User.objects.get_or_create(username=f"rater-{{n}}")
+    Membership.objects.get_or_create(project=Project.objects.get(slug="demo"), user=user, defaults={{"role": "rater"}})
+    client, asked = Client(), RequestFactory().get("/")
+    client.force_login(user)
+    token = get_token(asked)
+    session = client.cookies[settings.SESSION_COOKIE_NAME].value
+    found.append({{"token": token, "cookie": f"{{settings.SESSION_COOKIE_NAME}}={{session}}; "
+                  f"{{settings.CSRF_COOKIE_NAME}}={{asked.META['CSRF_COOKIE']}}"}})
+print(json.dumps(found))
+"""
+
+
+@dataclass
+class Rater(threading.Thread):
+    """Decides what it is given until told to stop; what fails on the way is sent again under the same uuid, as a browser does."""
+
+    host: str
+    cookie: str
+    token: str
+    over: threading.Event = field(default_factory=threading.Event)
+    acknowledged: list[str] = field(default_factory=list)
+    refused: Counter = field(default_factory=Counter)
+    faults: int = 0
+
+    def __post_init__(self) -> None:
+        super().__init__(daemon=True)
+
+    __hash__ = threading.Thread.__hash__
+
+    def run(self) -> None:
+        while not self.over.is_set():
+            held = self.until_answered("GET", "/rate/next/")
+            if held is None or held[0] != 200:
+                self.over.wait(0.2)
+                continue
+            slot, fence, version = (
+                int(re.search(rf'data-{name}="(\d+)"', held[1]).group(1)) for name in ("slot", "fence", "version")
+            )
+            self.decide(slot, fence, version)
+
+    def decide(self, slot: int, fence: int, version: int) -> None:
+        said = {"fence": fence, "version": version, "client_uuid": str(uuid.uuid4()), "form": "stars",
+                "answer": {"stars": random.randint(1, 5)}, "seconds": 1.0}  # fmt: skip
+        answered = self.until_answered("POST", f"/rate/slots/{slot}/", said)
+        if answered is None:
+            return
+        if answered[0] in (200, 201):
+            self.acknowledged.append(said["client_uuid"])
+        else:
+            self.refused[answered[0]] += 1
+
+    def until_answered(self, method: str, path: str, body: dict | None = None) -> tuple[int, str] | None:
+        """Status and words; None when it was told to stop before an answer came. A server that is not there is asked again."""
+        while not self.over.is_set():
+            try:
+                status, words = self.ask(method, path, body)
+                if status < 500:
+                    return status, words
+            except (OSError, http.client.HTTPException):
+                pass
+            self.faults += 1
+            self.over.wait(0.1)
+        return None
+
+    def ask(self, method: str, path: str, body: dict | None) -> tuple[int, str]:
+        connection = http.client.HTTPConnection(self.host, timeout=20)
+        try:
+            headers = {"Cookie": self.cookie, "X-CSRFToken": self.token, "Content-Type": "application/json"}
+            connection.request(method, path, json.dumps(body) if body else None, headers)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+        finally:
+            connection.close()
+
+
+def test_no_acknowledged_decision_is_missing_or_doubled_when_the_web_process_is_killed_twenty_times(installation, tmp_path):
+    installation.begin("many-kills", tmp_path, steps=1000, max_staleness=1000, **PEOPLE)
+    people = json.loads(installation.must("shell", "-v", "0", "-c", SIGNED_IN).splitlines()[-1])
+    raters = [Rater(urlsplit(installation.stack.address).netloc, **person) for person in people]
+    for rater in raters:
+        rater.start()
+    for _ in range(KILLS):
+        more = sum(len(rater.acknowledged) for rater in raters) + 1
+        installation.wait("people rate", lambda more=more: sum(len(rater.acknowledged) for rater in raters) >= more, 120)
+        killed = installation.stack.kill("web")
+        installation.stack.wait_restarted("web", since=killed, timeout_s=120)
+    for rater in raters:
+        rater.over.set()
+    for rater in raters:
+        rater.join(60)
+    acknowledged = [sent for rater in raters for sent in rater.acknowledged]
+    assert len(acknowledged) >= KILLS and sum(rater.faults for rater in raters) >= KILLS, "it was rated, and kills did hit"
+    found = Counter(str(sent) for (sent,) in installation.sql("SELECT client_uuid FROM feedback_rating"))
+    assert {sent: found[sent] for sent in acknowledged if found[sent] != 1} == {}
+    twice = (
+        "SELECT item_id, rater_id FROM feedback_rating WHERE is_current AND item_id IS NOT NULL GROUP BY 1, 2 HAVING count(*) > 1"
+    )
+    assert installation.sql(twice) == []
+    doubled = """SELECT rating_id, count(*) FROM feedback_ratingreward GROUP BY rating_id HAVING count(*) > 1"""
+    assert installation.sql(doubled) == [], "one decision about one rollout makes one reward"
+    lost = """SELECT t.id FROM feedback_rating t JOIN feedback_slot s ON s.item_id = t.item_id AND s.rater_id = t.rater_id
+              WHERE t.is_current AND s.state <> 'done'"""
+    assert installation.sql(lost) == [], "a slot is done when its rating is there: both are one transaction"
+    installation.must("run", "stop", "many-kills")
