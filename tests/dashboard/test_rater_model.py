@@ -122,7 +122,7 @@ def test_the_curves_have_running_means_of_twenty_audits(client, modelled, alice,
     assert series["foretold"]["y"][0] == pytest.approx(0.5 + 9.5 / 100) and series["accuracy"]["y"] == [0.84]
 
 
-RED = {"light": "red", "accuracy": {**FIGURES["accuracy"], "share": 0.55}}
+RED = {"light": "red", "accuracy": {**FIGURES["accuracy"], "share": 0.55, "high": 0.7}}
 
 
 def test_red_pauses_the_run_with_its_reason(modelled, fitted):
@@ -131,6 +131,11 @@ def test_red_pauses_the_run_with_its_reason(modelled, fitted):
     modelled.refresh_from_db()
     assert modelled.state == Run.State.PAUSED and "55%" in modelled.state_reason
     assert modelled.topic.events.filter(kind="rater_model_alarmed").exists()
+
+
+def test_red_that_may_be_chance_is_shown_and_does_not_pause(modelled, fitted):
+    fitted(light="red", accuracy={"share": 0.65, "low": 0.49, "high": 0.82, "decisions": 31})
+    assert not pause_if_alarming(modelled)
 
 
 def test_who_resumes_a_red_run_is_not_stopped_again_for_the_same_reason(modelled, fitted):

@@ -1,7 +1,7 @@
 """When the rater model is not to be believed any more, the run stops until a person has looked."""
 
 from apps.feedback.models import RaterModel
-from apps.feedback.rater_model.audits import CONTENT, Light
+from apps.feedback.rater_model.audits import CONTENT, GREEN_FROM, Light
 from apps.feedback.rater_model.learner import RIDGE
 from apps.runs.models import NotPossible, Run
 
@@ -28,10 +28,15 @@ def pause_if_alarming(run: Run) -> bool:
 
 
 def why_alarming(figures: dict) -> dict[str, str]:
-    """Reasons to pause by kind. While people are content, replies differ by chance, and ordering them rightly means nothing."""
+    """Reasons to pause by kind.
+
+    While people are content, replies differ by chance, and ordering them rightly means nothing; and a share whose interval
+    reaches to green may be red by chance, too: the light shows it, the run goes on.
+    """
     found = {kind: words for kind, words in figures.get("alarms", {}).items() if kind in STOPPING}
     said = figures.get("said")
-    if figures.get("light") == Light.RED and (said is None or said < CONTENT):
+    is_content = said is not None and said >= CONTENT
+    if figures.get("light") == Light.RED and figures["accuracy"]["high"] < GREEN_FROM and not is_content:
         share = figures["accuracy"]["share"]
         found["red"] = f"The rater model orders only {share:.0%} of fresh pairs as people do. Ask 10 audits, then resume."
     return found
