@@ -60,6 +60,8 @@ TABLE = {
     "api/v1/ratings/": {"GET": None, "POST": API_PERSON},
     "api/v1/ratings/<int:pk>/trace/": {"GET": API_MEMBER, "POST": None},
     "api/v1/rating-queue/": {"GET": API_PERSON, "POST": None},
+    "api/v1/rating-queue/claim/": {"GET": None, "POST": API_PERSON},
+    **{f"api/v1/rating-slots/<int:pk>/{verb}": {"GET": None, "POST": API_PERSON} for verb in ("", "keep/", "release/", "skip/")},
     "api/v1/": {"GET": NOWHERE, "POST": NOWHERE},  # whatever no other REST address matches
     "rate/": {"GET": PERSON, "POST": None},
     "rate/next/": {"GET": API_PERSON, "POST": None},

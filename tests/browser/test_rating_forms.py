@@ -235,6 +235,17 @@ def test_a_flag_says_why_and_gives_no_reward(visit, transactional_db, eventually
     page.wait_for_selector("[data-form=stars]")
 
 
+def test_of_several_replies_the_one_in_focus_is_flagged(visit, transactional_db, eventually):
+    asked = elsewhere(lambda: asking("ranking"))
+    window = visit(asked.bob)
+    page = window.open("/rate/")
+    page.wait_for_selector("[data-form=ranking]")
+    window.press("f", "2")
+    [rating] = eventually(asked.ratings)
+    assert rating.form == "flag" and rating.answer["rollout"] in rating.shown
+    assert [made.reward.rollout_id for made in rating.rating_rewards.all()] == [rating.answer["rollout"]]
+
+
 def test_a_skip_says_why_and_the_item_does_not_come_again(visit, transactional_db, eventually):
     asked = elsewhere(lambda: asking("stars", groups=1, size=2))
     window = visit(asked.bob)

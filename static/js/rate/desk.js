@@ -112,7 +112,7 @@ function put(item, state) {
   shown = state;
   stage.replaceChildren(article);
   find("[data-deck]").hidden = false;
-  for (const [act, usable] of [["flag", !article.dataset.members.includes(",")], ["edit", article.querySelector("[data-raw]") !== null]]) find(`.deck [data-act=${act}]`).disabled = !usable;
+  find(".deck [data-act=edit]").disabled = article.querySelector("[data-raw]") === null;
   lease.attend(article);
   if (state.spent) lease.spentBefore(state.spent);
   remember();
@@ -273,7 +273,9 @@ function pass(verb, reason) {
     say("Skipped; it goes to somebody else.");
   } else {
     const uuid = crypto.randomUUID();
-    const body = { client_uuid: uuid, ...fenced(article), form: "flag", reason, seconds: Math.round(lease.msSpent()) / 1000, first_key_ms: shown.firstKey, changes: shown.changes };
+    const several = article.dataset.members.includes(",");
+    const which = several && shown.form.inFocus() ? { rollout: Number(shown.form.inFocus()) } : {}; // of several: the one in focus
+    const body = { client_uuid: uuid, ...fenced(article), form: "flag", reason, ...which, seconds: Math.round(lease.msSpent()) / 1000, first_key_ms: shown.firstKey, changes: shown.changes };
     take({ uuid, url: lease.address(article, "flag/"), body }, `flagged, ${reason}`);
   }
 }
@@ -341,7 +343,7 @@ function answered(entry, status, said) {
 }
 
 function goldWords(gold) {
-  const words = gold.met ? "That is the known answer." : `The known answer is ${JSON.stringify(gold.expected).replace(/[{}"]/g, "").replace(/:/g, " ")}.`;
+  const words = gold.met ? "That is the known answer." : `The known answer is: ${gold.words}.`;
   return gold.explanation ? `${words} ${gold.explanation}` : words;
 }
 
@@ -419,7 +421,6 @@ function showOwn() {
 
 function ask(verb) {
   if (!shown) return;
-  if (find(`.deck [data-act=${verb}]`).disabled) return say("A flag is about one reply. Skip this with a reason instead.");
   const dialog = find(`[data-reasons=${verb}]`);
   find("[data-own-words]", dialog).value = "";
   dialog.showModal();
