@@ -236,7 +236,7 @@ class Browser:
 
     def next(self) -> tuple[int, int, int] | None:
         """Slot, fence and version of an item held from now on; None when nothing waits."""
-        status, body = self.ask("GET", f"/rate/next/?run={self.run}")
+        status, body = self.ask("POST", f"/rate/next/?run={self.run}", "{}")
         if status == 204:
             return None
         found = {name: int(re.search(rf'data-{name}="(\d+)"', body).group(1)) for name in ("slot", "fence", "version")}

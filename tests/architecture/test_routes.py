@@ -64,7 +64,7 @@ TABLE = {
     **{f"api/v1/rating-slots/<int:pk>/{verb}": {"GET": None, "POST": API_PERSON} for verb in ("", "keep/", "release/", "skip/")},
     "api/v1/": {"GET": NOWHERE, "POST": NOWHERE},  # whatever no other REST address matches
     "rate/": {"GET": PERSON, "POST": None},
-    "rate/next/": {"GET": API_PERSON, "POST": None},
+    "rate/next/": {"GET": None, "POST": API_PERSON},
     "rate/end/": {"GET": PERSON, "POST": None},
     "rate/guidelines/<int:run>/": {"GET": MEMBER, "POST": None},
     **{

@@ -55,6 +55,9 @@ PAST = (
        SELECT rollout_id, 'human', 'stars', 0.5, '', '{}', rater_id, true, now() FROM feedback_rating WHERE run_id = %(run)s""",
     """INSERT INTO feedback_ratingreward (rating_id, reward_id)
        SELECT t.id, w.id FROM feedback_rating t JOIN rewards_reward w ON w.rollout_id = t.rollout_id WHERE t.run_id = %(run)s""",
+    # Such stars fill the reply's own slot: nobody is asked about it any more.
+    """UPDATE feedback_slot s SET state = 'done', rater_id = %(rater)s FROM feedback_item i, feedback_rating t
+       WHERE s.run_id = %(run)s AND i.id = s.item_id AND s.place = 0 AND t.rollout_id = i.members[1] AND t.rater_id = %(rater)s""",
     """INSERT INTO feedback_skip (item_id, rater_id, reason)
        SELECT id, %(rater)s, '' FROM feedback_item WHERE run_id = %(run)s ORDER BY id DESC LIMIT %(size)s""",
 )

@@ -40,7 +40,7 @@ def statements(act: Callable[[], object]) -> tuple[list[str], object]:
 
 
 def next_item(client, run) -> tuple[list[str], dict[str, int]]:
-    asked, answer = statements(lambda: client.get("/rate/next/", {"run": run.pk}))
+    asked, answer = statements(lambda: client.post(f"/rate/next/?run={run.pk}"))
     assert answer.status_code == 200, answer.content
     html = answer.content.decode()
     return asked, {name: int(re.search(rf'data-{name}="(\d+)"', html).group(1)) for name in ("slot", "fence", "version")}

@@ -27,7 +27,7 @@ def rater(client, bob):
 
 
 def following(client, **query: object):
-    return client.get(reverse("rate-next"), query)
+    return client.post(reverse("rate-next", query=query))
 
 
 def test_up_to_three_items_come_at_once_and_are_held(rater, bob, people_run, finish):
@@ -90,7 +90,7 @@ def test_an_undone_decision_comes_back_with_what_was_said(rater, bob, people_run
 
 @pytest.mark.parametrize("query", ["?run=1,a", "?run=x", "?again=" + "1," * 30, "?count=many", "?run=" + "9" * 30])
 def test_a_wrong_query_is_not_there(rater, project, query):
-    assert rater.get(reverse("rate-next") + query).status_code == 404
+    assert rater.post(reverse("rate-next") + query).status_code == 404
 
 
 def test_guidelines_are_for_those_who_see_the_run(client, bob, carol, people_run):

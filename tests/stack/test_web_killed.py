@@ -55,7 +55,7 @@ class Rater(threading.Thread):
 
     def run(self) -> None:
         while not self.over.is_set():
-            held = self.until_answered("GET", "/rate/next/")
+            held = self.until_answered("POST", "/rate/next/", {})
             if held is None or held[0] != 200:
                 self.over.wait(0.2)
                 continue

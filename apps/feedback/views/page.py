@@ -10,7 +10,7 @@ from django.template import Context
 from django.template.loader import get_template
 from django.views.decorators.cache import never_cache
 from django.views.decorators.gzip import gzip_page
-from django.views.decorators.http import require_safe
+from django.views.decorators.http import require_POST, require_safe
 
 from apps.accounts.rating_keys import by_form, keys_of
 from apps.feedback.claiming import Held, claim, take_again
@@ -39,7 +39,7 @@ def rate(request: HttpRequest) -> HttpResponse:
     return render(request, "feedback/rate.html", context)
 
 
-@require_safe
+@require_POST
 @never_cache
 @gzip_page
 def next_items(request: HttpRequest) -> HttpResponse:

@@ -147,7 +147,7 @@ async function fill() {
   clearTimeout(looking);
   try {
     const query = new URLSearchParams({ run: desk.dataset.run, count, again });
-    const answer = await fetch(`${desk.dataset.next}?${query}`, { redirect: "error" });
+    const answer = await outbox.post(`${desk.dataset.next}?${query}`, {});
     if (answer.status === 401) return signedOut();
     if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
     again = "";
