@@ -63,7 +63,7 @@ def advantage_of(experience: Experience) -> float:
 def reward_of(rollout: Rollout, plan: RunConfig) -> float | None:
     if rollout.learned:
         return rollout.learned[0].reward
-    said = [Judgement(r.scorer, r.value, r.source == Reward.Source.HUMAN) for r in rollout.judgements]
+    said = [Judgement(r.scorer, r.value, r.source == Reward.Source.HUMAN) for r in rollout.judgements if not r.is_late]
     return combined(said, plan) if said else None
 
 

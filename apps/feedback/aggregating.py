@@ -47,10 +47,8 @@ def aggregate(groups: Sequence[Group]) -> None:
 
 
 def _votes(homes: dict[int, int]) -> list[_Vote]:
-    """What people stand by about these rollouts (id → group), in the order it was said; not what stood aside or came late."""
-    standing = (
-        Rating.objects.counting().filter(is_late=False).annotate(settles=Exists(Adjudication.objects.filter(rating=OuterRef("pk"))))
-    )
+    """What people stood by in time about these rollouts (id → group), in the order it was said; not what stood aside."""
+    standing = Rating.objects.in_time().annotate(settles=Exists(Adjudication.objects.filter(rating=OuterRef("pk"))))
     of_items = standing.filter(item__group__in=set(homes.values())).exclude(item__purpose__in=ASIDE)
     of_rollouts = standing.filter(rollout__in=homes, item=None)
     found = [_Vote(rating, rating.item.group_id, rating.settles) for rating in of_items.select_related("item")]

@@ -11,7 +11,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from apps.accounts.models import User
 from apps.feedback.models import STARS, Intervention, Rating, RatingReward, Slot
 from apps.feedback.settling import settle
-from apps.rewards.models import Reward
+from apps.rewards.models import LATE, Reward
 from apps.rollouts.models import Group, Rollout
 from apps.runs.raters import rated_by
 
@@ -33,9 +33,9 @@ class Stars:
         """What makes it one rating of its rater, however often it is sent."""
         return self.rollout_id, self.client_uuid
 
-    def reward(self, rater: User) -> Reward:
+    def reward(self, rater: User, is_late: bool) -> Reward:
         """Its reward, not yet written: one star is 0, five are 1."""
-        value, details = (self.stars - 1) / 4, {"stars": self.stars}
+        value, details = (self.stars - 1) / 4, {"stars": self.stars, **({LATE: True} if is_late else {})}
         return Reward(rollout_id=self.rollout_id, source=Reward.Source.HUMAN, scorer=STARS, value=value, details=details, by=rater)
 
 
@@ -92,7 +92,7 @@ def _give_to_group(rater: User, group_id: int, given: list[Stars]) -> dict[tuple
 
 def _write(rater: User, group: Group, fresh: list[Stars]) -> list[Rating]:
     is_late = group.state not in Group.HEARING
-    rewards = Reward.record_words(rater, STARS, [stars.reward(rater) for stars in fresh])
+    rewards = Reward.record_words(rater, STARS, [stars.reward(rater, is_late) for stars in fresh])
     last = {stars.rollout_id: stars.client_uuid for stars in fresh}
     earlier = {
         rating.rollout_id: rating

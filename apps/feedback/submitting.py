@@ -19,7 +19,7 @@ from apps.feedback.forms import FORMS, BadAnswer, critique_of
 from apps.feedback.known_answers import is_told, told
 from apps.feedback.models import ASIDE, FLAG, STARS, Item, Rating, Slot
 from apps.feedback.settling import settle
-from apps.rewards.models import Reward
+from apps.rewards.models import LATE, Reward
 from apps.rollouts.models import Group, Rollout
 from apps.runs.models import Run
 from apps.runs.people import People
@@ -247,7 +247,7 @@ def _write(
         "client_uuid": said.client_uuid, "replaces": previous, "is_late": is_late, "seconds": said.seconds,
         "first_key_ms": said.first_key_ms, "changes": said.changes,
         "slot": slot.pk, "rollouts": [r[0] for r in rewards], "values": [r[1] for r in rewards], "reasons": [r[2] for r in rewards],
-        "details": [json.dumps(r[3]) for r in rewards],
+        "details": [json.dumps({**r[3], LATE: True} if is_late else r[3]) for r in rewards],
     }  # fmt: skip
     with connection.cursor() as cursor:
         cursor.execute(WRITE, values)

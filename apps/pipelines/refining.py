@@ -12,7 +12,7 @@ from apps.buffer.models import Experience
 from apps.pipelines.crediting import Judged, of_group
 from apps.pipelines.length import length_rewards
 from apps.rewards.combining import Judgement, combined, full_reward
-from apps.rewards.models import Reward
+from apps.rewards.models import LATE, Reward
 from apps.rollouts.models import Group, Rollout
 from apps.rollouts.turns import spoken_by_policy, stretches
 from apps.runs.config import RunConfig
@@ -126,8 +126,9 @@ def _finished(groups: Sequence[Group]) -> dict[int, list[Rollout]]:
 
 
 def _judgements(rollout_ids: list[int]) -> dict[int, list[Judgement]]:
+    """By rollout, without what people said when the group was judged already."""
     found = defaultdict(list)
-    rows = Reward.objects.filter(rollout__in=rollout_ids, is_current=True).values_list("rollout_id", "scorer", "value", "source")
-    for rollout_id, scorer, value, source in rows:
+    current = Reward.objects.filter(rollout__in=rollout_ids, is_current=True).exclude(details__has_key=LATE)
+    for rollout_id, scorer, value, source in current.values_list("rollout_id", "scorer", "value", "source"):
         found[rollout_id].append(Judgement(scorer, value, source == Reward.Source.HUMAN))
     return found

@@ -7,6 +7,8 @@ from django.db.models import Q
 from apps.accounts.models import User
 from apps.rollouts.models import Rollout
 
+LATE = "is_late"  # the key in the details of a person's reward that came late; there, it is true
+
 
 class Reward(models.Model):
     """One judgement. A failure of machinery is NULL with a reason, never a number."""
@@ -44,6 +46,11 @@ class Reward(models.Model):
                 fields=["rollout", "scorer", "by"], condition=Q(is_current=True), name="one_current_reward_per_person"
             ),
         ]
+
+    @property
+    def is_late(self) -> bool:
+        """Whether it came when nobody was heard any more: kept, shown, not trained on."""
+        return LATE in self.details
 
     def __str__(self) -> str:
         return f"{self.scorer}: {self.value if self.value is not None else self.reason}"

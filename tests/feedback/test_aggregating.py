@@ -234,3 +234,30 @@ def test_groups_that_nobody_judged_cost_nothing_and_get_nothing(asked):
     run, [group] = asked()
     assert statements([Group.objects.select_related("run").get(pk=group.pk)]) == 3
     assert peoples(run) == {}
+
+
+def test_a_first_word_about_a_judged_group_is_late_and_not_learned_from(asked, alice, bob):
+    run, [group] = asked(("one", "two", "three"), per_group=3)
+    [held] = claim(bob, run.pk)
+    Group.objects.filter(pk=group.pk).update(state="judged")
+    other = Rollout.objects.filter(group=group).exclude(pk__in=held.shown).first()
+    assert submit(bob, held.slot_id, answer_to(held, {"stars": 5})).is_late
+    assert give(alice, Stars(other.pk, 3, uuid.uuid4())).is_late
+    assert [reward.is_late for reward in Reward.objects.filter(source="human")] == [True, True]
+    assert serve()
+    assert peoples(run) == {}
+    assert list(Experience.objects.filter(run=run).values_list("reward", flat=True)) == [0.0] * 3  # the machine's
+
+
+def test_a_word_in_time_counts_though_it_was_changed_before_the_refiner_came(asked, bob):
+    run, [group] = asked()
+    first, last = claim(bob, run.pk, 2)
+    said = answer_to(first, {"stars": 5})
+    submit(bob, first.slot_id, said)
+    submit(bob, last.slot_id, answer_to(last, {"stars": 1}))
+    assert Group.objects.get(pk=group.pk).state == Group.State.JUDGED
+    again, _ = undo(bob, said.client_uuid, uuid.uuid4())
+    assert submit(bob, again.slot_id, answer_to(again, {"stars": 1})).is_late
+    assert serve()
+    learned = dict(Experience.objects.filter(run=run).values_list("rollout", "reward"))
+    assert learned == {first.shown[0]: 1.0, last.shown[0]: 0.0}

@@ -6,7 +6,7 @@ A change of mind and an undo are new rows; the row they replace stays and is no 
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
-from django.db.models import Count, Q
+from django.db.models import Count, Exists, OuterRef, Q
 from django.db.models.functions import Now
 
 from apps.accounts.models import User
@@ -27,6 +27,16 @@ class RatingQuerySet(models.QuerySet):
     def counting(self) -> "RatingQuerySet":
         """What people stand by: the current ones that were not withdrawn."""
         return self.filter(is_current=True, is_withdrawn=False)
+
+    def in_time(self) -> "RatingQuerySet":
+        """What people stood by when their groups were judged, whatever they changed or took back later."""
+        changed_late = Exists(Rating.objects.filter(replaces=OuterRef("pk"), is_late=True))
+        return self.filter(Q(is_current=True) | changed_late, is_withdrawn=False, is_late=False)
+
+    def standing_at(self, last: int) -> "RatingQuerySet":
+        """What people stood by when the rating of this id was the newest."""
+        changed_since = Exists(Rating.objects.filter(replaces=OuterRef("pk"), pk__gt=last))
+        return self.filter(Q(is_current=True) | changed_since, pk__lte=last, is_withdrawn=False)
 
 
 class Rating(models.Model):
