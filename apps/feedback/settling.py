@@ -4,11 +4,12 @@ from django.db import connection, transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 
-from apps.feedback.models import FLAG, KNOWN, Rating, Slot
+from apps.feedback.models import KNOWN, Rating, Slot
+from apps.feedback.rater_model.heard import has_learnable
 from apps.feedback.rater_model.schedule import first_share
 from apps.rollouts.models import Group
 from apps.runs.models import Run
-from apps.runs.people import WORDS_ONLY, People
+from apps.runs.people import People
 from apps.streaming import bells
 
 GROUPS_AT_ONCE = 200
@@ -53,15 +54,12 @@ def is_early(run: Run) -> bool:
     people = run.settings.people
     if people.rater_model is None:
         return False
-    said = Rating.objects.counting().filter(Q(item=None) | ~Q(item__purpose__in=KNOWN), run=run)
-    learnable = said.exclude(form__in=[FLAG, *(WORDS_ONLY - {"rewrite"})])  # a rewrite is better than what it rewrites
-    if _fewer(learnable, people.rater_model.at_least):
+    if not has_learnable(run, people.rater_model.at_least):
         return True
-    return people.schedule is not None and _fewer(said, first_share(run.settings))
-
-
-def _fewer(said: QuerySet[Rating], wanted: int) -> bool:
-    return said[:wanted].count() < wanted
+    if people.schedule is None:
+        return False
+    wanted = first_share(run.settings)  # what was asked counts whatever became of it: flags, and votes set aside since
+    return Rating.objects.counting().filter(Q(item=None) | ~Q(item__purpose__in=KNOWN), run=run)[:wanted].count() < wanted
 
 
 def close_overdue() -> int:

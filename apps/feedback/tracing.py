@@ -12,6 +12,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from apps.buffer.models import Experience, Recorded, SnapshotItem, StepItem, StepLesson
 from apps.feedback.models import Demonstration, ExpertAnswer, Preference, RaterModel, Rating
+from apps.feedback.rater_model.heard import heard
 from apps.rewards.combining import RATER_MODEL
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group
@@ -85,12 +86,13 @@ def group_of(rating: Rating) -> int:
 
 
 def learned_by(model: RaterModel) -> QuerySet[Rating]:
-    """What a rater model has learned: all that stands of its run up to its last rating, without what a replay leaves out.
+    """What a rater model has learned: all that stands of its run up to its last rating and was not set aside, without what a
+    replay leaves out.
 
     A replay's models learned from the run that it replays.
     """
     replay = model.run.settings.replay
-    said = Rating.objects.counting().filter(run=model.last_rating.run_id, pk__lte=model.last_rating_id)
+    said = heard(model.last_rating.run_id).filter(pk__lte=model.last_rating_id)
     if replay:
         said = said.exclude(rater__username__in=replay.without_raters)
         tasks = replay.without_tasks

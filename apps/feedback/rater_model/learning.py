@@ -10,8 +10,9 @@ import numpy as np
 from django.db import connection, transaction
 from django.db.models import Max
 
-from apps.feedback.models import Item, Prediction, RaterModel, Rating
+from apps.feedback.models import Item, Prediction, RaterModel
 from apps.feedback.rater_model.answers import Decision
+from apps.feedback.rater_model.heard import heard
 from apps.feedback.rater_model.learner import RIDGE, Compared, Fitted, Learner
 from apps.feedback.rater_model.reading import Seen
 from apps.feedback.rater_model.reading_decisions import decided
@@ -44,7 +45,8 @@ def forget() -> None:
 def learn(run: Run) -> Known:
     """Take in the run's new decisions; what is known then. `fitted` is None before the first.
 
-    One process at a time per run. A decision that was taken back or changed since is unlearned: all is learned anew without it.
+    One process at a time per run. A decision that was taken back, changed or set aside since is unlearned: all is learned anew
+    without it.
     """
     try:
         with transaction.atomic():
@@ -57,7 +59,7 @@ def learn(run: Run) -> Known:
 def _learn(run: Run) -> Known:
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s, %s)", [LOCK, run.pk % 2**31])
-    standing_by = list(Rating.objects.counting().filter(run=run).order_by("pk").values_list("pk", flat=True))
+    standing_by = list(heard(run).order_by("pk").values_list("pk", flat=True))
     newest = RaterModel.objects.filter(run=run, kind=RIDGE).order_by("-number").first()
     known = _up_to(run, newest, standing_by)
     fresh = decided(run, [pk for pk in standing_by if pk not in known.ratings])
@@ -90,7 +92,7 @@ def unsure(run: Run, rollouts: Iterable[int]) -> dict[int, float]:
     newest = RaterModel.objects.filter(run=run, kind=RIDGE).order_by("-number").first()
     if newest is None:
         return {}
-    standing_by = Rating.objects.counting().filter(run=run, pk__lte=newest.last_rating_id).order_by("pk")
+    standing_by = heard(run).filter(pk__lte=newest.last_rating_id).order_by("pk")
     known = _up_to(run, newest, list(standing_by.values_list("pk", flat=True)))
     return {pk: deviation for pk, (_, deviation) in predicted(run, known, rollouts).items()}
 

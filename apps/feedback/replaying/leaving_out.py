@@ -7,7 +7,8 @@ from functools import cached_property
 from django.db.models import Q, QuerySet
 
 from apps.accounts.models import User
-from apps.feedback.models import Demonstration, Intervention, RaterModel, Rating
+from apps.feedback.models import Adjudication, Demonstration, Intervention, RaterModel, Rating
+from apps.feedback.rater_model.heard import not_set_aside
 from apps.rollouts.models import Group
 from apps.runs.models import Run
 from apps.tasksets.models import Task
@@ -81,4 +82,6 @@ class LeftOut:
         """Ids of what stood when that rating was the last one, without what is left out: what such a model learns from."""
         said = Rating.objects.filter(run=self.run, pk__lte=last_rating, is_withdrawn=False)
         superseded = Rating.objects.filter(run=self.run, pk__lte=last_rating, replaces__isnull=False).values("replaces")
-        return list(said.exclude(pk__in=superseded).exclude(self.theirs).order_by("pk").values_list("pk", flat=True))
+        said = said.exclude(pk__in=superseded).exclude(self.theirs)
+        settled = Adjudication.objects.filter(item__run=self.run, rating__in=said)
+        return list(not_set_aside(said, settled).order_by("pk").values_list("pk", flat=True))
