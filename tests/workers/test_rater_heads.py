@@ -14,7 +14,7 @@ from apps.rewards.models import Reward
 from apps.rollouts.models import Group, Rollout
 from apps.runs.models import Run
 from tests.workers.trainer.conftest import base, tiny_run  # noqa: F401
-from workers.rater_heads import training
+from workers.rater_heads import launching, training
 from workers.rater_heads.launching import judge
 
 pytestmark = pytest.mark.django_db
@@ -77,14 +77,45 @@ def test_weights_that_are_gone_leave_it_to_the_ridge(told, bob):
     assert set(Reward.objects.filter(scorer="rater_model").values_list("details__rater_model", flat=True)) == {known.number}
 
 
+def head_of(run: Run, decisions: int) -> RaterModel:
+    figures = {"is_used": False}
+    last = Rating.objects.latest("pk")
+    return RaterModel.objects.create(run=run, number=1, kind="scalar_head", decisions=decisions, last_rating=last, figures=figures)
+
+
 def test_a_head_is_due_from_so_many_decisions_and_again_with_a_quarter_more(told):
-    assert not heads.is_due(told, 49) and heads.is_due(told, 50)
-    RaterModel.objects.create(run=told, number=1, kind="scalar_head", decisions=60, last_rating=Rating.objects.latest("pk"))
-    assert not heads.is_due(told, 74) and heads.is_due(told, 75)
+    assert heads.due(told) == 60
+    row = head_of(told, 49)
+    assert heads.due(told) is None
+    RaterModel.objects.filter(pk=row.pk).update(decisions=48)
+    assert heads.due(told) == 60
+    Rating.objects.filter(pk__in=Rating.objects.order_by("pk")[:11].values("pk")).update(is_withdrawn=True)
+    RaterModel.objects.all().delete()
+    assert heads.due(told) is None, "49 of the 50 that it begins with"
+
+
+def test_what_says_nothing_to_learn_makes_no_head_due(told, carol):
+    """Flags and words do not count towards a new head, since the last one's decisions do not count them either."""
+    row = head_of(told, 60)
+    for rollout in Rollout.objects.filter(run=told)[:40]:
+        about = {"run": told, "rater": carol, "rollout": rollout, "shown": [rollout.pk], "client_uuid": uuid.uuid4()}
+        Rating.objects.create(**about, form="flag", answer={"reason": "cut off"})
+    assert len(heads.decisions_of(told)) == heads.learnable(told) == 60 == row.decisions
+    assert heads.due(told) is None
+
+
+def test_a_try_that_failed_is_made_again_only_with_a_quarter_more(told, monkeypatch):
+    monkeypatch.setattr(launching.sys, "executable", "/bin/false")
+    monkeypatch.setattr(launching, "_tried", {})
+    launching.train_where_due([told])
+    assert launching._training[told.pk].wait() == 1
+    launching.train_where_due([told])
+    assert told.pk not in launching._training and not RaterModel.objects.exists()
+    assert heads.due(told, 49) is None and heads.due(told, 48) == 60
 
 
 def test_runs_with_a_ridge_have_no_head_trained(modelled_by_ridge):
-    assert not heads.is_due(modelled_by_ridge, 10_000)
+    assert heads.due(modelled_by_ridge) is None
 
 
 @pytest.fixture

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import structlog
 
-from apps.feedback.models import Rating
 from apps.feedback.rater_model import heads
 from apps.policies.damage import DamagedWeights
 from apps.runs.models import Run
 
 log = structlog.get_logger(__name__)
 _training: dict[int, subprocess.Popen] = {}
+_tried: dict[int, int] = {}  # run → with how many decisions this process had a head trained last; a failure would only be repeated
 
 
 def train_where_due(runs: Iterable[Run]) -> None:
@@ -24,8 +24,10 @@ def train_where_due(runs: Iterable[Run]) -> None:
         section = run.settings.people.rater_model
         if section is None or section.kind != heads.KIND or _is_training(run.pk):
             continue
-        if heads.is_due(run, Rating.objects.counting().filter(run=run).count()):
-            log.info("head_training_started", run=run.slug)
+        decisions = heads.due(run, _tried.get(run.pk, 0))
+        if decisions is not None:
+            _tried[run.pk] = decisions
+            log.info("head_training_started", run=run.slug, decisions=decisions)
             command = [sys.executable, "-m", "workers.rater_heads", str(run.pk), "--parent", str(os.getpid())]
             _training[run.pk] = subprocess.Popen(command)
 

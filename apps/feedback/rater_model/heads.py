@@ -14,18 +14,20 @@ from django.db import transaction
 from django.db.models import Max
 
 from apps.feedback.forms import FORMS
-from apps.feedback.models import RaterModel, Rating
+from apps.feedback.models import RaterModel
 from apps.feedback.rater_model.answers import ORDERS
 from apps.feedback.rater_model.audits import Audit, pair_accuracy, share_right
+from apps.feedback.rater_model.heard import heard
 from apps.feedback.rater_model.learner import Learner
 from apps.feedback.rater_model.linear import STEEPNESS, Decisions, fit
 from apps.feedback.rater_model.reading_decisions import decided
 from apps.rollouts.models import Rollout
 from apps.runs.models import Run
+from apps.runs.people import People
 
 KIND = "scalar_head"
 HELD_OUT = 5  # one decision in so many is not trained on
-GROWTH = 1.25  # a new head is trained once there are so many times the decisions of the last
+GROWTH = 1.25  # a new head is trained once there are so many times the decisions of the last, or of the last try
 # A folder of weights and (prompt, reply) pairs → the score of each; None for one that it cannot read.
 Judge = Callable[[Path, Sequence[tuple[list[dict], str]]], Sequence[float | None]]
 
@@ -75,13 +77,27 @@ def newest(run: Run) -> Head | None:
     return Head(row.number, Path(known["folder"]), known["base"], known["slope"], known["deviation"])
 
 
-def is_due(run: Run, decisions: int) -> bool:
-    """Whether so many decisions call for a (new) head; a replay has the rewards of the run that it replays."""
+def learnable(run: Run) -> int:
+    """How many decisions a head of this run could be trained on now: what `decisions_of` finds, counted without its texts."""
+    rows = heard(run).values_list("form", "answer", "shown", "rollout")
+    people = run.settings.people
+    return sum(_said(form, answer, list(shown) or [rollout], people) is not None for form, answer, shown, rollout in rows)
+
+
+def due(run: Run, tried: int = 0) -> int | None:
+    """How many learnable decisions call for a (new) head, None where they do not.
+
+    `tried`: with how many one was tried last, whatever became of that. A replay has the rewards of the run that it replays.
+    """
     section = run.settings.people.rater_model
-    if section is None or section.kind != KIND or run.settings.replay or decisions < section.head_from:
-        return False
-    last = RaterModel.objects.filter(run=run, kind=KIND).aggregate(n=Max("decisions"))["n"]
-    return last is None or decisions >= GROWTH * last
+    if section is None or section.kind != KIND or run.settings.replay:
+        return None
+    last = RaterModel.objects.filter(run=run, kind=KIND).aggregate(n=Max("decisions"))["n"] or 0
+    wanted = max(section.head_from, GROWTH * max(last, tried))
+    if heard(run).count() < wanted:  # no more can be learned than was said
+        return None
+    found = learnable(run)
+    return found if found >= wanted else None
 
 
 def judged_by(head: Head, judge: Judge, rollouts: Iterable[int]) -> dict[int, tuple[float, float]]:
@@ -98,7 +114,7 @@ def is_held_out(told: Told) -> bool:
 
 def decisions_of(run: Run) -> list[Told]:
     """What people said of the run's replies that is a number or an order, the oldest first."""
-    rows = list(Rating.objects.counting().filter(run=run).order_by("pk").values_list("pk", "form", "answer", "shown", "rollout"))
+    rows = list(heard(run).order_by("pk").values_list("pk", "form", "answer", "shown", "rollout"))
     members = {pk: list(shown) or [rollout] for pk, _, _, shown, rollout in rows}
     texts = Rollout.objects.filter(pk__in={r for own in members.values() for r in own})
     replies = {pk: Reply(json.dumps(prompt), text) for pk, prompt, text in texts.values_list("pk", "group__task__prompt", "text")}
@@ -107,13 +123,23 @@ def decisions_of(run: Run) -> list[Told]:
 
 
 def _told(rating: int, form: str, answer: Mapping, replies: Sequence[Reply], shown: list[int], run: Run) -> Told | None:
+    said = _said(form, answer, shown, run.settings.people)
+    if said is None:
+        return None
+    if form == "rewrite":
+        replies = (Reply(replies[0].prompt, answer["text"]), replies[0])
+    return Told(rating, tuple(replies), *said)
+
+
+def _said(form: str, answer: Mapping, shown: list[int], people: People) -> tuple[float | None, tuple[tuple[int, int], ...]] | None:
+    """A number, or pairs (better, worse) among places; None when neither is said. A rewrite comes before what it rewrites."""
     if form in ORDERS:
         pairs = tuple((o.better, w) for o in ORDERS[form](answer, shown) for w in o.worse if o.weight > 0.5)
-        return Told(rating, tuple(replies), None, pairs) if pairs else None
+        return (None, pairs) if pairs else None
     if form == "rewrite":
-        return Told(rating, (Reply(replies[0].prompt, answer["text"]), replies[0]), None, ((0, 1),))
-    value = FORMS[form].values(answer, shown, run.settings.people).get(shown[0])
-    return None if value is None else Told(rating, tuple(replies), value)
+        return None, ((0, 1),)
+    value = FORMS[form].values(answer, shown, people).get(shown[0])
+    return None if value is None else (value, ())
 
 
 def store(run: Run, folder: Path, told: Sequence[Told], scores: Mapping[Reply, float | None]) -> RaterModel:
@@ -154,7 +180,7 @@ def _accuracy(fresh: Sequence[Told], scores: Mapping[int, Sequence[float]]):
 
 def _ridge_accuracy(run: Run, fresh: Sequence[Told]):
     """The same of a ridge that has not learned the held-out decisions either."""
-    decisions = decided(run, Rating.objects.counting().filter(run=run).values_list("pk", flat=True))
+    decisions = decided(run, heard(run).values_list("pk", flat=True))
     held = {one.rating for one in fresh}
     learner = Learner()
     for rating, (decision, _) in decisions.items():
