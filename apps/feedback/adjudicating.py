@@ -3,13 +3,14 @@
 import uuid
 from dataclasses import dataclass
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 
 from apps.accounts.models import User
 from apps.feedback import gold
 from apps.feedback.forms import FORMS, BadAnswer, critique_of
 from apps.feedback.models import FLAG, Adjudication, Item, Rating, Slot
 from apps.feedback.settling import settle
+from apps.feedback.submitting import Refused
 from apps.feedback.teaching import policy_turns
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group, Rollout
@@ -29,7 +30,7 @@ def adjudicate(
     item_id: int, by: User, form: str, raw: object, client_uuid: uuid.UUID, critique: object = "", explanation: object = "",
     make_gold: bool = False,
 ) -> Settled:  # fmt: skip
-    """Make this answer the item's word; with `make_gold` also a gold item of the same rollouts. Raises BadAnswer.
+    """Make this answer the item's word; with `make_gold` also a gold item of the same rollouts. Raises BadAnswer and Refused.
 
     The votes stay as they are. Nobody else is asked about the item, and its group goes on when it waited for nothing else.
     Sent again with the same client uuid it is the same decision; a new one replaces the earlier.
@@ -71,11 +72,17 @@ def _rating(item: Item, group: Group, by: User, form: str, answer: dict, critiqu
     if before:
         Rating.objects.filter(pk=before.pk).update(is_current=False)
         Reward.objects.filter(rating_reward__rating=before).update(is_current=False)
-    return Rating.objects.create(
+    word = Rating(
         item=item, rollout_id=item.members[0] if len(item.members) == 1 else None, run_id=item.run_id, rater=by, form=form,
         answer=answer, critique=critique, shown=item.members, client_uuid=client_uuid, replaces=before,
         is_late=group.state not in Group.HEARING,
     )  # fmt: skip
+    try:
+        with transaction.atomic():
+            word.save()
+    except IntegrityError:  # looked for only here: it may be written at this moment, about another item
+        raise Refused("used_uuid", "This client_uuid was used for another decision; a new one needs a new one.") from None
+    return word
 
 
 def _make_gold(item: Item, form: str, raw: object, explanation: object, by: User) -> None:

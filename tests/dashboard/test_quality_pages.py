@@ -176,6 +176,15 @@ def test_what_cannot_settle_it_is_answered_in_words(client, judged, alice, said,
     assert not Adjudication.objects.exists()
 
 
+def test_a_word_under_a_used_uuid_is_refused_in_words(client, judged, alice):
+    client.force_login(alice)
+    used, [item, other] = str(uuid.uuid4()), Item.objects.filter(run=judged).order_by("pk")[:2]
+    client.post(address(judged, "run-dispute", other.pk), {"stars": "3", "client_uuid": used})
+    answer = client.post(address(judged, "run-dispute", item.pk), {"stars": "2", "client_uuid": used})
+    assert answer.status_code == 422 and "was used for another decision" in answer.content.decode()
+    assert Adjudication.objects.get().item == other
+
+
 def test_a_rater_settles_nothing(client, judged, bob):
     client.force_login(bob)
     said = {"stars": "3", "client_uuid": str(uuid.uuid4())}

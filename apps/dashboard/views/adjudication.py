@@ -20,6 +20,7 @@ from apps.feedback.quality.decisions import Decision, decisions_of, newest_decis
 from apps.feedback.quality.disputes import apart, items_of, open_disputes
 from apps.feedback.saying import LETTERS, in_words
 from apps.feedback.showing import Shown, shown_to
+from apps.feedback.submitting import Refused
 from apps.rollouts.models import Rollout
 from apps.runs.models import Run
 from apps.runs.people import WORDS_ONLY, People
@@ -94,6 +95,8 @@ def _settle(request: HttpRequest, item: Item, votes: list[Decision], form: Settl
         )  # fmt: skip
     except BadAnswer as bad:
         return bad.problems
+    except Refused as refused:
+        return {"client_uuid": str(refused)}
     word = in_words(said_form, settled.adjudication.rating.answer, item.members)
     late = " Its group was trained on already; that stays as it was." if settled.is_late else ""
     gold = " It is gold from now on." if settled.is_gold else ""

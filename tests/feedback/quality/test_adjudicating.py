@@ -8,6 +8,7 @@ from apps.feedback.adjudicating import adjudicate
 from apps.feedback.claiming import claim
 from apps.feedback.forms import BadAnswer
 from apps.feedback.models import Adjudication, Item, Rating, Slot
+from apps.feedback.submitting import Refused
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group
 from tests.feedback.asking import ask
@@ -59,6 +60,16 @@ def test_sent_twice_it_is_one_word(disputed, alice):
     first, second = settle(item, alice, client_uuid=same), settle(item, alice, client_uuid=same)
     assert first.adjudication == second.adjudication
     assert Rating.objects.filter(item=item, rater=alice).count() == 1
+
+
+def test_a_uuid_of_another_decision_is_refused_and_leaves_nothing(disputed, alice):
+    run, item = disputed()
+    other, used = Item.objects.filter(run=run).order_by("pk").last(), uuid.uuid4()
+    settle(other, alice, client_uuid=used)
+    with pytest.raises(Refused) as refused:
+        settle(item, alice, client_uuid=used)
+    assert refused.value.code == "used_uuid"
+    assert Adjudication.objects.get().item == other and not item.ratings.filter(rater=alice).exists()
 
 
 def test_a_second_word_takes_the_place_of_the_first(disputed, alice):
