@@ -260,6 +260,10 @@ class RolloutQuerySet(models.QuerySet):
     def visible_to(self, user: User) -> "RolloutQuerySet":
         return self.filter(run__in=Run.objects.visible_to(user))
 
+    def without_anchors(self) -> "RolloutQuerySet":
+        """Without what the base weights said beside the policy, to be ranked among its replies."""
+        return self.exclude(origin=Rollout.Origin.SYNTHETIC)
+
 
 class Rollout(models.Model):
     """One attempt at a task. Token ids are the truth; `text` is their rendering."""

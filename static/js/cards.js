@@ -28,7 +28,7 @@ export function cardKey(event, selector) {
   else if (event.key === "k" || event.key === "ArrowUp") moveBy(selector, -1);
   else if (/^[1-5]$/.test(event.key)) {
     const card = inFocus(selector);
-    if (card) give(Number(card.dataset.rollout), Number(event.key));
+    if (card?.querySelector("[data-stars]")) give(Number(card.dataset.rollout), Number(event.key));
   } else return false;
   event.preventDefault();
   return true;

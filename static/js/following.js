@@ -127,7 +127,7 @@ document.addEventListener("keydown", (event) => {
   else if (KEYS[event.key]) {
     event.preventDefault(); // the letter is a command, not the editor's first character
     perform(KEYS[event.key]);
-  } else if (/^[1-5]$/.test(event.key)) give(rollout, Number(event.key));
+  } else if (/^[1-5]$/.test(event.key) && document.querySelector("[data-stars]")) give(rollout, Number(event.key));
 });
 
 if (transcript) {

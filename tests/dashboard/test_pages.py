@@ -3,9 +3,9 @@
 import pytest
 from django.urls import reverse
 
-from apps.accounts.models import Token
+from apps.accounts.models import Membership, Token, User
 from apps.buffer.models import Experience, StepItem
-from apps.rollouts.models import Group
+from apps.rollouts.models import Group, Rollout
 from apps.runs.models import Metric, Run
 
 
@@ -102,6 +102,43 @@ def test_a_failed_rollout_is_no_reward(alice_client, seeded):
 def test_the_list_is_narrowed_by_the_url(alice_client, seeded, fate, state):
     answer = alice_client.get(reverse("rollouts", args=["lab", "tone-7"]), {"fate": fate})
     assert {row["rollout"].group.state for row in answer.context["rows"]} == {state}
+
+
+def test_an_anchor_is_nowhere_shown_as_the_policys_own_reply(alice_client, seeded):
+    group = seeded.rollout.group
+    anchor = Rollout.objects.create(
+        run=seeded.run, group=group, origin="synthetic", sample_index=0, state="finished", text="said by the base weights"
+    )
+    for html in (
+        page(alice_client, "live"),
+        page(alice_client, "rollouts", "lab", "tone-7"),
+        page(alice_client, "run", "lab", "tone-7"),
+    ):
+        assert "said by the base weights" not in html
+    assert "said by the base weights" not in page(alice_client, "live-cards", rollout=anchor.pk)
+    assert "said by the base weights" not in page(alice_client, "rollout", seeded.rollout.pk)
+    assert "anchor, by the base weights" in page(alice_client, "rollout", anchor.pk)
+
+
+def test_stars_stand_only_where_the_person_may_rate(client, seeded):
+    dora = User.objects.create_user("dora")
+    Membership.objects.create(project=seeded.run.project, user=dora, role=Membership.Role.VIEWER)
+    found = {}
+    for user in (seeded.bob, dora):
+        client.force_login(user)
+        found[user.username] = [
+            "data-stars" in html
+            for html in (
+                page(client, "live"),
+                page(client, "live-follow", seeded.rollout.pk),
+                page(client, "rollout", seeded.rollout.pk),
+            )
+        ]
+    assert found == {"bob": [True, True, True], "dora": [False, False, False]}
+    seeded.run.config["people"]["raters"] = {"people": ["alice"], "groups": []}
+    seeded.run.save()
+    client.force_login(seeded.bob)
+    assert "data-stars" not in page(client, "live") + page(client, "live-follow", seeded.rollout.pk)
 
 
 def test_the_list_is_narrowed_to_the_steps_that_trained(alice_client, seeded):

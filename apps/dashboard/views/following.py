@@ -13,6 +13,7 @@ from apps.dashboard.transcript import transcript_of, typed_in
 from apps.feedback.interventions import LONGEST, CannotAct, ask, runs_steered_by
 from apps.feedback.models import Intervention
 from apps.rollouts.models import Rollout
+from apps.runs.raters import rated_by
 
 STATUS = {"not_yours": 404, "ended": 409, "used_uuid": 409, "bad_text": 422, "bad_act": 422}
 LONGEST_BODY = 8 * LONGEST  # bytes: what JSON may need for so many characters, and some
@@ -32,7 +33,10 @@ def follow(request: HttpRequest, rollout: int) -> HttpResponse:
     [row] = rows([found], request.user)
     context = {
         "section": "live", "rollout": found, "run": found.run,
-        "card": {**row, "stars": own_stars([found], request.user).get(found.pk)},
+        "card": {
+            **row, "stars": own_stars([found], request.user).get(found.pk),
+            "may_rate": rated_by(request.user).filter(pk=found.run_id).exists(),
+        },
         "said": [] if found.is_sampling else transcript_of(found, typed_in(found)),
         "may_act": found.run_id in runs_steered_by(request.user, [found.run]), "longest": LONGEST,
     }  # fmt: skip

@@ -10,6 +10,7 @@ from apps.dashboard.rollout_rows import own_stars, rows, with_judgements
 from apps.feedback.interventions import runs_steered_by
 from apps.rollouts.models import Rollout
 from apps.runs.models import Run
+from apps.runs.raters import rated_by
 
 CARDS = 24
 RUNS_OFFERED = 8
@@ -31,7 +32,7 @@ def live(request: HttpRequest) -> HttpResponse:
     chosen = _chosen(request)
     runs = [chosen] if chosen else offered
     offered += [] if chosen is None or chosen in offered else [chosen]
-    newest = Rollout.objects.filter(run__in=runs).order_by("-pk")[:CARDS]
+    newest = Rollout.objects.without_anchors().filter(run__in=runs).order_by("-pk")[:CARDS]
     cards = list(reversed(_cards(request, newest)))
     context = {"section": "live", "runs": offered, "chosen": chosen, "cards": cards, "most_cards": CARDS}
     return render(request, "dashboard/live.html", context)
@@ -62,7 +63,7 @@ def _chosen(request: HttpRequest) -> Run | None:
 
 
 def _wanted(request: HttpRequest) -> QuerySet[Rollout]:
-    return Rollout.objects.visible_to(request.user).filter(pk__in=_wanted_ids(request)).order_by("pk")
+    return Rollout.objects.visible_to(request.user).without_anchors().filter(pk__in=_wanted_ids(request)).order_by("pk")
 
 
 def _wanted_ids(request: HttpRequest) -> list[int]:
@@ -85,4 +86,11 @@ def _cards(request: HttpRequest, rollouts: QuerySet[Rollout]) -> list[dict]:
     shown = [card["rollout"] for card in found]
     given = own_stars(shown, request.user)
     steered = runs_steered_by(request.user, {rollout.run_id: rollout.run for rollout in shown}.values())
-    return [{**card, "stars": given.get(card["rollout"].pk), "may_act": card["rollout"].run_id in steered} for card in found]
+    ratable = set(rated_by(request.user).filter(pk__in={rollout.run_id for rollout in shown}).values_list("pk", flat=True))
+    return [
+        {
+            **card, "stars": given.get(card["rollout"].pk), "may_act": card["rollout"].run_id in steered,
+            "may_rate": card["rollout"].run_id in ratable,
+        }
+        for card in found
+    ]  # fmt: skip

@@ -69,7 +69,7 @@ def rollouts(request: HttpRequest, project: str, slug: str) -> HttpResponse:
     is_open = sees_judgements(request.user, run)
     form = Filter(request.GET, is_open=is_open)
     form.is_valid()
-    page = page_of(with_judgements(form.narrow(run.rollouts.exclude(state=Rollout.State.SAMPLING))), request)
+    page = page_of(with_judgements(form.narrow(run.rollouts.without_anchors().exclude(state=Rollout.State.SAMPLING))), request)
     context = {
         "section": "runs", "run": run, "page": page, "rows": rows(page.rows, request.user), "form": form, "is_open": is_open,
         "fates": [name for name, _ in form.fields["fate"].choices],
@@ -85,7 +85,8 @@ def rollout(request: HttpRequest, pk: int) -> HttpResponse:
     found = get_object_or_404(
         with_judgements(visible).select_related("payload", "group__task", "run__project", "run__policy"), pk=pk
     )
-    siblings = rows(with_judgements(Rollout.objects.filter(group=found.group)).order_by("sample_index"), request.user)
+    group = Rollout.objects.without_anchors().filter(group=found.group)
+    siblings = rows(with_judgements(group).order_by("sample_index"), request.user)
     [row] = rows([found], request.user)
     about = Q(rollout=found) | Q(item__group=found.group_id, rollout=None, shown__contains=[found.pk])
     ratings = Rating.objects.filter(about, is_withdrawn=False).select_related("rater").order_by("-pk")
