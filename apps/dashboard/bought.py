@@ -13,8 +13,8 @@ from django.db.models import Max, Min
 
 from apps.buffer.models import Experience, StepItem
 from apps.feedback.models import Rating
-from apps.rewards.combining import RATER_MODEL, Judgement, combined, full_reward
-from apps.rewards.models import Reward
+from apps.rewards.combining import RATER_MODEL, Judgement, combined, full_reward, peoples_word
+from apps.rewards.models import LATE, Reward
 from apps.rollouts.models import Rollout
 from apps.runs.config import RunConfig
 from apps.runs.models import Run, TrainStep
@@ -158,17 +158,17 @@ def parting(plan: RunConfig, judged: set[int]) -> Parting:
 
 def _said(plan: RunConfig, judged: set[int]) -> tuple[dict[int, float], dict[int, float]]:
     words: dict[int, list[Judgement]] = defaultdict(list)
-    human: dict[int, list[float]] = defaultdict(list)
-    rows = Reward.objects.filter(rollout__in=judged, is_current=True).values_list("rollout", "source", "scorer", "value", "by")
-    for rollout, source, scorer, value, by in rows:
+    human: dict[int, list[Judgement]] = defaultdict(list)
+    current = Reward.objects.filter(rollout__in=judged, is_current=True).exclude(details__has_key=LATE)
+    for rollout, source, scorer, value in current.values_list("rollout", "source", "scorer", "value"):
         if source == Reward.Source.HUMAN:
-            if by is not None and value is not None:
-                human[rollout].append(value)
+            human[rollout].append(Judgement(scorer, value, is_human=True))
         elif plan.rewards or scorer == RATER_MODEL:
             words[rollout].append(Judgement(scorer, value))
     full = full_reward(plan)
     machine = {pk: _machine(said, plan, full) for pk, said in words.items()}
-    return {pk: value for pk, value in machine.items() if value is not None}, {pk: fmean(said) for pk, said in human.items()}
+    people = {pk: peoples_word(said) for pk, said in human.items()}
+    return tuple({pk: value for pk, value in found.items() if value is not None} for found in (machine, people))
 
 
 def _machine(said: list[Judgement], plan: RunConfig, full: float) -> float | None:

@@ -27,25 +27,33 @@ def combined(judgements: Sequence[Judgement], plan: RunConfig) -> float | None:
     rater model, what that says people would give. Where both exist: share × people + (1 − share) × machine,
     share = `people.weight`. A person's None is a flag: whatever else was said, what is broken has no reward.
     """
-    if any(j.is_human and j.value is None for j in _together(judgements)):
+    if any(said.value is None for said in _together(judgements)):
         return None
     machine = _machine([j for j in judgements if not j.is_human], plan)
-    people = [j.value for j in _together(judgements) if _is_peoples_word(j, plan) and j.value is not None]
-    if not people:
-        return machine
-    mean = math.fsum(people) / len(people)
-    return mean if machine is None else plan.people.weight * mean + (1 - plan.people.weight) * machine
+    # A rater model has learned what people said: where there is one it speaks for them, of all rollouts alike.
+    people = _foretold(judgements) if plan.people.rater_model else peoples_word(judgements)
+    if people is None or machine is None:
+        return machine if people is None else people
+    return plan.people.weight * people + (1 - plan.people.weight) * machine
+
+
+def peoples_word(judgements: Sequence[Judgement]) -> float | None:
+    """What people say of a rollout: together, once that was made of their votes, until then the mean of what each said.
+
+    None where they said nothing, and where it is flagged as broken. What machines said is passed over.
+    """
+    said = [judgement.value for judgement in _together(judgements)]
+    return None if not said or None in said else math.fsum(said) / len(said)
 
 
 def _together(judgements: Sequence[Judgement]) -> list[Judgement]:
-    """Without each person's own, where there is what they say together."""
-    has = any(j.is_human and j.scorer == PEOPLE for j in judgements)
-    return [j for j in judgements if not has or not j.is_human or j.scorer == PEOPLE]
+    """People's: what they say together alone, where there is that."""
+    people = [judgement for judgement in judgements if judgement.is_human]
+    return [judgement for judgement in people if judgement.scorer == PEOPLE] or people
 
 
-def _is_peoples_word(judgement: Judgement, plan: RunConfig) -> bool:
-    """A rater model has learned what people said: where there is one it speaks for them, of all rollouts alike."""
-    return judgement.scorer == RATER_MODEL if plan.people.rater_model else judgement.is_human
+def _foretold(judgements: Sequence[Judgement]) -> float | None:
+    return next((judgement.value for judgement in judgements if judgement.scorer == RATER_MODEL), None)
 
 
 def _machine(judgements: Sequence[Judgement], plan: RunConfig) -> float | None:

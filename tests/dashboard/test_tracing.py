@@ -240,9 +240,9 @@ def test_the_widest_gap_between_people_and_machine_is_first(seeded):
     from apps.dashboard.bought import bought
 
     rewards = Reward.objects.filter(rollout__run=seeded.run, is_current=True)
-    rollout = rewards.exclude(by=None).order_by("pk").last().rollout_id
-    rewards.filter(rollout=rollout).exclude(by=None).update(value=0)
-    rewards.filter(rollout=rollout, by=None).update(value=1)
+    rollout = rewards.filter(source="human").exclude(details__has_key="is_late").order_by("pk").last().rollout_id
+    rewards.filter(rollout=rollout, source="human").update(value=0)
+    rewards.filter(rollout=rollout).exclude(source="human").update(value=1)
     widest = bought(seeded.run).parting.widest
     assert (widest[0].rollout.pk, widest[0].size) == (rollout, 1)
     assert [gap.size for gap in widest] == sorted((gap.size for gap in widest), reverse=True)

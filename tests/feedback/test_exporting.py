@@ -15,6 +15,7 @@ from apps.feedback.exporting.schemas import COLUMNS, KINDS
 from apps.feedback.models import Demonstration, Item, Preference, Rating
 from apps.feedback.starring import Stars, give
 from apps.feedback.teaching import keep_rewrite
+from apps.rewards.models import Reward
 from apps.rollouts.models import Group, Rollout
 from tests.seeding import seed_run
 
@@ -111,6 +112,27 @@ def test_groups_hold_what_each_answer_was_worth(run):
     for row in rows:
         assert len(row["completions"]) == len(row["rewards"]) == len(row["advantages"]) == len(row["people"]) == 4
     assert {row["step"] for row in rows} >= {1, 2, 3}
+
+
+def test_what_people_say_together_is_said_once_and_of_a_broken_answer_nothing(run, raters):
+    one, other, third, fourth = of_one_group(run)
+    Reward.objects.filter(rollout__in=(one, other, third, fourth), source="human").delete()
+    for rollout, value in ((one, 1.0), (one, 0.5), (other, 1.0), (other, 0.5), (third, 1.0)):
+        by = raters[Reward.objects.filter(rollout=rollout, source="human").count()]
+        Reward.objects.create(rollout=rollout, source="human", scorer="stars", value=value, by=by)
+    together = {"source": "human", "scorer": "people", "uncertainty": 0.25}
+    Reward.objects.create(rollout=one, value=0.6, **together)
+    Reward.objects.create(rollout=third, source="human", scorer="flag", value=None, reason="flagged as broken", by=raters[1])
+    Reward.objects.create(rollout=fourth, source="human", scorer="stars", value=1.0, by=raters[0], details={"is_late": True})
+    row = next(row for row in exported(run, "groups") if row["group"] == one.group_id)
+    assert (row["people"], row["uncertainties"]) == ([0.6, 0.75, None, None], [0.25, None, None, None])
+
+
+def test_an_anchor_is_no_completion_of_the_policy(run):
+    one, *_ = of_one_group(run)
+    Rollout.objects.create(run=run, group=one.group, origin="synthetic", sample_index=0, state="finished", text="of the base")
+    row = next(row for row in exported(run, "groups") if row["group"] == one.group_id)
+    assert len(row["completions"]) == 4 and "of the base" not in str(row["completions"])
 
 
 @pytest.mark.parametrize(

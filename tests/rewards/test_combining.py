@@ -1,6 +1,6 @@
 import pytest
 
-from apps.rewards.combining import Judgement, combined
+from apps.rewards.combining import Judgement, combined, peoples_word
 
 
 @pytest.fixture
@@ -34,6 +34,22 @@ def test_people_alone_suffice_when_the_machine_failed(tone):
 def test_what_people_say_together_stands_for_what_each_said(tone):
     said = [Judgement("tone", None), Judgement("stars", 1.0, True), Judgement("stars", 0.5, True), Judgement("people", 0.9, True)]
     assert combined(said, tone) == 0.9
+
+
+@pytest.mark.parametrize(
+    ("said", "word"),
+    [
+        ([], None),
+        ([Judgement("tone", 0.5)], None),
+        ([Judgement("tone", 0.1), Judgement("stars", 1.0, True), Judgement("stars", 0.5, True)], 0.75),
+        ([Judgement("stars", 1.0, True), Judgement("people", 0.25, True)], 0.25),
+        ([Judgement("stars", 1.0, True), Judgement("flag", None, True)], None),
+        ([Judgement("flag", None, True), Judgement("people", 0.25, True)], 0.25),
+        ([Judgement("stars", 1.0, True), Judgement("people", None, True)], None),
+    ],
+)
+def test_people_have_one_word_of_a_rollout(said, word):
+    assert peoples_word(said) == word
 
 
 def test_a_rollout_that_people_flagged_has_no_reward(tone):

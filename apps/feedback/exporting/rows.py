@@ -16,7 +16,8 @@ from apps.accounts.models import User
 from apps.buffer.models import Experience
 from apps.feedback.forms import FORMS
 from apps.feedback.models import Demonstration, Preference, Rating
-from apps.rewards.models import Reward
+from apps.rewards.combining import PEOPLE, Judgement, peoples_word
+from apps.rewards.models import LATE, Reward
 from apps.rollouts.models import Group, Rollout
 from apps.rollouts.turns import said_by_policy
 from apps.runs.models import Run
@@ -119,9 +120,10 @@ def groups(wanted: Wanted) -> Iterator[Row]:
         found = found.filter(closed_at__gte=wanted.since)
     if wanted.form:
         found = found.filter(Q(items__ratings__form=wanted.form) | Q(rollouts__ratings__form=wanted.form)).distinct()
-    finished = Rollout.objects.filter(state=Rollout.State.FINISHED).order_by("sample_index").prefetch_related(
+    peoples = Reward.objects.filter(source=Reward.Source.HUMAN, is_current=True).exclude(details__has_key=LATE)
+    finished = Rollout.objects.without_anchors().filter(state=Rollout.State.FINISHED).order_by("sample_index").prefetch_related(
         Prefetch("experiences", Experience.objects.order_by("-kind").prefetch_related("step_items__step"), to_attr="learned"),
-        Prefetch("rewards", Reward.objects.filter(source="human", is_current=True), to_attr="peoples"),
+        Prefetch("rewards", peoples, to_attr="peoples"),
     )  # fmt: skip
     for some in in_batches(found.select_related("task").prefetch_related(Prefetch("rollouts", finished, to_attr="finished"))):
         for group in some:
@@ -134,14 +136,20 @@ def _group_row(run: Run, group: Group) -> Row:
     return {
         "prompt": group.task.prompt, "completions": [answered(rollout.text) for rollout in group.finished],
         "rewards": [one and one.reward for one in learned], "advantages": [one and one.advantage for one in learned],
-        "people": [_mean([r.value for r in rollout.peoples if r.value is not None]) for rollout in group.finished],
+        "people": [_peoples_word(rollout) for rollout in group.finished],
+        "uncertainties": [_uncertainty(rollout) for rollout in group.finished],
         "versions": [rollout.first_version for rollout in group.finished], "rollouts": [rollout.pk for rollout in group.finished],
         "run": run.slug, "task": group.task.index, "group": group.pk, "step": min(steps, default=None),
     }  # fmt: skip
 
 
-def _mean(values: list[float]) -> float | None:
-    return sum(values) / len(values) if values else None
+def _peoples_word(rollout: Rollout) -> float | None:
+    return peoples_word([Judgement(reward.scorer, reward.value, is_human=True) for reward in rollout.peoples])
+
+
+def _uncertainty(rollout: Rollout) -> float | None:
+    """Standard error of people's word, where it was made of their votes."""
+    return next((reward.uncertainty for reward in rollout.peoples if reward.scorer == PEOPLE), None)
 
 
 def answered(text: str) -> list[dict]:
