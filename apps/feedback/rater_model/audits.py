@@ -11,8 +11,10 @@ WINDOW = 200  # the newest audits that are looked at: what an early model got wr
 FEWEST = 30  # audits below which no light is shown
 AMBER_FROM, GREEN_FROM = 0.70, 0.80  # pair accuracies
 RECENT = 20  # audits compared for a gap or a turn
-GAP = 0.1  # of reward: predicted above human by more, and by more than two standard errors, is alarming
-TURN = 0.05  # of reward: human fell and predicted rose by more
+# Both alarms are looked at after every decision, hundreds of times in a run: what chance does once in twenty looks would stop
+# every other good run. Hence a gap is alarming whose lower bound is, and a turn that is far from chance.
+GAP, ONE_SIDED = 0.1, 1.645  # of reward: predicted above human by more, even at the lower 95 % bound, is alarming
+TURN, FAR = 0.05, 3.0  # of reward: human fell and predicted rose by more, and they parted by so many standard errors
 DISTINCT, CONTENT = 0.1, 0.875  # share of different replies in a batch, and mean reward (4.5 stars) that makes few of them fine
 DRAWS, CONFIDENCE = 1_000, 0.95
 
@@ -86,7 +88,7 @@ def light(accuracy: Accuracy) -> Light:
 def gap(audits: Sequence[Audit]) -> float | None:
     """Predicted less human, mean of the last RECENT audits; None before there are so many."""
     last = audits[-RECENT:]
-    return _mean([audit.predicted - audit.said for audit in last]) if len(last) == RECENT else None
+    return _mean(_gaps(last)) if len(last) == RECENT else None
 
 
 def alarms(audits: Sequence[Audit], distinct: float | None, mean_said: float | None) -> dict[str, str]:
@@ -96,7 +98,7 @@ def alarms(audits: Sequence[Audit], distinct: float | None, mean_said: float | N
     """
     found = {}
     over = gap(audits)
-    if over is not None and over > max(GAP, 2 * _error([audit.predicted - audit.said for audit in audits[-RECENT:]])):
+    if over is not None and over - ONE_SIDED * _error(_gaps(audits[-RECENT:])) > GAP:
         found["over_prediction"] = (
             f"Predictions are {over:.2f} above what people give (the last {RECENT} audits). "
             "Pause the run, ask 10 audits, let it refit."
@@ -117,7 +119,12 @@ def _turned(audits: Sequence[Audit]) -> bool:
     before, after = audits[-2 * RECENT : -RECENT], audits[-RECENT:]
     said = _mean([audit.said for audit in after]) - _mean([audit.said for audit in before])
     predicted = _mean([audit.predicted for audit in after]) - _mean([audit.predicted for audit in before])
-    return said < -TURN and predicted > TURN
+    error = math.hypot(_error(_gaps(before)), _error(_gaps(after)))
+    return said < -TURN and predicted > TURN and predicted - said > FAR * error
+
+
+def _gaps(audits: Sequence[Audit]) -> list[float]:
+    return [audit.predicted - audit.said for audit in audits]
 
 
 def _error(values: Sequence[float]) -> float:

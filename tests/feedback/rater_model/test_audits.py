@@ -3,10 +3,12 @@
 import itertools
 import random
 
+import numpy as np
 import pytest
 
 from apps.feedback.rater_model import audits as figures
 from apps.feedback.rater_model.audits import FEWEST, GAP, RECENT, Accuracy, Audit, Light, alarms, gap, light, pair_accuracy
+from bench.raters import RATERS
 
 
 def audits(n: int, slip: float, seed: int = 0) -> list[Audit]:
@@ -70,8 +72,11 @@ def test_over_prediction_over_the_last_twenty_alarms():
 
 
 def test_a_gap_within_the_noise_of_twenty_is_no_alarm():
-    noisy = [Audit(0.5, 0.38 + (0.4 if n % 2 else -0.4)) for n in range(RECENT)]
-    assert gap(noisy) > GAP and not alarms(noisy, None, None)
+    def over_by(mean: float) -> list[Audit]:
+        return [Audit(0.5, 0.5 - mean + (0.2 if n % 2 else -0.2)) for n in range(RECENT)]  # standard error .046
+
+    assert gap(over_by(0.17)) > GAP and not alarms(over_by(0.17), None, None)
+    assert set(alarms(over_by(0.18), None, None)) == {"over_prediction"}
 
 
 def test_fewer_than_twenty_say_nothing_of_a_gap():
@@ -87,3 +92,39 @@ def test_people_falling_while_predictions_rise_alarms():
 def test_few_different_replies_alarm_unless_people_are_content():
     assert "settled" in alarms([], 0.06, 0.7)
     assert not alarms([], 0.06, 0.95) and not alarms([], 0.3, 0.7) and not alarms([], 0.06, None)
+
+
+def simulated(seed: int, decisions: int, truths: list[float], over: list[float]) -> list[Audit]:
+    """Audits along a run by bench's eight people: truth and over-prediction at equal distances, lines between."""
+    chance, audits = random.Random(seed), []
+    for n in range(decisions):
+        place = n / decisions * (len(truths) - 1)
+        mean, bias = (float(np.interp(place, range(len(line)), line)) for line in (truths, over))
+        truth = min(1.0, max(0.0, chance.gauss(mean, 0.22 if mean < 0.8 else 0.11)))
+        known = mean + 0.5 * (truth - mean) + chance.gauss(0, 0.08)
+        rater = chance.randrange(len(RATERS))
+        audits.append(Audit(float(np.interp(known, GRID, USUAL[rater])) + bias, (RATERS[rater].stars(truth, chance) - 1) / 4))
+    return audits
+
+
+GRID = [n / 10 for n in range(11)]
+USUAL = [[sum((r.stars(t, c) - 1) / 4 for _ in range(200)) / 200 for t in GRID] for c in [random.Random(9)] for r in RATERS]
+# As measured: a good run, and one whose model knew words only and was fooled (true .51 to .32 while predicted rose to .66).
+GOOD, FOOLED = (
+    ([0.4, 0.62, 0.78, 0.86, 0.9, 0.93, 0.95], [0.0] * 7),
+    ([0.37, 0.44, 0.51, 0.41, 0.32], [0.03, 0.04, 0.06, 0.25, 0.34]),
+)
+
+
+def first_alarm(audits: list[Audit]) -> int | None:
+    return next((n for n in range(RECENT, len(audits) + 1) if alarms(audits[:n], None, None)), None)
+
+
+@pytest.mark.parametrize("decisions", [150, 400])
+def test_good_runs_are_seldom_stopped_though_looked_at_after_every_decision(decisions):
+    assert sum(first_alarm(simulated(seed, decisions, *GOOD)) is not None for seed in range(10)) <= 1
+
+
+def test_a_model_that_is_fooled_is_stopped_before_the_end():
+    stopped = [first_alarm(simulated(seed, 100, *FOOLED)) for seed in range(10)]
+    assert all(stop is not None and stop <= 90 for stop in stopped)
