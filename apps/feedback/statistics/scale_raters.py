@@ -3,8 +3,9 @@
     what rater r says of unit u = truth[u] + bias[r] + noise,   truth ~ N(mean, spread²),   noise ~ N(0, variance[r])
 
 Fitted by expectation and maximisation over the truths: a unit that few have judged is drawn to the mean as far as its judges are
-noisy. Biases sum to zero over the raters' precision (a scale has no other zero than its raters'), and variances
-have a weak prior, so that two raters who happened to agree do not become infinitely sure.
+noisy. A bias is learned only from units that somebody else judged too, and is zero for who shares none: who was shown worse
+units is not unkind. Biases sum to zero over the precision of those who share (a scale has no other zero than its raters'), and
+variances have a weak prior, so that two raters who happened to agree do not become infinitely sure.
 """
 
 from dataclasses import dataclass
@@ -36,15 +37,19 @@ def fit(unit: np.ndarray, rater: np.ndarray, said: np.ndarray, *, prior: float =
     raters, units = int(rater.max()) + 1, int(unit.max()) + 1
     said = np.asarray(said, dtype=float)
     decisions = np.bincount(rater, minlength=raters)
+    shared = _shared(unit, rater, units)
+    compared = np.bincount(rater[shared[unit]], minlength=raters)
     common = max(_within(unit, said, units), 1e-6)
     bias, variance = np.zeros(raters), np.full(raters, common)
     mean, spread2 = float(said.mean()), max(float(said.var()), 1e-6)
     before = np.full(units, np.inf)
     for _ in range(ROUNDS):
         truth, doubt = _truths(unit, said - bias[rater], 1 / variance[rater], units, mean, spread2)
-        bias = np.bincount(rater, weights=said - truth[unit], minlength=raters) / np.maximum(decisions, 1)
-        shift = float(np.average(bias, weights=decisions / variance))  # what all share is the scale's own zero, not a bias
-        bias, truth = bias - shift, truth + shift
+        off = np.where(shared[unit], said - truth[unit], 0.0)
+        bias = np.bincount(rater, weights=off, minlength=raters) / np.maximum(compared, 1)
+        if shared.any():
+            shift = float(np.average(bias, weights=compared / variance))  # what all share is the scale's own zero, not a bias
+            bias, truth = bias - shift * (compared > 0), truth + shift * shared
         squares = np.bincount(rater, weights=(said - truth[unit] - bias[rater]) ** 2 + doubt[unit], minlength=raters)
         variance = np.maximum((squares + prior * common) / (decisions + prior), 1e-9)
         mean = float(truth.mean())
@@ -53,6 +58,12 @@ def fit(unit: np.ndarray, rater: np.ndarray, said: np.ndarray, *, prior: float =
             break
         before = truth
     return ScaleRaters(bias, variance, truth, np.sqrt(doubt), common, mean, float(np.sqrt(spread2)))
+
+
+def _shared(unit: np.ndarray, rater: np.ndarray, units: int) -> np.ndarray:
+    """Whether two raters or more have judged each unit, (units,)."""
+    once = np.unique(np.stack([unit, rater]), axis=1)[0]
+    return np.bincount(once, minlength=units) > 1
 
 
 def _truths(

@@ -109,3 +109,22 @@ def test_two_raters_who_happened_to_agree_are_not_infinitely_sure():
     unit, rater = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
     found = scale_raters.fit(unit, rater, np.array([0.2, 0.2, 0.8, 0.8]))
     assert np.isfinite(1 / found.variance).all()
+
+
+def test_who_was_shown_worse_replies_is_not_unkind():
+    """Two equal raters, no unit in common, one early with worse replies: nothing tells a bias."""
+    random = np.random.default_rng(2)
+    said = np.concatenate([random.normal(0.3, 0.1, 60), random.normal(0.8, 0.1, 60)])
+    found = scale_raters.fit(np.arange(120), np.repeat([0, 1], 60), said)
+    assert found.bias == pytest.approx([0, 0])
+
+
+def test_a_bias_is_that_of_the_units_in_common():
+    """Ann and Ben share 40 units, where Ben is .2 kinder; Ann alone had 200 bad ones, and Cem shares none."""
+    random = np.random.default_rng(4)
+    common = random.normal(0.6, 0.1, 40)
+    unit = np.concatenate([np.arange(40), np.arange(40), np.arange(40, 240), np.arange(240, 300)])
+    rater = np.repeat([0, 1, 0, 2], [40, 40, 200, 60])
+    truth = np.concatenate([common, common + 0.2, random.normal(0.2, 0.1, 200), random.normal(0.9, 0.05, 60)])
+    found = scale_raters.fit(unit, rater, truth + random.normal(0, 0.05, len(unit)))
+    assert found.bias[1] - found.bias[0] == pytest.approx(0.2, abs=0.03) and found.bias[2] == 0
