@@ -82,7 +82,14 @@ def test_a_run_without_one_is_told_how_to_have_one(client, run, alice):
 def test_it_shows_accuracy_with_its_interval_and_peoples_agreement(page, fitted):
     fitted()
     text = page()
-    assert "84 %" in text and "76 % to 90 %" in text and "62 audits" in text and "15 replies judged twice" in text
+    assert "84 %" in text and "76 % to 90 %" in text and "62 audits" in text and "15 replies judged by two people" in text
+
+
+def test_the_same_person_again_is_shown_apart(page, fitted):
+    fitted(again={"share": 0.91, "low": 0.7, "high": 1.0, "decisions": 9}, agreement={**FIGURES["agreement"], "share": None})
+    text = page()
+    assert "how far they agree with each other is not known" in text
+    assert "The same person, asked again" in text and "91 %" in text and "9 replies" in text
 
 
 def test_decisions_stand_over_the_replies_they_filled(page, fitted):

@@ -23,7 +23,7 @@ LIGHTS = {
 # Key, title, why: drawn small, against the decisions learned.
 CHARTS = (
     ("accuracy", "pair accuracy", "Share of fresh pairs that were ordered as people then ordered them."),
-    ("agreement", "people agree", "Share of pairs that a second decision about the same replies orders as the first did."),
+    ("agreement", "people agree", "Share of pairs that a second person orders as the first did who decided about the same replies."),
     ("distinct", "different replies", "Share of the newest batch's replies that differ from each other."),
     (
         "surprise",

@@ -1,16 +1,21 @@
 """How a run's rater model stands: its audits, how far people agree among themselves, and what is alarming."""
 
-from dataclasses import asdict
+import itertools
+from dataclasses import asdict, dataclass
+
+from django.db.models import Q
 
 from apps.feedback.forms import FORMS
-from apps.feedback.models import Prediction, Rating, Surprise
+from apps.feedback.models import KNOWN, Prediction, Rating, Surprise
 from apps.feedback.rater_model.audits import RECENT, WINDOW, Accuracy, Audit, alarms, gap, light, pair_accuracy, share_right
 from apps.feedback.rater_model.learner import Learner
 from apps.rollouts.models import Rollout
 from apps.runs.models import Run
-from apps.runs.people import COMPARES
+from apps.runs.people import COMPARES, People
 
 REPEATS_LOOKED_AT = 2_000  # newest decisions among which those about the same replies are sought
+_Values = dict[int, float | None]
+_Said = tuple[int, _Values]  # who, and what by rollout
 
 
 def standing(run: Run, learner: Learner) -> dict[str, object]:
@@ -18,7 +23,7 @@ def standing(run: Run, learner: Learner) -> dict[str, object]:
     people = run.settings.people
     audits, comparisons = audits_of(run)
     accuracy = share_right(comparisons) if people.form in COMPARES else pair_accuracy(audits)
-    distinct, said = distinct_share(run), recent_word(learner)
+    distinct, said, agreed = distinct_share(run), recent_word(learner), agreement(run)
     return {
         "accuracy": asdict(accuracy),
         "light": light(accuracy),
@@ -26,7 +31,8 @@ def standing(run: Run, learner: Learner) -> dict[str, object]:
         "distinct": distinct,
         "surprise": mean_surprise(run),
         "said": said,
-        "agreement": asdict(agreement(run)),
+        "agreement": asdict(agreed.people),
+        "again": asdict(agreed.again),
         "alarms": alarms(audits, distinct, said),
     }
 
@@ -45,20 +51,43 @@ def audits_of(run: Run) -> tuple[list[Audit], list[float]]:
     return audits, shares
 
 
-def agreement(run: Run) -> Accuracy:
-    """Person with person: share of pairs that a second decision about the same replies orders as the first did."""
+@dataclass(frozen=True)
+class Agreement:
+    """Share of pairs that a second decision about the same replies orders as the first did, by whose the second was."""
+
+    people: Accuracy  # another person's: what a model of people can reach at best
+    again: Accuracy  # the same person's
+
+
+def agreement(run: Run) -> Agreement:
+    """Among the newest decisions of the run's form; not about known answers, nor by who saw the votes to settle a dispute."""
     people = run.settings.people
-    said: dict[tuple[int, ...], list[dict[int, float | None]]] = {}
-    rows = Rating.objects.counting().filter(run=run, form=people.form).order_by("-pk")
-    for answer, shown, rollout in rows.values_list("answer", "shown", "rollout")[:REPEATS_LOOKED_AT]:
+    said: dict[tuple[int, ...], list[_Said]] = {}
+    rows = Rating.objects.counting().filter(
+        Q(item=None) | ~Q(item__purpose__in=KNOWN), run=run, form=people.form, adjudication=None
+    )
+    for rater, answer, shown, rollout in rows.order_by("-pk").values_list("rater", "answer", "shown", "rollout")[
+        :REPEATS_LOOKED_AT
+    ]:
         shown = list(shown) or [rollout]
-        said.setdefault(tuple(sorted(shown)), []).append(FORMS[people.form].values(answer, shown, people))
-    twice = [values[-2:] for values in reversed(said.values()) if len(values) > 1]
+        said.setdefault(tuple(sorted(shown)), []).append((rater, FORMS[people.form].values(answer, shown, people)))
+    decisions = [list(reversed(newest_first)) for newest_first in reversed(said.values())]
+    others, same = ([found for one in decisions if (found := _two(one, is_same))] for is_same in (False, True))
+    return Agreement(_alike(others, people), _alike(same, people))
+
+
+def _two(said: list[_Said], is_same: bool) -> tuple[_Values, _Values] | None:
+    """The first two of these decisions, oldest first, by the same person or by different ones."""
+    pairs = itertools.combinations(said, 2)
+    return next(((first, second) for (one, first), (other, second) in pairs if (one == other) == is_same), None)
+
+
+def _alike(twice: list[tuple[_Values, _Values]], people: People) -> Accuracy:
     if people.form in COMPARES:
-        shares = [pair_accuracy([Audit(b[r], a[r]) for r in a if r in b]).share for b, a in twice]
+        shares = [pair_accuracy([Audit(b[r], a[r]) for r in a if r in b]).share for a, b in twice]
         return share_right([share for share in shares if share is not None])
-    pairs = [(b[rollout], a[rollout]) for b, a in twice for rollout in a if rollout in b]
-    return pair_accuracy([Audit(second, first) for second, first in pairs if None not in (first, second)])
+    pairs = [(a[rollout], b[rollout]) for a, b in twice for rollout in a if rollout in b]
+    return pair_accuracy([Audit(second, first) for first, second in pairs if None not in (first, second)])
 
 
 def distinct_share(run: Run) -> float | None:
