@@ -5,7 +5,7 @@ import uuid
 import pytest
 from django.urls import reverse
 
-from apps.feedback.models import Prediction, RaterModel, Rating
+from apps.feedback.models import Item, Prediction, RaterModel, Rating, Slot
 from apps.feedback.rater_model import learning
 from apps.feedback.rater_model.audits import FEWEST
 from apps.feedback.rater_model.pausing import pause_if_alarming
@@ -102,6 +102,26 @@ def test_decisions_stand_over_the_replies_they_filled(page, fitted):
 def test_the_light_is_told_in_words(page, fitted, light, word):
     fitted(light=light)
     assert word in page()
+
+
+UNCHECKED = "Nobody has been asked since update 3: what the model says is not checked any more."
+
+
+@pytest.mark.parametrize(("decisions", "published", "is_told"), [(1, 13, True), (1, 12, False), (2, 13, False)])
+def test_it_is_told_when_nobody_looks_any_more(page, modelled, fitted, decisions, published, is_told):
+    """The only audit is of a reply of version 3, and no further question is to come: ten updates later that is an alarm."""
+    model = fitted()
+    rating = model.last_rating
+    Rollout.objects.filter(pk=rating.rollout_id).update(first_version=3)
+    Prediction.objects.create(rating=rating, rater_model=model, mean=0.5, deviation=0.1, is_audit=True)
+    about = {"run": modelled, "group_id": rating.rollout.group_id}
+    item = Item.objects.create(**about, form="stars", members=[rating.rollout_id])
+    Slot.objects.create(**about, item=item, state="done", due_at=rating.at)
+    section = modelled.config["people"]
+    modelled.config["people"] = {**section, "schedule": {**section["schedule"], "decisions": decisions}}
+    modelled.published_version = published
+    modelled.save()
+    assert (UNCHECKED in page()) == is_told
 
 
 def test_alarms_say_what_to_do(page, fitted):

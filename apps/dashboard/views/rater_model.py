@@ -12,6 +12,7 @@ from apps.feedback.rater_model.heads import KIND
 from apps.feedback.rater_model.history import figures_over_time, foretold_and_said, samples, spent, telling_words
 from apps.feedback.rater_model.learner import RIDGE
 from apps.feedback.rater_model.pausing import why_alarming
+from apps.feedback.rater_model.unchecked import unchecked
 
 LIGHTS = {
     "none": f"no light yet: it takes {FEWEST} fresh decisions on random replies",
@@ -23,7 +24,11 @@ LIGHTS = {
 # Key, title, why: drawn small, against the decisions learned.
 CHARTS = (
     ("accuracy", "pair accuracy", "Share of fresh pairs that were ordered as people then ordered them."),
-    ("agreement", "people agree", "Share of pairs that a second person orders as the first did who decided about the same replies."),
+    (
+        "agreement",
+        "people agree",
+        "Share of pairs that a second person orders as the first did who decided about the same replies.",
+    ),
     ("distinct", "different replies", "Share of the newest batch's replies that differ from each other."),
     (
         "surprise",
@@ -49,7 +54,7 @@ def rater_model(request: HttpRequest, project: str, slug: str) -> HttpResponse:
         context |= {
             "figures": newest.figures, "light": LIGHTS[newest.figures["light"]], "stops": why_alarming(newest.figures),
             "spent": spent(run), "planned": plan.steps * plan.groups_per_step * plan.group_size, "samples": samples(run),
-            "words": telling_words(newest.coefficients), "head": models.filter(kind=KIND).first(),
+            "words": telling_words(newest.coefficients), "unchecked": unchecked(run), "head": models.filter(kind=KIND).first(),
         }  # fmt: skip
     return render(request, "dashboard/rater_model.html", context)
 
