@@ -76,7 +76,7 @@ def submit(user: User, slot_id: int, said: Submission) -> Taken:
     answer, critique = _read(item, slot, said, people)
     previous = slot.mine_id if slot.state == Slot.State.DONE else None
     if slot.has_words or previous:
-        _supersede(user, item, said.form, previous)
+        previous = _supersede(user, item, said.form, previous)
     is_late = slot.is_required and slot.group.state not in Group.HEARING
     rating_id = _write(
         user, slot, said, answer, critique, is_late, previous, _rewards(item, slot, said.form, answer, critique, people)
@@ -254,11 +254,16 @@ def _write(
         return cursor.fetchone()[0]
 
 
-def _supersede(user: User, item: Item, form: str, previous: int | None) -> None:
-    """What this person said before about the same rollouts by the same form, and the decision changed, are no longer current."""
+def _supersede(user: User, item: Item, form: str, previous: int | None) -> int | None:
+    """What this person said before about the same rollouts by the same form, and the decision changed, are no longer current.
+
+    Returns the rating that the new one replaces, None where the person had said nothing.
+    """
     before = Q(scorer=form) | Q(rating_reward__rating=previous) if previous else Q(scorer=form)
     Reward.objects.filter(before, rollout__in=item.members, by=user, is_current=True).update(is_current=False)
     earlier = Q(pk=previous) if previous else Q(pk__in=[])
     if form == STARS:  # given on the live wall, before anybody was asked
         earlier |= Q(rollout__in=item.members, item=None, form=STARS, rater=user, is_current=True)
-    Rating.objects.filter(earlier).update(is_current=False)
+    replaced = list(Rating.objects.filter(earlier).order_by("-pk").values_list("pk", flat=True))
+    Rating.objects.filter(pk__in=replaced).update(is_current=False)
+    return previous or next(iter(replaced), None)

@@ -2,6 +2,8 @@
 
 A rating reaches an update in three ways: the rollouts it judged are in the update's batch; a rater model that had learned it
 gave rewards there; what it showed (a rewrite) is there as an expert's answer. All are read by key, an update at a time.
+
+What counted is what stood then: a word changed or taken back after its group was judged has shaped what was made of it.
 """
 
 from collections import defaultdict
@@ -11,9 +13,9 @@ from dataclasses import dataclass, field
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from apps.buffer.models import Experience, Recorded, SnapshotItem, StepItem, StepLesson
-from apps.feedback.models import Demonstration, ExpertAnswer, Preference, RaterModel, Rating
-from apps.feedback.rater_model.heard import heard
-from apps.rewards.combining import RATER_MODEL
+from apps.feedback.models import Adjudication, Demonstration, ExpertAnswer, Preference, RaterModel, Rating
+from apps.feedback.rater_model.heard import not_set_aside
+from apps.rewards.combining import PEOPLE, RATER_MODEL
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group
 from apps.runs.models import Run, TrainStep, WeightVersion
@@ -41,7 +43,7 @@ class Shaping:
 def shaped(version: WeightVersion, before: int | None = None, most: int = STEPS_SHOWN) -> tuple[list[Shaping], bool]:
     """The updates behind these weights, the newest first, below update `before`; and whether there are older ones.
 
-    Seven queries, whatever the run's length.
+    Ten queries at most, whatever the run's length.
     """
     made = TrainStep.objects.filter(run=version.run_id, state=TrainStep.State.COMMITTED, number__lte=version.step)
     made = made.filter(number__lt=before) if before is not None else made
@@ -74,11 +76,18 @@ def _fill(found: dict[int, Shaping]) -> None:
 
 
 def ratings_of(groups: Sequence[int]) -> list[Rating]:
-    """What was said in time about rollouts of these groups and stands, oldest first."""
-    said = Rating.objects.counting().filter(is_late=False).select_related("rater", "item", "rollout")
-    by_item = said.filter(item__group__in=groups)
-    by_rollout = said.filter(item=None, rollout__group__in=groups)
-    return sorted([*by_item, *by_rollout], key=lambda rating: rating.pk)
+    """What counted when these groups were judged, oldest first.
+
+    What people's rewards were made of; in groups that have none, what stood in time.
+    """
+    together = Reward.objects.filter(scorer=PEOPLE, by=None, rollout__group__in=groups)
+    made = list(together.values_list("rollout__group", "details__ratings"))
+    named, settled = {pk for _, ratings in made for pk in ratings or ()}, {group for group, _ in made}
+    all_said = Rating.objects.filter(is_late=False).select_related("rater", "item", "rollout")
+    said = [*all_said.filter(item__group__in=groups), *all_said.filter(item=None, rollout__group__in=groups)]
+    loose = [rating.pk for rating in said if group_of(rating) not in settled]
+    stood = set(Rating.objects.in_time().filter(pk__in=loose).values_list("pk", flat=True))
+    return sorted((rating for rating in said if rating.pk in named or rating.pk in stood), key=lambda rating: rating.pk)
 
 
 def group_of(rating: Rating) -> int:
@@ -86,18 +95,19 @@ def group_of(rating: Rating) -> int:
 
 
 def learned_by(model: RaterModel) -> QuerySet[Rating]:
-    """What a rater model has learned: all that stands of its run up to its last rating and was not set aside, without what a
-    replay leaves out.
+    """What a rater model has learned: what stood of its run when it was fitted and was not set aside, without what a replay
+    leaves out.
 
     A replay's models learned from the run that it replays.
     """
     replay = model.run.settings.replay
-    said = heard(model.last_rating.run_id).filter(pk__lte=model.last_rating_id)
+    said = Rating.objects.standing_at(model.last_rating_id).filter(run=model.last_rating.run_id)
     if replay:
         said = said.exclude(rater__username__in=replay.without_raters)
         tasks = replay.without_tasks
         said = said.exclude(Q(item__group__task__index__in=tasks) | Q(rollout__group__task__index__in=tasks))
-    return said.select_related("rater", "item", "rollout")
+    settled = Adjudication.objects.filter(item__run=model.last_rating.run_id, rating__in=said)
+    return not_set_aside(said, settled).select_related("rater", "item", "rollout")
 
 
 # -- forward ----------------------------------------------------------------------------------------------------------------
@@ -137,14 +147,13 @@ class Forward:
 def forward(rating: Rating) -> Forward:
     """Where this rating went; a fixed number of queries for each way it can go."""
     group = group_of(rating)
-    counts = not (rating.is_late or rating.is_withdrawn or not rating.is_current)
     own = StepItem.objects.filter(experience__group=group, experience__kind=Experience.Kind.USUAL)
-    model = _first_model(rating) if rating.is_current else None
+    model, last = _models(rating)
     return Forward(
         rating=rating,
-        uses=_uses(own.filter(experience__rollout__in=rating.members)) if counts else [],
+        uses=_uses(own.filter(experience__rollout__in=_counted_for(rating, group))),
         model=model,
-        by_model=_first_use(model) if model else None,
+        by_model=_first_use(model, last) if model else None,
         answers=_uses(StepItem.objects.filter(experience__rollout__expert_answer__demonstration__in=_shown(rating))),
         replays=list(Run.objects.filter(pk__in=Recorded.objects.filter(of=group).values("run")).select_related("project")),
         lessons=_lesson_runs(rating),
@@ -165,15 +174,32 @@ def version_after(step: TrainStep) -> WeightVersion | None:
     return later.order_by("version").first()
 
 
-def _first_model(rating: Rating) -> RaterModel | None:
-    return RaterModel.objects.filter(run=rating.run_id, last_rating__gte=rating.pk).order_by("number").first()
+def _counted_for(rating: Rating, group: int) -> list[int]:
+    """The rollouts of which it counted when their group was judged."""
+    together = Reward.objects.filter(scorer=PEOPLE, by=None, rollout__group=group).values_list("rollout", "details__ratings")
+    if made := list(together):
+        return [rollout for rollout, ratings in made if rating.pk in (ratings or ())]
+    return rating.members if Rating.objects.in_time().filter(pk=rating.pk).exists() else []
 
 
-def _first_use(model: RaterModel) -> Use | None:
-    """The first update, of those planned since the model was fitted, that used a reward of it or of a later one."""
+def _models(rating: Rating) -> tuple[RaterModel | None, RaterModel | None]:
+    """The first rater model that had learned it, and the last: later ones were fitted after it was changed or taken back."""
+    knew = RaterModel.objects.filter(run=rating.run_id, last_rating__gte=rating.pk).order_by("number")
+    changed = Rating.objects.filter(replaces=rating).order_by("pk").values_list("pk", flat=True).first()
+    if changed is not None:
+        knew = knew.filter(last_rating__lt=changed)
+    first = knew.select_related("run", "last_rating").first()
+    if first is None or not learned_by(first).filter(pk=rating.pk).exists():
+        return None, None
+    return first, knew.last()
+
+
+def _first_use(model: RaterModel, last: RaterModel) -> Use | None:
+    """The first update, of those planned since the model was fitted, that used a reward of it or of a later one up to `last`."""
     words = Reward.objects.filter(
-        rollout=OuterRef("experience__rollout"), scorer=RATER_MODEL, details__rater_model__gte=model.number
-    )
+        rollout=OuterRef("experience__rollout"), scorer=RATER_MODEL, details__rater_model__gte=model.number,
+        details__rater_model__lte=last.number,
+    )  # fmt: skip
     steps = TrainStep.objects.filter(run=model.run_id, state=TrainStep.State.COMMITTED, planned_at__gte=model.fitted_at)
     held = StepItem.objects.filter(Exists(words), step=OuterRef("pk"))
     step = steps.filter(Exists(held)).order_by("number").first()

@@ -41,7 +41,10 @@ def undo(user: User, rating_uuid: uuid.UUID, new_uuid: uuid.UUID) -> tuple[Held,
     if taken_back.is_current:
         _withdraw(user, taken_back, new_uuid, is_late=slot.is_required and slot.group.state not in Group.HEARING)
     lease = after(max(SHORTEST_LEASE_S, LEASE_DECISIONS * (taken_back.seconds or 0)))
-    Slot.objects.filter(pk=slot.pk).update(state=Slot.State.HELD, held_at=Now(), lease_until=lease, fence=slot.fence + 1)
+    shown = slot.shown or slot.item.members  # stars of the live wall decided it before anybody was shown it
+    Slot.objects.filter(pk=slot.pk).update(
+        state=Slot.State.HELD, held_at=Now(), lease_until=lease, fence=slot.fence + 1, shown=shown
+    )
     return held_by(user, slot.pk), taken_back
 
 

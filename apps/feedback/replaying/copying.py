@@ -132,6 +132,7 @@ class _Copy:
         self._foretold(rollouts)
         ratings = self._ratings(groups, rollouts)
         self._rewards_of(ratings, rollouts)
+        self._rename_ratings(ratings, rollouts)
         self.done.ratings += len(ratings)
 
     def _foretold(self, rollouts: Mapping[int, int]) -> None:
@@ -216,6 +217,13 @@ class _Copy:
         RatingReward.objects.bulk_create(
             RatingReward(rating_id=ratings[rating], reward=reward) for (rating, _), reward in zip(old, new, strict=True)
         )
+
+    def _rename_ratings(self, ratings: Mapping[int, int], rollouts: Mapping[int, int]) -> None:
+        """People's rewards name the ratings that they were made of: here the copies."""
+        rewards = list(Reward.objects.filter(rollout__in=rollouts.values(), scorer=PEOPLE, by=None))
+        for reward in rewards:
+            reward.details["ratings"] = [ratings[pk] for pk in reward.details["ratings"]]
+        Reward.objects.bulk_update(rewards, ["details"], batch_size=1_000)
 
     # -- experts ----------------------------------------------------------------------------------------------------------
 

@@ -80,8 +80,6 @@ class LeftOut:
 
     def left_to_learn(self, last_rating: int) -> list[int]:
         """Ids of what stood when that rating was the last one, without what is left out: what such a model learns from."""
-        said = Rating.objects.filter(run=self.run, pk__lte=last_rating, is_withdrawn=False)
-        superseded = Rating.objects.filter(run=self.run, pk__lte=last_rating, replaces__isnull=False).values("replaces")
-        said = said.exclude(pk__in=superseded).exclude(self.theirs)
+        said = Rating.objects.standing_at(last_rating).filter(run=self.run).exclude(self.theirs)
         settled = Adjudication.objects.filter(item__run=self.run, rating__in=said)
         return list(not_set_aside(said, settled).order_by("pk").values_list("pk", flat=True))

@@ -129,6 +129,8 @@ def test_leaving_nobody_out_makes_the_same_updates_and_the_same_weights(rated_ru
     prints = [list(each.weight_versions.order_by("version").values_list("fingerprint", flat=True)) for each in (run, again)]
     assert prints[0] == prints[1]
     assert violations() == {}
+    named = Reward.objects.filter(rollout__run=again, scorer="people").values_list("details__ratings", flat=True)
+    assert {pk for ratings in named for pk in ratings} == set(Rating.objects.filter(run=again).values_list("pk", flat=True))
 
 
 def test_the_recorded_run_stays_as_it_was(rated_run, new_station):
