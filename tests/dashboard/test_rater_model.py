@@ -173,6 +173,20 @@ def test_who_resumes_a_red_run_is_not_stopped_again_for_the_same_reason(modelled
     assert not pause_if_alarming(modelled)
 
 
+def test_who_resumes_before_another_fit_is_not_stopped_again_by_the_same_one(modelled, fitted):
+    fitted()
+    fitted(**RED)
+    assert pause_if_alarming(modelled)
+    modelled.resume()
+    assert not pause_if_alarming(modelled)
+    modelled.refresh_from_db()
+    assert modelled.state == Run.State.RUNNING
+    fitted()
+    assert not pause_if_alarming(modelled)
+    fitted(**RED)
+    assert pause_if_alarming(modelled), "a new fit that is alarming after one that was not"
+
+
 def test_red_does_not_pause_where_people_are_content_or_the_owner_said_no(modelled, fitted):
     fitted(**RED, said=0.95)
     assert not pause_if_alarming(modelled)

@@ -9,13 +9,14 @@ STOPPING = ("over_prediction", "turned")  # alarms that pause; the others ask fo
 
 
 def pause_if_alarming(run: Run) -> bool:
-    """Pause the run when its newest model has become alarming; one that was so before and was resumed goes on."""
+    """Pause the run when its newest model has become alarming, once: who resumes it has looked, until another fit says more."""
     if not run.settings.people.rater_model.pause_on_red:
         return False
-    models = RaterModel.objects.filter(run=run, kind=RIDGE).exclude(figures={}).order_by("-number")
-    newest = list(models.values_list("figures", flat=True)[:2])
-    reasons = why_alarming(newest[0]) if newest else {}
-    before = why_alarming(newest[1]) if len(newest) > 1 else {}
+    models = list(RaterModel.objects.filter(run=run, kind=RIDGE).exclude(figures={}).order_by("-number")[:2])
+    if not models or models[0].figures.get("has_paused"):
+        return False
+    reasons = why_alarming(models[0].figures)
+    before = why_alarming(models[1].figures) if len(models) > 1 else {}
     new = [words for kind, words in reasons.items() if kind not in before]
     if not new:
         return False
@@ -23,6 +24,7 @@ def pause_if_alarming(run: Run) -> bool:
         run.pause(reason="; ".join(new)[:500])
     except NotPossible:  # somebody paused or stopped it meanwhile
         return False
+    RaterModel.objects.filter(pk=models[0].pk).update(figures=models[0].figures | {"has_paused": True})
     run.topic.record("rater_model_alarmed", reasons=reasons)
     return True
 
