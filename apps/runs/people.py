@@ -62,9 +62,18 @@ class RaterModel(Section):
     head_from: int = Field(500, ge=50, description="Decisions from which a scalar head is trained.")
     at_least: int = Field(4, ge=2, description="No update before so many decisions.")
     pessimism: float = Field(0.0, ge=0, le=10, allow_inf_nan=False, description="The reward is mean − pessimism × deviation.")
-    audits: Share = Field(0.25, description="Share of decisions on random rows that were predicted before they were learned.")
-    repeats: Share = Field(0.1, description="Share of decisions asked a second time, to see how far people agree.")
-    pause_on_red: bool = Field(True, description="Pause the run when its agreement with people is red.")
+    audits: Share = Field(
+        0.25, description="Share of a schedule's decisions kept for random rows, predicted before they are learned; where nothing "
+        "goes by predicted spread, and without a schedule, every decision is one.",
+    )  # fmt: skip
+    repeats: Share = Field(
+        0.1,
+        description="Share of a schedule's decisions asked a second time, to see how far people agree; none without a schedule.",
+    )
+    pause_on_red: bool = Field(
+        True, description="Pause the run when its agreement with people is red, when it predicts more than they give, or when "
+        "their words fall while its predictions rise: each only where that is more than chance.",
+    )  # fmt: skip
 
 
 class People(Section):
