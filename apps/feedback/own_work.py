@@ -11,6 +11,7 @@ from django.utils import timezone
 from apps.accounts.models import User
 from apps.buffer.models import StepItem
 from apps.feedback.models import Rating
+from apps.runs.blindness import sees_judgements
 from apps.runs.models import Run, TrainStep
 
 RECENT = 50  # decisions from which one's median time is taken
@@ -96,7 +97,8 @@ def shaped_by(user: User, run: Run | None) -> Shaped | None:
     trained = StepItem.objects.filter(step__run=run, experience__group__in=_groups(mine))
     groups = trained.aggregate(groups=Count("experience__group", distinct=True))["groups"]
     own = set(steps.order_by("-number").values_list("number", flat=True).distinct()[:1000])
-    return Shaped(run, counted["all"], counted["late"], groups, seen["steps"], seen["first"], seen["last"], _marks(run, own))
+    marks = _marks(run, own) if sees_judgements(user, run) else []  # the mean reward is not for who judges blind
+    return Shaped(run, counted["all"], counted["late"], groups, seen["steps"], seen["first"], seen["last"], marks)
 
 
 def _groups(mine: QuerySet[Rating]) -> QuerySet:

@@ -24,6 +24,7 @@ from apps.feedback.forms import FORMS
 from apps.feedback.models import Rating
 from apps.feedback.replaying.creating import NothingToReplay, create, propose
 from apps.feedback.tracing import STEPS_SHOWN, Forward, Shaping, Use, forward, shaped
+from apps.runs.blindness import sees_judgements
 from apps.runs.config import ConfigError
 from apps.runs.models import NotPossible, Run
 from apps.runs.schemas import RunDocument
@@ -80,17 +81,21 @@ class UsedIn(serializers.Serializer):
 
 
 class RatingTrace(serializers.Serializer):
-    """Where a rating went."""
+    """Where a rating went. To who judges the run blind only whether it was late: the rest is null."""
 
     rating = serializers.IntegerField()
     run = serializers.IntegerField()
     is_late = serializers.BooleanField()
-    uses = UsedIn(many=True, help_text="Updates whose batch holds what it judged.")
+    uses = UsedIn(many=True, allow_null=True, help_text="Updates whose batch holds what it judged.")
     rater_model = serializers.IntegerField(allow_null=True, help_text="Number of the first rater model that learned it.")
     by_rater_model = UsedIn(allow_null=True, help_text="The first update that used a reward of that model or a later one.")
-    demonstrations = UsedIn(many=True, help_text="Updates that took what it showed.")
-    replays = serializers.ListField(child=serializers.IntegerField(), help_text="Runs that make those updates again.")
-    lessons = serializers.ListField(child=serializers.IntegerField(), help_text="Runs that learned from what it showed.")
+    demonstrations = UsedIn(many=True, allow_null=True, help_text="Updates that took what it showed.")
+    replays = serializers.ListField(
+        child=serializers.IntegerField(), allow_null=True, help_text="Runs that make those updates again."
+    )
+    lessons = serializers.ListField(
+        child=serializers.IntegerField(), allow_null=True, help_text="Runs that learned from what it showed."
+    )
 
 
 class NewReplay(Strict):
@@ -129,12 +134,16 @@ class TraceOfRating(APIView):
 
     @extend_schema(operation_id="ratings_trace", responses=RatingTrace)
     def get(self, request: Request, pk: int) -> Response:
-        """The updates and weights that a rating shaped; of others' ratings for owners and researchers alone."""
+        """The updates and weights that a rating shaped; of others' ratings for owners and researchers alone.
+
+        Who judges the run blind is told only whether it was late.
+        """
         rows = Rating.objects.visible_to(request.user).select_related("run", "item", "rollout")
         found = get_object_or_404(rows, pk=min(pk, 2**63 - 1))
         if found.rater_id != request.user.pk and not Run.objects.steered_by(request.user).filter(pk=found.run_id).exists():
             raise Http404
-        return Response(_forward(forward(found)))
+        trace = forward(found) if sees_judgements(request.user, found.run) else None
+        return Response({"rating": found.pk, "run": found.run_id, "is_late": found.is_late, **_forward(trace)})
 
 
 class Replays(APIView):
@@ -185,9 +194,10 @@ def _update(shaping: Shaping) -> dict:
     }  # fmt: skip
 
 
-def _forward(trace: Forward) -> dict:
+def _forward(trace: Forward | None) -> dict:
+    if trace is None:
+        return dict.fromkeys(("uses", "rater_model", "by_rater_model", "demonstrations", "replays", "lessons"))
     return {
-        "rating": trace.rating.pk, "run": trace.rating.run_id, "is_late": trace.rating.is_late,
         "uses": [_use(use) for use in trace.uses], "rater_model": trace.model and trace.model.number,
         "by_rater_model": _use(trace.by_model) if trace.by_model else None, "demonstrations": [_use(use) for use in trace.answers],
         "replays": [run.pk for run in trace.replays], "lessons": [run.pk for run in trace.lessons],

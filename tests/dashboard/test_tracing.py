@@ -8,11 +8,13 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from apps.accounts.models import User
 from apps.buffer.models import Experience, StepItem
 from apps.feedback.models import Item, RaterModel, Rating
 from apps.feedback.starring import Stars, give
 from apps.feedback.teaching import keep_rewrite
 from apps.feedback.tracing import forward, learned_by, shaped
+from apps.feedback.undoing import undo
 from apps.rewards.models import Reward
 from apps.rollouts.models import Rollout
 from apps.runs.models import Run
@@ -68,6 +70,50 @@ def test_late_and_changed_ratings_shape_nothing(seeded):
     assert forward(late).first is None
 
 
+def trained_on(run: Run, rater: User) -> list[Rating]:
+    """Decisions of this person about items, in time, that an update took; the newest first."""
+    groups = StepItem.objects.filter(step__run=run).values("experience__group")
+    return list(Rating.objects.filter(rater=rater, item__group__in=groups, is_late=False).order_by("-pk"))
+
+
+def test_a_word_changed_or_taken_back_after_it_was_trained_on_stays_in_the_trace(seeded):
+    changed, taken_back = trained_on(seeded.run, seeded.bob)[:2]
+    newest = seeded.run.weight_versions.get(version=3)
+    before = [forward(rating).uses for rating in (changed, taken_back)]
+    assert all(before)
+    again = give(seeded.bob, Stars(changed.rollout_id, 6 - changed.stars, uuid.uuid4()))
+    undo(seeded.bob, taken_back.client_uuid, uuid.uuid4())
+    for rating, uses in zip((changed, taken_back), before, strict=True):
+        rating.refresh_from_db()
+        assert not rating.is_current and forward(rating).uses == uses
+    shown = {rating.pk for shaping in shaped(newest)[0] for rating in shaping.ratings}
+    assert {changed.pk, taken_back.pk} <= shown and again.pk not in shown
+    assert forward(again).uses == []
+
+
+def test_a_word_taken_back_in_time_shapes_nothing(seeded):
+    rating = trained_on(seeded.run, seeded.bob)[0]
+    Reward.objects.filter(rollout__run=seeded.run, scorer="people").delete()
+    assert forward(rating).uses
+    undo(seeded.bob, rating.client_uuid, uuid.uuid4())
+    Rating.objects.filter(replaces=rating).update(is_late=False)
+    rating.refresh_from_db()
+    assert forward(rating).uses == []
+
+
+def test_a_rater_model_has_learned_what_was_taken_back_after_it_was_fitted(seeded):
+    rating = trained_on(seeded.run, seeded.bob)[0]
+    newest = Rating.objects.filter(run=seeded.run).order_by("pk").last()
+    knew = RaterModel.objects.create(run=seeded.run, number=1, kind="ridge", decisions=1, last_rating=newest)
+    undo(seeded.bob, rating.client_uuid, uuid.uuid4())
+    later = RaterModel.objects.create(
+        run=seeded.run, number=2, kind="ridge", decisions=1, last_rating=Rating.objects.order_by("pk").last()
+    )
+    rating.refresh_from_db()
+    assert (rating in learned_by(knew), rating in learned_by(later)) == (True, False)
+    assert forward(rating).model == knew
+
+
 def test_a_rating_is_followed_to_its_updates_and_versions(seeded):
     [group, *_] = trained(seeded.run, 2)
     rating = Rating.objects.filter(rollout__group=group, is_late=False).first()
@@ -89,6 +135,10 @@ def test_a_comparison_is_followed_by_all_the_rollouts_it_compares(seeded):
         shown=members,
         client_uuid=uuid.uuid4(),
     )
+    assert forward(rating).uses == []  # people's rewards there were made without it
+    for reward in Reward.objects.filter(rollout__in=members, scorer="people"):
+        reward.details["ratings"].append(rating.pk)
+        reward.save()
     [use] = forward(rating).uses
     assert {item.experience.rollout_id for item in use.items} == set(members)
     assert rating in {rating for shaping in shaped(seeded.run.weight_versions.get(version=1))[0] for rating in shaping.ratings}
@@ -143,12 +193,19 @@ def test_a_rating_page_says_where_it_went(alice_client, seeded):
     assert f"Replay without {rating.rater}" in html
 
 
-def test_a_rater_sees_the_trace_of_own_ratings_without_what_blind_people_must_not_know(client, seeded):
+def test_a_rater_is_told_of_own_ratings_whether_they_came_in_time_and_not_which_update_took_them(client, seeded):
     client.force_login(seeded.bob)
-    own = Rating.objects.filter(rater=seeded.bob, rollout__group__in=trained(seeded.run, 2)).first()
+    own = trained_on(seeded.run, seeded.bob)[0]
     html = client.get(reverse("rating", args=[own.pk])).content.decode()
-    assert "It first reached the weights at update" in html
-    assert "advantage" not in html and "Replay without" not in html
+    assert "It came in time" in html and "You judge this run blind" in html
+    assert not any(words in html for words in ("reached the weights", "update <b", "advantage", "Replay without"))
+    told = client.get(f"/api/v1/ratings/{own.pk}/trace/").json()
+    assert told.pop("is_late") is False and {told.pop("rating"), told.pop("run")} == {own.pk, seeded.run.pk}
+    assert set(told.values()) == {None} and "uses" in told
+    seeded.run.config["people"]["blind"] = False
+    seeded.run.save()
+    assert "It first reached the weights at update" in client.get(reverse("rating", args=[own.pk])).content.decode()
+    assert client.get(f"/api/v1/ratings/{own.pk}/trace/").json()["uses"]
     others = Rating.objects.filter(run=seeded.run).exclude(rater=seeded.bob).first()
     assert client.get(reverse("rating", args=[others.pk])).status_code == 404
 

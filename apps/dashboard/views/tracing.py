@@ -48,16 +48,20 @@ def learned(request: HttpRequest, project: str, slug: str, number: int) -> HttpR
 @require_safe
 @login_required
 def rating(request: HttpRequest, pk: int) -> HttpResponse:
-    """Owners and researchers of the rating's project, and whoever gave it: the updates and weights that it shaped."""
+    """Owners and researchers of the rating's project, and whoever gave it: the updates and weights that it shaped.
+
+    Who judges the run blind is not told them: whether a reply was used tells how it was judged.
+    """
     found = get_object_or_404(
         Rating.objects.visible_to(request.user).select_related("run__project", "rater", "item", "rollout"), pk=pk
     )
     steers = may_steer(request, found.run)
     if not steers and found.rater_id != request.user.pk:
         raise Http404("no such rating")
+    is_open = sees_judgements(request.user, found.run)
     context = {
         "section": "runs" if steers else "rate", "run": found.run, "rating": found, "words": said(found)["words"],
-        "trace": forward(found), "group": task_of(found), "steers": steers, "is_open": sees_judgements(request.user, found.run),
+        "trace": forward(found) if is_open else None, "group": task_of(found), "steers": steers, "is_open": is_open,
     }  # fmt: skip
     return render(request, "dashboard/rating.html", context)
 
