@@ -233,7 +233,7 @@ def test_one_of_several_replies_may_be_flagged(held, bob):
 
 
 def test_stars_from_the_live_wall_give_way_to_the_same_persons_decision(new_run, finish, bob):
-    (group,) = finish(new_run(people={"per_group": 1, "deadline_s": 600, "overlap": 2}), ["one", "two"])
+    (group,) = finish(new_run(people={"per_group": 2, "deadline_s": 600, "overlap": 2}), ["one", "two"])
     for rollout in group.rollouts.all():
         give(bob, Stars(rollout.pk, 1, uuid.uuid4()))
     hand_on(group)
@@ -241,7 +241,8 @@ def test_stars_from_the_live_wall_give_way_to_the_same_persons_decision(new_run,
     (item,) = claim(bob)
     Rating.objects.exclude(rollout=item.shown[0]).delete()
     submit(bob, item.slot_id, answer_to(item, {"stars": 4}))
-    assert [rating.answer for rating in Rating.objects.counting()] == [{"stars": 4}]
+    [rating] = Rating.objects.counting()
+    assert (rating.answer, rating.replaces.answer, rating.replaces.item) == ({"stars": 4}, {"stars": 1}, None)
 
 
 def test_a_rubric_whose_scales_were_changed_is_stale(held, alice, bob):
