@@ -24,9 +24,7 @@ def judged_openly(user: User) -> QuerySet[Run]:
         return runs
     steered = Q(project__in=Project.objects.run_by(user))
     looked_at = Project.objects.filter(memberships__user=user, memberships__role=Membership.Role.VIEWER)
-    return runs.filter(
-        steered | Q(config__people__blind=False) | (Q(project__in=looked_at) & ~Q(pk__in=naming(user).values("pk")))
-    )
+    return runs.filter(steered | Q(config__people__blind=False) | (Q(project__in=looked_at) & ~Q(pk__in=naming(user).values("pk"))))
 
 
 def sees_judgements(user: User, run: Run) -> bool:

@@ -3,7 +3,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
         ("buffer", "0003_advantages_of_a_step"),
         ("rollouts", "0003_experts_answers"),
@@ -18,7 +17,9 @@ class Migration(migrations.Migration):
                 ("recorded_step", models.PositiveIntegerField()),
                 (
                     "step",
-                    models.PositiveIntegerField(help_text="The update of this run; NULL: not numbered, or nothing left.", null=True),
+                    models.PositiveIntegerField(
+                        help_text="The update of this run; NULL: not numbered, or nothing left.", null=True
+                    ),
                 ),
                 ("place", models.PositiveIntegerField(help_text="The order within the update.")),
                 (
@@ -29,9 +30,7 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "group",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="recorded", to="rollouts.group"
-                    ),
+                    models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="recorded", to="rollouts.group"),
                 ),
                 (
                     "of",
