@@ -50,7 +50,8 @@ def give(rater: User, stars: Stars) -> Rating:
 def give_many(rater: User, given: list[Stars]) -> list[Rating | NotRatable]:
     """Take many ratings, one transaction and a fixed number of statements for each group; outcome i answers the ith.
 
-    Each outcome is what `give` would have returned or raised, had they come one by one.
+    Each outcome is what `give` would have returned or raised, had they come one by one; but what comes together is heard
+    together: no rating of a batch is late because an earlier one of it sent their group on.
     """
     homes = dict(ratable_by(rater).filter(pk__in={stars.rollout_id for stars in given}).values_list("pk", "group_id"))
     by_group: dict[int, list[Stars]] = defaultdict(list)

@@ -78,17 +78,17 @@ def test_an_update_records_what_each_rollout_counts_in_it(new_run, judge):
     assert [e.credit.advantage for e in batch_of(step)] == pytest.approx([a / deviation for a in (-1, 1, -2, 2)])
 
 
-def shown(run):
-    return sorted(row["advantage"] for row in newest_rollouts(run, 10))
+def shown(run, user):
+    return sorted(row["advantage"] for row in newest_rollouts(run, 10, user, is_open=True))
 
 
-def test_what_it_counted_in_its_update_is_what_the_page_shows(new_run, judge):
+def test_what_it_counted_in_its_update_is_what_the_page_shows(new_run, judge, alice):
     run = new_run(algorithm={"advantage": {"scale": "batch"}})
     assert run.claim_trainer("t", 60)
     judge(run, (0.0, 2.0), (0.0, 4.0))
-    assert shown(run) == [-2.0, -1.0, 1.0, 2.0]
+    assert shown(run, alice) == [-2.0, -1.0, 1.0, 2.0]
     batch = batch_of(plan_step(run, run.fence, of_batch))
-    assert shown(run) == pytest.approx(sorted(e.credit.advantage for e in batch)) and max(shown(run)) < 2.0
+    assert shown(run, alice) == pytest.approx(sorted(e.credit.advantage for e in batch)) and max(shown(run, alice)) < 2.0
 
 
 def test_token_advantages_come_back_as_they_were_recorded(new_run, judge):
