@@ -6,6 +6,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -149,6 +150,19 @@ def visit(transactional_db, site: str, chromium: Browser) -> Iterator[Callable[.
     yield begin
     for context in contexts:
         context.close()
+    _wait_until_quiet()
+
+
+def _wait_until_quiet() -> None:
+    """Until the web process has answered what pages said in leaving: emptying the tables meanwhile would deadlock with it."""
+    busy = """SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
+              AND backend_type = 'client backend' AND state <> 'idle'"""
+    quiet, ends = 0, time.monotonic() + 10
+    while quiet < 3 and time.monotonic() < ends:
+        with connection.cursor() as cursor:
+            cursor.execute(busy)
+            quiet = quiet + 1 if cursor.fetchone() == (0,) else 0
+        time.sleep(0.05)
 
 
 @pytest.fixture

@@ -253,7 +253,7 @@ def test_a_changed_hidden_field_is_refused(begun):
     asked, window, page = begun()
     page.evaluate("document.querySelector('[data-item]').dataset.version = 7")
     window.press("3", "Enter")
-    page.get_by_text("This item was changed while you looked at it").wait_for()
+    page.get_by_text("What is asked was changed while you looked at it").wait_for()
     assert asked.ratings() == []
 
 
@@ -262,7 +262,7 @@ def test_a_known_answer_is_told_afterwards(begun):
     item = int(item_on(page))
     Item.objects.filter(pk=item).update(expected={"stars": 5}, purpose="gold", explanation="It says sorry and what is done.")
     window.press("1", "Enter")
-    page.get_by_text("The known answer is stars 5. It says sorry and what is done.").wait_for()
+    page.get_by_text("The known answer is: 5 of 5 stars. It says sorry and what is done.").wait_for()
 
 
 def test_the_end_of_the_queue_tells_what_the_ratings_did(visit, seeded):

@@ -2,7 +2,6 @@
 
 import pytest
 from django.db import OperationalError
-from structlog.testing import capture_logs
 
 from apps.buffer.models import Experience
 from apps.rewards.models import Reward
@@ -30,11 +29,12 @@ def test_finished_rollouts_are_scored_and_refined(run, finish):
     assert Group.objects.get().state == Group.State.ADMITTED and Experience.objects.count() == 2
 
 
-def test_the_log_names_run_and_groups(run, finish):
+def test_the_log_names_run_and_groups(run, finish, caplog):
     groups = [group.pk for group in finish(run, ["12345", "54321"], groups=2)]
-    with capture_logs() as lines:
+    with caplog.at_level("INFO"):
         scorer.serve()
         refiner.serve()
+    lines = [record.msg for record in caplog.records if isinstance(record.msg, dict)]
     said = {line["event"]: (line["run"], line["groups"]) for line in lines if line["event"] in ("scored", "refined")}
     assert said == {"scored": (run.slug, groups), "refined": (run.slug, groups)}
 

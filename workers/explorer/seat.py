@@ -157,7 +157,7 @@ class Seat:
         self.record()
         self.go_on([flight for flight in self.waiting if flight.is_idle and self.flights.get(str(flight.rollout_id)) is flight])
         self.waiting.clear()
-        self.writer.flush()
+        self.writer.flush(at_once=not self.flights)  # with nothing in flight there may be no further turn
         return bool(deltas)
 
     def _take(self, flight: Flight, delta: Delta) -> None:
