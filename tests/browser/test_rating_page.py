@@ -266,6 +266,8 @@ def test_a_known_answer_is_told_afterwards(begun):
 
 
 def test_the_end_of_the_queue_tells_what_the_ratings_did(visit, seeded):
+    run = seeded["run"]
+    elsewhere(lambda: run.change_config(seeded["alice"], people={"blind": False}))  # who judges blind sees no curve of rewards
     window = visit(seeded["bob"])
     page = window.open("/rate/")
     for _ in range(60):
