@@ -192,11 +192,3 @@ def typed_spans(rollout: Rollout) -> list[TypedSpan]:
         TypedSpan(number, mark.start, mark.end, mark.first_token, mark.first_token + mark.tokens, acts[mark.act])
         for number, mark in marks
     ]
-
-
-def typists_of(rollout_ids: Iterable[int]) -> dict[int, set[int]]:
-    """Ids of the people who had a hand in each of these rollouts' words: they may not judge them."""
-    found: dict[int, set[int]] = {}
-    for rollout, person in Intervention.objects.filter(Intervention.TYPED, rollout__in=rollout_ids).values_list("rollout", "by"):
-        found.setdefault(rollout, set()).add(person)
-    return found

@@ -44,11 +44,6 @@ def ours_of(row: Row, kind: str) -> tuple[str, Row]:
     return ("", row) if layout is None else (layout.name, {**row, **layout.read(row)})
 
 
-def kinds_of(row: Row) -> list[tuple[str, str]]:
-    """(kind, layout's title) of every layout that this row may be."""
-    return [(layout.kind, layout.title) for layout in LAYOUTS if layout.matches(row)]
-
-
 # -- conversations ----------------------------------------------------------------------------------------------------------
 
 

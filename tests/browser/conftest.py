@@ -158,11 +158,12 @@ def _wait_until_quiet() -> None:
     busy = """SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
               AND backend_type = 'client backend' AND state <> 'idle'"""
     quiet, ends = 0, time.monotonic() + 10
-    while quiet < 3 and time.monotonic() < ends:
+    while quiet < 3:
+        assert time.monotonic() < ends, "the web process is still busy after its pages were closed"
         with connection.cursor() as cursor:
             cursor.execute(busy)
             quiet = quiet + 1 if cursor.fetchone() == (0,) else 0
-        time.sleep(0.05)
+        time.sleep(0.05)  # a poll; the deadline decides
 
 
 @pytest.fixture
