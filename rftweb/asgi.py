@@ -1,21 +1,27 @@
-"""Pages and sockets in one ASGI application. Sockets are for signed-in people, from our own origin."""
+"""Pages and sockets in one ASGI application. Each socket says who may knock (apps.streaming.handshake)."""
 
+import multiprocessing
 import os
 
-from channels.auth import AuthMiddlewareStack
 from channels.routing import ProtocolTypeRouter, URLRouter
-from channels.security.websocket import AllowedHostsOriginValidator
 from django.core.wsgi import get_wsgi_application
 
+from apps.accounts.later import SCOPE, Later
+from rftweb.lifeline import die_with_parent
 from rftweb.threads import InThreads
 
+if starter := multiprocessing.parent_process():  # one of several (uvicorn --workers): none outlives who started it
+    die_with_parent(parent=starter.pid)()
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "rftweb.settings")
-http = InThreads(get_wsgi_application())
+http = Later(InThreads(get_wsgi_application(), scope_as=SCOPE))
 
 # Django must be set up before models load.
+from apps.environments.openenv.routing import sockets as openenv_sockets  # noqa: E402
+from apps.environments.routing import episode_sockets  # noqa: E402
 from apps.runs import blindness  # noqa: E402
 from apps.streaming.routing import sockets  # noqa: E402
 
 application = ProtocolTypeRouter(
-    {"http": http, "websocket": AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(sockets(blindness))))}
+    {"http": http, "websocket": URLRouter([*sockets(blindness), *episode_sockets(), *openenv_sockets])}
 )

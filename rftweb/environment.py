@@ -1,5 +1,6 @@
 """Readers for environment variables that fail loudly, naming the variable and what is right."""
 
+import ipaddress
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -55,6 +56,20 @@ def choice(name: str, default: str, allowed: Sequence[str]) -> str:
 def names(name: str, default: str = "") -> list[str]:
     """A comma-separated list, blanks removed."""
     return [part.strip() for part in text(name, default).split(",") if part.strip()]
+
+
+def places(name: str) -> list[str]:
+    """A comma-separated list of hosts, `host:port` and networks like `10.1.0.0/16`; small letters."""
+    listed = [entry.lower() for entry in names(name)]
+    for entry in listed:
+        try:
+            if "/" in entry:
+                ipaddress.ip_network(entry)
+        except ValueError as error:
+            raise ImproperlyConfigured(
+                f"{name} has {entry!r}; a network reads like 10.1.0.0/16, a host has no / ({error})"
+            ) from None
+    return listed
 
 
 def secret_key(var: Path, debug: bool) -> str:

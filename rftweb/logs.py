@@ -1,6 +1,7 @@
 """Structured logs: one line a unit of work, with run, group and version ids; JSON in production, words on a terminal."""
 
 import logging.config
+from http import HTTPStatus
 
 import structlog
 
@@ -28,7 +29,8 @@ def _stdlib(kind: str, level: str) -> dict:
     renderer = (
         [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
         if kind == "json"
-        else [structlog.dev.ConsoleRenderer(colors=False)]
+        # Where `rich` is installed its tracebacks would be the default: two seconds of processor each, and every local value told.
+        else [structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)]
     )
     return {
         "version": 1,
@@ -40,6 +42,7 @@ def _stdlib(kind: str, level: str) -> dict:
                 "processors": [structlog.stdlib.ProcessorFormatter.remove_processors_meta, *renderer],
             }
         },
+        "filters": {"news": {"()": lambda: _is_news}},
         "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "structured"}},
         "root": {"handlers": ["stderr"], "level": level},
         "loggers": {
@@ -47,6 +50,12 @@ def _stdlib(kind: str, level: str) -> dict:
             "celery.app.trace": {"level": "WARNING"},
             "celery.beat": {"level": "WARNING"},
             "uvicorn.access": {"level": "WARNING"},
+            "django.request": {"filters": ["news"]},
             "httpx": {"level": "WARNING"},
         },
     }
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Programs are told to wait many times a second when there is nothing to do: that is how they follow the pace."""
+    return getattr(record, "status_code", None) != HTTPStatus.TOO_MANY_REQUESTS

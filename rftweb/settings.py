@@ -18,6 +18,12 @@ SECRET_KEY = environment.secret_key(VAR, DEBUG)
 ALLOWED_HOSTS = environment.names("RFTWEB_HOSTS", "localhost,127.0.0.1,[::1]")
 CSRF_TRUSTED_ORIGINS = environment.names("RFTWEB_ORIGINS")
 HTTPS = environment.flag("RFTWEB_HTTPS", False)
+# What inside this network environments may be called at; the outside may be on the ports of http and https.
+ENVIRONMENT_HOSTS = environment.places("RFTWEB_ENVIRONMENT_HOSTS")
+# Tasksets of the verifiers package that may be played, the interpreter that has it, and folders of tasksets beside.
+VERIFIERS_TASKSETS = environment.names("RFTWEB_VERIFIERS")
+VERIFIERS_PYTHON = Path(environment.text("RFTWEB_VERIFIERS_PYTHON", str(BASE_DIR / ".venv-verifiers" / "bin" / "python")))
+VERIFIERS_PATH = ":".join(str(Path(folder).resolve()) for folder in environment.text("RFTWEB_VERIFIERS_PATH").split(":") if folder)
 
 # Weights and checkpoints: explorers and trainers must see the same folder.
 WEIGHTS_ROOT = Path(environment.text("RFTWEB_WEIGHTS", str(VAR / "weights"))).resolve()
@@ -29,6 +35,8 @@ GPU_MEMORY_PERCENT = environment.number("RFTWEB_GPU_MEMORY_PERCENT", 85, at_leas
 # How long a worker may be silent before another takes its work, and how long one job lasts, in seconds.
 LEASE_SECONDS = environment.number("RFTWEB_LEASE_SECONDS", 30, at_least=2)
 SLICE_SECONDS = environment.number("RFTWEB_SLICE_SECONDS", 10, at_least=1)
+# What one token may ask of REST, averaged over a few seconds; whoever goes beyond it is told to wait.
+REQUESTS_PER_SECOND = environment.number("RFTWEB_REQUESTS_PER_SECOND", 200, at_least=1)
 
 DATABASE_URL, REDIS_URL = environment.text("DATABASE_URL"), environment.text("REDIS_URL")
 if not (DATABASE_URL and REDIS_URL):
@@ -53,6 +61,7 @@ INSTALLED_APPS = [
     "django_htmx",
     "rest_framework",
     "drf_spectacular",
+    "drf_spectacular_sidecar",
     "apps.accounts",
     "apps.tasksets",
     "apps.policies",
@@ -104,8 +113,14 @@ TEMPLATES = [
 
 # A statement, a lock wait or an idle transaction that exceeds these is a fault, never a state to live in.
 DATABASE_TIMEOUTS = "-c statement_timeout=60000 -c lock_timeout=10000 -c idle_in_transaction_session_timeout=60000"
+# What is prepared is planned once: its statements say by themselves which index each part goes by.
+PLAN_ONCE = "-c plan_cache_mode=force_generic_plan"
 DATABASES = {"default": dj_database_url.parse(DATABASE_URL, conn_max_age=60, conn_health_checks=True)}
-DATABASES["default"].setdefault("OPTIONS", {}).update(connect_timeout=5, options=DATABASE_TIMEOUTS)
+DATABASES["default"].setdefault("OPTIONS", {}).update(
+    connect_timeout=5,
+    options=f"{DATABASE_TIMEOUTS} {PLAN_ONCE}",
+    prepare_threshold=2 if environment.flag("RFTWEB_PREPARE", True) else None,
+)
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 CHANNEL_LAYERS = {
@@ -177,7 +192,7 @@ CACHES = {"default": {"BACKEND": "django.core.cache.backends.db.DatabaseCache", 
 
 AUTH_USER_MODEL = "accounts.User"
 AUTHENTICATION_BACKENDS = [
-    "django.contrib.auth.backends.ModelBackend",
+    "apps.accounts.sessions.SignedIn",
     "allauth.account.auth_backends.AuthenticationBackend",
 ]
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.Argon2PasswordHasher", "django.contrib.auth.hashers.PBKDF2PasswordHasher"]
@@ -192,6 +207,7 @@ ACCOUNT_LOGIN_METHODS = {"username"}
 ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*", "password2*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
 
+SESSION_ENGINE = "apps.accounts.sessions"
 SESSION_COOKIE_AGE = 12 * 3600
 SESSION_SAVE_EVERY_REQUEST = False
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
@@ -230,16 +246,23 @@ REST_FRAMEWORK = {
     "DEFAULT_PARSER_CLASSES": ["apps.accounts.parsing.StrictJSONParser"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_SCHEMA_CLASS": "apps.accounts.openapi.Schema",
+    "DEFAULT_THROTTLE_CLASSES": ["apps.accounts.rates.TokenRate"],
     "EXCEPTION_HANDLER": "apps.accounts.problems.handler",
+    "URL_FORMAT_OVERRIDE": None,  # what is answered is said in Accept
     "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
 }
 SPECTACULAR_SETTINGS = {
     "TITLE": "rftweb",
+    "OAS_VERSION": "3.1.0",
     "VERSION": "1",
     "SERVE_INCLUDE_SCHEMA": False,
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "COMPONENT_SPLIT_REQUEST": True,
-    "ENUM_NAME_OVERRIDES": {"RunState": "apps.runs.models.Run.State", "RolloutState": "apps.rollouts.models.Rollout.State"},
+    "ENUM_NAME_OVERRIDES": {
+        "RunState": "apps.runs.models.Run.State",
+        "RolloutState": "apps.rollouts.models.Rollout.State",
+        "EpisodeState": "apps.environments.models.Episode.State",
+    },
 }
 
 STATIC_URL = "/static/"

@@ -23,10 +23,10 @@ class NotTaken(Exception):
 
 
 class InThreads:
-    """An ASGI application for HTTP around a WSGI one."""
+    """An ASGI application for HTTP around a WSGI one, which finds the connection's scope in its environment, under `scope_as`."""
 
-    def __init__(self, application: Callable, threads: int = THREADS) -> None:
-        self.application = application
+    def __init__(self, application: Callable, scope_as: str, threads: int = THREADS) -> None:
+        self.application, self.scope_as = application, scope_as
         self.pool = ThreadPoolExecutor(threads, thread_name_prefix="web")
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
@@ -35,7 +35,7 @@ class InThreads:
             if length is None:
                 return  # the client went away while it was sending
             loop = asyncio.get_running_loop()
-            environ = environ_of(scope, body, length)
+            environ = {**environ_of(scope, body, length), self.scope_as: scope}
             await loop.run_in_executor(self.pool, _answer, self.application, environ, loop, send)
 
 

@@ -14,6 +14,8 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     path("accounts/", include("apps.accounts.urls")),
     path("api/v1/", include("rftweb.api")),
+    path("v1/", include("apps.environments.agents.urls")),
+    path("openenv/", include("apps.environments.openenv.urls")),
     path("rate/", include("apps.feedback.urls")),
     path("healthz", healthz, name="healthz"),
     path("readyz", readyz, name="readyz"),

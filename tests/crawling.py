@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from django.urls import URLPattern, get_resolver
 
 from apps.dashboard.views.exports import KINDS
+from apps.environments.models import Environment, Episode
 from apps.feedback.models import Item, RaterModel, Rating
 from apps.runs.models import Run
 
@@ -43,11 +44,15 @@ def _filled(route: str, run: Run, rollouts: list[int]) -> list[str]:
     slug = run.taskset.slug if route.startswith("tasksets/") else run.slug
     item = Item.objects.filter(run=run).values_list("pk", flat=True).first() or 0
     rating = Rating.objects.filter(run=run).values_list("pk", flat=True).first() or 0
+    environment = Environment.objects.filter(project=run.project).values_list("name", flat=True).first() or "none"
+    episode = Episode.objects.filter(run=run).values_list("pk", flat=True).first() or 0
     model = RaterModel.objects.filter(run=run).values_list("number", flat=True).first() or 0
     parts = {
+        "<slug:name>": [environment],
         "<slug:project>": [run.project.slug], "<slug:slug>": [slug], "<slug:part>": ["now", "beside", "newest"],
         "<slug:verb>": ["pause"], "<slug:kind>": ["stop"], "<int:run>": [run.pk], "<int:slot>": [0], "<int:rollout>": rollouts,
         "<int:version>": [run.published_version], "<int:number>": [model], "<slug:what>": list(KINDS), "<slug:format>": ["jsonl"],
+        "<str:model>": [run.policy.slug],
     }  # fmt: skip
     # What a bare number means, by what stands before it; decisions, items and tokens that are only acted on need none.
     numbers = {
@@ -56,6 +61,7 @@ def _filled(route: str, run: Run, rollouts: list[int]) -> list[str]:
         "api/v1/runs/": [run.pk],
         "api/v1/rating-slots/": [0],
         "adjudicate/": [item],
+        "episodes/": [episode],
         "gold/": [item],
     }
     numbers |= {"settings/tokens/": [0]}

@@ -8,6 +8,7 @@ from itertools import count
 from django.apps import apps
 from django.db import models
 
+from apps.environments.models import Environment, EpisodeTurn
 from apps.runs.models import Run
 from apps.tasksets.models import Task
 from tests.rollouts.hostile import PAYLOADS
@@ -53,6 +54,13 @@ def poison(run: Run) -> int:
         roles = ("system", "user")
         task.prompt = [{"role": role, "content": "\n\n".join(HOSTILE[n % 7 :: 7])} for role in roles]
         task.save(update_fields=["prompt"])
+    for n, said in enumerate(EpisodeTurn.objects.all()):
+        said.observation = [{"role": role, "content": "\n\n".join(HOSTILE[n % 7 :: 7])} for role in ("tool", "user")]
+        said.info = {HOSTILE[n % len(HOSTILE)]: HOSTILE[::7]}
+        said.save(update_fields=["observation", "info"])
+    for place in Environment.objects.all():
+        place.observation_schema, place.options = {"description": HOSTILE}, {"words": HOSTILE}
+        place.save(update_fields=["observation_schema", "options"])
     run.refresh_from_db()
     run.config["people"]["guidelines"] = "\n\n".join(HOSTILE)[:20_000]
     run.save(update_fields=["config"])

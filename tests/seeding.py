@@ -124,7 +124,7 @@ class _Story:
         opened = Group.open(self.run, self.engines[0].key, 60, groups, self.run.published_version)
         outcomes = [
             Outcome(r.pk, None, "", "engine died") if broken else self.outcome(r.pk, r.group.task.answer["object"])
-            for r in Rollout.objects.filter(group__in=opened).select_related("group__task")
+            for r in Rollout.objects.filter(group__in=opened).select_related("group__task").order_by("pk")
         ]
         Group.finish_rollouts({g.pk: g.claimed for g in opened}, outcomes)
         self.run.refresh_from_db()
@@ -158,21 +158,23 @@ class _Story:
         return Tokens((3, 4, 5), ids, logprobs, (1,) * len(ids), segments)
 
     def judge(self, rated: int) -> None:
+        from apps.feedback.models import Item
         from apps.feedback.opening import open_items
         from apps.feedback.starring import Stars, give
         from apps.rewards.scorers import find
         from apps.rewards.scoring import open_questions, record_verdicts
-        from apps.rollouts.models import Group, Rollout
+        from apps.rollouts.models import Group
 
         groups = Group.objects.claim("scoring", "scorer@lab", 60, 100, self.run)
         questions = open_questions(groups)
         open_items(record_verdicts(groups, [(q, find(q.scorer)(q.prompt, q.text, q.answer)) for q in questions]))
         truth = {q.rollout_id: find(q.scorer)(q.prompt, q.text, q.answer).value for q in questions}
         for group in groups:
-            for rollout in Rollout.objects.filter(group=group, state="finished").order_by("sample_index")[:rated]:
+            # What people were asked about: which replies that are hangs on the group's id, how many of them does not.
+            for [rollout] in Item.objects.filter(group=group).order_by("members").values_list("members", flat=True)[:rated]:
                 rater = self.people[self.chance.choice(["bob", "simulated", "simulated"])]
-                value = min(1.0, max(0.0, self.chance.gauss(truth[rollout.pk], STARS_SCATTER)))
-                give(rater, Stars(rollout.pk, 1 + round(4 * value), uuid.uuid4()))
+                value = min(1.0, max(0.0, self.chance.gauss(truth[rollout], STARS_SCATTER)))
+                give(rater, Stars(rollout, 1 + round(4 * value), uuid.uuid4()))
 
     def refine(self) -> None:
         from apps.feedback.aggregating import aggregate

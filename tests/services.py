@@ -12,21 +12,31 @@ from pathlib import Path
 
 import pytest
 
+# A machine that loses its power loses these tests' data, and nobody minds.
+HASTY = "fsync = off\nsynchronous_commit = off\nfull_page_writes = off\n"
+
 started = ExitStack()
 OURS = "RFTWEB_TESTS_EMBEDDED"  # which addresses are not the caller's: pytest's other processes inherit them
 
 
 def prepare() -> None:
+    os.environ.setdefault(
+        "OMP_NUM_THREADS", "1"
+    )  # the models are small: threads of several processes would only wait for each other
     if "PYTEST_XDIST_WORKER" in os.environ:
         for name in os.environ.get(OURS, "").split():
             del os.environ[name]
     missing = [name for name in ("DATABASE_URL", "REDIS_URL") if not os.environ.get(name)]
     if not missing:
         return
-    from rftweb.embedded import running
+    from rftweb.embedded import PostgresServer, running
 
     var = Path(started.enter_context(tempfile.TemporaryDirectory(prefix="rftweb-tests-")))
     os.environ["RFTWEB_VAR"] = str(var)
+    server = PostgresServer(var)
+    server.ensure()
+    with (server.data / "postgresql.conf").open("a") as file:
+        file.write(HASTY)
     database, redis = started.enter_context(running(var))
     os.environ |= {name: {"DATABASE_URL": database, "REDIS_URL": redis}[name] for name in missing}
     os.environ[OURS] = " ".join(missing)

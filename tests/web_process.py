@@ -5,9 +5,11 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
 from django.conf import settings
 from django.db import connection
 
@@ -44,6 +46,16 @@ class WebProcess:
         """As a power cut does: no goodbye to anybody."""
         self.process.kill()
         self.process.wait()
+
+
+@pytest.fixture
+def served(db) -> Iterator[str]:
+    """The address of a web process on the test's database."""
+    web = WebProcess()
+    web.start()
+    yield web.address
+    web.process.terminate()
+    web.process.wait(10)
 
 
 class Wire:

@@ -11,6 +11,9 @@ from celery import shared_task
 from django.conf import settings
 from django.db.models.functions import Now
 
+from apps.environments.closing import close_left
+from apps.environments.judging import send_on
+from apps.environments.openenv.sessions import close_lost
 from apps.feedback.interventions import refuse_unheard
 from apps.feedback.models import Slot
 from apps.feedback.settling import close_ended, close_overdue
@@ -29,6 +32,9 @@ def sweep(**_: object) -> None:
         "acts_unheard": refuse_unheard(),
         "groups_overdue": close_overdue(),
         "groups_of_ended_runs": close_ended(),
+        "episodes_left": close_left(),
+        "play_sessions_lost": close_lost(),
+        "groups_paid_for": send_on(),
     }
     if any(swept.values()):
         log.info("swept", **swept)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
+from transformers.utils import logging as transformers_logging
 
 from apps.policies.manifest import verify
 from apps.rewards.scorers import Verdict
@@ -29,6 +30,7 @@ class LoadedModel:
 
     def __init__(self, folder: Path) -> None:
         probe = verify(folder).probe
+        transformers_logging.disable_progress_bar()  # a station's log is no terminal
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
         self.tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
         self.model = AutoModelForSequenceClassification.from_pretrained(

@@ -11,6 +11,7 @@ from celery import shared_task
 from django.conf import settings
 from django.db import transaction
 
+from apps.environments.judging import send_on
 from apps.feedback.opening import open_items
 from apps.feedback.rater_model.anchoring import keep_anchor, unanchored
 from apps.feedback.rater_model.surprising import keep, unread
@@ -44,7 +45,8 @@ def grader() -> Grader:
 
 
 def serve() -> bool:
-    """Score the oldest unscored groups; says whether there were any."""
+    """Judge what was played and paid for meanwhile, then score the oldest unscored groups; says whether there were any."""
+    send_on()
     groups = Group.objects.claim(Group.State.SCORING, me().key, settings.LEASE_SECONDS, GROUPS_AT_ONCE)
     me().beat(f"scoring {len(groups)} groups" if groups else "waiting for rollouts")
     if not groups:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.utils import logging as transformers_logging
 
 from apps.policies.manifest import verify
 from workers.policies.sampling import sample
@@ -34,6 +35,7 @@ class Base:
 
     def __init__(self, folder: Path) -> None:
         verify(folder)
+        transformers_logging.disable_progress_bar()  # a station's log is no terminal
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
         self.model = AutoModelForCausalLM.from_pretrained(folder, dtype="float32", local_files_only=True, use_safetensors=True).to(
             self.device

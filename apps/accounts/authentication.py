@@ -21,22 +21,32 @@ class BearerToken(BaseAuthentication):
 
     def authenticate(self, request: Request) -> tuple[User, Token] | None:
         """(the token's user, the token). Raises AuthenticationFailed for a header that names no living token."""
-        words = get_authorization_header(request).split()
-        if not words or words[0].lower() != SCHEME.lower().encode():
-            return None
-        token = self._presented(words[1:])
-        if token is None:
-            raise AuthenticationFailed("This token is unknown, ended or revoked.")
-        note_use(token)
-        return token.user, token
+        token = token_in(get_authorization_header(request))
+        return (token.user, token) if token else None
 
     def authenticate_header(self, request: HttpRequest) -> str:
         return SCHEME
 
-    def _presented(self, words: list[bytes]) -> Token | None:
-        if len(words) != 1 or len(words[0]) > LONGEST_SECRET or not words[0].startswith(TOKEN_PREFIX.encode()):
-            return None
-        return Token.objects.presented(words[0].decode("latin-1"))
+
+def token_in(header: bytes) -> Token | None:
+    """The living token that this Authorization header names; None when it is of another scheme, or empty.
+
+    Raises AuthenticationFailed when it names none.
+    """
+    words = header.split()
+    if not words or words[0].lower() != SCHEME.lower().encode():
+        return None
+    token = _presented(words[1:])
+    if token is None:
+        raise AuthenticationFailed("This token is unknown, ended or revoked.")
+    note_use(token)
+    return token
+
+
+def _presented(words: list[bytes]) -> Token | None:
+    if len(words) != 1 or len(words[0]) > LONGEST_SECRET or not words[0].startswith(TOKEN_PREFIX.encode()):
+        return None
+    return Token.objects.presented(words[0].decode("latin-1"))
 
 
 def note_use(token: Token) -> None:

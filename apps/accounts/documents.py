@@ -27,6 +27,24 @@ class Whole(serializers.IntegerField):
         return super().to_internal_value(data)
 
 
+class Number(serializers.FloatField):
+    """A JSON number: no text, no `true`."""
+
+    def to_internal_value(self, data: Any) -> float:
+        if isinstance(data, bool) or not isinstance(data, int | float):
+            self.fail("invalid")
+        return super().to_internal_value(data)
+
+
+class Yes(serializers.BooleanField):
+    """JSON's `true` or `false`: no text, no number."""
+
+    def to_internal_value(self, data: Any) -> bool:
+        if not isinstance(data, bool):
+            self.fail("invalid", input=str(data)[:100])
+        return data
+
+
 class Text(serializers.CharField):
     """A JSON string: no number, no `true`."""
 

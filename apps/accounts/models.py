@@ -2,15 +2,23 @@
 
 import hashlib
 import hmac
+import re
 import secrets
 from datetime import timedelta
 
 from django.contrib.auth.models import AbstractUser
 from django.db import models
+from django.db.models.functions import Now
 from django.utils import timezone
 
 TOKEN_PREFIX = "rft_usr_"
 TOKEN_LIFETIME = timedelta(days=90)
+# Scopes that name what they are for, beside the plain ones of Token.Scope; `*` names all.
+NAMED_SCOPES = {
+    "env:write:<name>": re.compile(r"env:write:(\*|[a-z0-9][a-z0-9_-]{0,59})"),  # registers that environment and plays in it
+    "env:play:<name>": re.compile(r"env:play:(\*|[a-z0-9][a-z0-9_-]{0,59})"),  # acts in that environment, in the policy's seat
+    "agent:<run>": re.compile(r"agent:[1-9][0-9]{0,17}"),  # takes that run's policy for a model
+}
 
 
 class User(AbstractUser):
@@ -75,10 +83,14 @@ class Membership(models.Model):
 
 
 class TokenQuerySet(models.QuerySet):
+    def alive(self) -> "TokenQuerySet":
+        """Neither revoked nor ended."""
+        return self.filter(revoked_at=None, expires_at__gt=timezone.now())
+
     def presented(self, secret: str) -> "Token | None":
         """The live token with this secret, or None. Compared by digest, in constant time."""
         digest = digest_of(secret)
-        token = self.select_related("user").filter(digest=digest, revoked_at=None, expires_at__gt=timezone.now()).first()
+        token = self.select_related("user").alive().filter(digest=digest).first()
         if token is None or not token.user.is_active or not hmac.compare_digest(token.digest, digest):
             return None
         return token
@@ -110,9 +122,10 @@ class Token(models.Model):
     @classmethod
     def issue(cls, user: User, name: str, scopes: list[str], lifetime: timedelta = TOKEN_LIFETIME) -> tuple["Token", str]:
         """A new token and its secret, which is never stored and cannot be shown again."""
-        unknown = set(scopes) - set(cls.Scope.values)
+        unknown = {scope for scope in scopes if not is_scope(scope)}
         if unknown:
-            raise ValueError(f"scopes: {', '.join(sorted(unknown))} unknown; choose among {', '.join(cls.Scope.values)}")
+            known = ", ".join([*cls.Scope.values, *NAMED_SCOPES])
+            raise ValueError(f"scopes: {', '.join(sorted(unknown))} unknown; choose among {known}")
         secret = TOKEN_PREFIX + secrets.token_urlsafe(30)
         token = cls.objects.create(
             user=user,
@@ -127,6 +140,36 @@ class Token(models.Model):
     def revoke(self) -> None:
         self.revoked_at = timezone.now()
         self.save(update_fields=["revoked_at"])
+
+    def may(self, family: str, name: str) -> bool:
+        """Whether a scope of this family (such as `env:write`) names this, or all."""
+        return not {f"{family}:{name}", f"{family}:*"}.isdisjoint(self.scopes)
+
+    def may_any(self, family: str) -> bool:
+        """Whether a scope of this family names anything."""
+        return any(scope.startswith(f"{family}:") for scope in self.scopes)
+
+
+class OnceRequest(models.Model):
+    """A write that its sender has named, so that sending it again does nothing anew (apps.accounts.once)."""
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="+")
+    key = models.CharField(max_length=255)
+    digest = models.CharField(max_length=64, help_text="Of method, address and body.")
+    begun_at = models.DateTimeField(db_default=Now())
+    status = models.PositiveSmallIntegerField(null=True, help_text="Of the answer; empty while it is made.")
+    answer = models.JSONField(null=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["user", "key"], name="one_request_per_key")]
+        indexes = [models.Index(fields=["begun_at"], name="old_requests")]
+
+    def __str__(self) -> str:
+        return self.key
+
+
+def is_scope(text: str) -> bool:
+    return text in Token.Scope.values or any(shape.fullmatch(text) for shape in NAMED_SCOPES.values())
 
 
 def digest_of(secret: str) -> str:

@@ -6,7 +6,7 @@ from drf_spectacular.openapi import AutoSchema
 from apps.accounts.models import TOKEN_PREFIX
 from apps.accounts.problems import MEDIA_TYPE, Problem
 
-ALWAYS = (401, 403, 404, 422, 503)
+ALWAYS = (401, 403, 404, 422, 429, 503)
 WITH_A_BODY = (400, 409, 413, 415)
 
 
@@ -15,7 +15,7 @@ class Schema(AutoSchema):
 
     def _get_response_bodies(self, direction: str = "response") -> dict:
         found = super()._get_response_bodies(direction)
-        for status in sorted({*ALWAYS, *(WITH_A_BODY if self.method == "POST" else ())}):
+        for status in sorted({*ALWAYS, *(WITH_A_BODY if self.method in ("POST", "PATCH") else ())}):
             found.setdefault(str(status), self._get_response_for_code(Problem, str(status), [MEDIA_TYPE], direction))
         return found
 

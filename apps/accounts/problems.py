@@ -1,9 +1,11 @@
 """Errors of the REST interface as RFC 9457 problems: what is wrong, and for each field what is right.
 
-400 unreadable, 401 no living token, 403 scope or role, 404 not there or not yours, 409 not in this state, 413, 415,
-422 readable but not acceptable (`errors` by field), 503 the database is away, 500 a fault of ours, logged under `id`.
+400 unreadable, 401 no living token, 403 scope or role, 404 not there or not yours, 409 not in this state, 410 it has ended,
+413, 415, 422 readable but not acceptable (`errors` by field), 429 not now (`Retry-After` says when), 503 the database is away,
+500 a fault of ours, logged under `id`.
 """
 
+import math
 import uuid
 from collections.abc import Iterator
 from http import HTTPStatus
@@ -28,6 +30,31 @@ class Conflict(exceptions.APIException):
     default_code = "conflict"
 
 
+class AtWork(Conflict):
+    """The same request is being answered already."""
+
+    default_code = "at_work"
+    wait = 1.0
+
+
+class Gone(exceptions.APIException):
+    """It has ended: nothing more can be done there."""
+
+    status_code = HTTPStatus.GONE
+    default_code = "gone"
+
+
+class NotNow(exceptions.APIException):
+    """There is no room, or nothing to do, at the moment; `wait`: seconds until it is worth asking again."""
+
+    status_code = HTTPStatus.TOO_MANY_REQUESTS
+    default_code = "not_now"
+
+    def __init__(self, detail: str, wait: float) -> None:
+        super().__init__(detail)
+        self.wait = wait
+
+
 class Problem(serializers.Serializer):
     """The shape of every error."""
 
@@ -42,7 +69,12 @@ class Problem(serializers.Serializer):
 
 
 def handler(error: Exception, context: dict) -> Response:
-    """The answer to an exception of a REST view; every exception has one."""
+    """The answer to an exception of a REST view."""
+    return answer_to(error, context["request"].path)
+
+
+def answer_to(error: Exception, path: str) -> Response:
+    """The answer to an exception met under this path, on whatever way in; every exception has one."""
     match error:
         case Http404():
             return answer(404, "not_found", "There is no such thing, or it is not yours.")
@@ -59,12 +91,15 @@ def handler(error: Exception, context: dict) -> Response:
         case OperationalError() | InterfaceError():
             log.warning("database_away", error=str(error).strip())
             return answer(503, "database_away", "The database is away; try again.", headers={"Retry-After": RETRY_AFTER_S})
-    return _fault(error, context)
+    return _fault(error, path)
 
 
 def answer(status: int, kind: str, detail: str, headers: dict | None = None, **more: object) -> Response:
-    document = {"type": f"urn:rftweb:{kind}", "title": HTTPStatus(status).phrase, "status": int(status), "detail": detail, **more}
-    return Response(document, status, headers=headers, content_type=MEDIA_TYPE)
+    return Response(document_of(status, kind, detail, **more), status, headers=headers, content_type=MEDIA_TYPE)
+
+
+def document_of(status: int, kind: str, detail: str, **more: object) -> dict:
+    return {"type": f"urn:rftweb:{kind}", "title": HTTPStatus(status).phrase, "status": int(status), "detail": detail, **more}
 
 
 def by_field(detail: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, list[str]]]:
@@ -80,11 +115,13 @@ def by_field(detail: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, 
 
 
 def _of_framework(error: exceptions.APIException) -> Response:
-    headers = {"WWW-Authenticate": error.auth_header} if getattr(error, "auth_header", None) else None
+    headers = {"WWW-Authenticate": error.auth_header} if getattr(error, "auth_header", None) else {}
+    if getattr(error, "wait", None) is not None:
+        headers["Retry-After"] = str(max(1, math.ceil(error.wait)))
     return answer(error.status_code, error.default_code, str(error.detail), headers=headers)
 
 
-def _fault(error: Exception, context: dict) -> Response:
+def _fault(error: Exception, path: str) -> Response:
     number = uuid.uuid4().hex
-    log.error("rest_fault", id=number, path=context["request"].path, exc_info=error)
+    log.error("rest_fault", id=number, path=path, exc_info=error)
     return answer(500, "fault", "A fault of ours; the log has it under this id.", id=number)

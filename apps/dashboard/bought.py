@@ -22,6 +22,7 @@ from apps.runs.models import Run, TrainStep
 NEWEST = 2_000  # decisions looked at
 UPDATES = 20  # newest updates looked at
 GAPS_SHOWN = 8
+MOST_COUNTED = 20_000  # experiences
 ACCEPTED = (Experience.State.READY, Experience.State.CLAIMED, Experience.State.TRAINED)
 MINUTES_PER_HOUR, SECONDS_PER_MINUTE = 60, 60
 
@@ -78,7 +79,9 @@ class Parting:
 
 @dataclass(frozen=True)
 class Bought:
-    """`people` and `simulated` are sums over their raters. `accepted`: experiences that came of what was judged."""
+    """`people` and `simulated` are sums over their raters. `accepted`: experiences that came of what was judged,
+    counted up to `most`.
+    """
 
     raters: list[Time]
     people: Time
@@ -89,6 +92,7 @@ class Bought:
     parting: Parting = field(default_factory=Parting)
     taken: int = 0
     covered: int = 0
+    most: int = MOST_COUNTED
 
     @property
     def decisions(self) -> int:
@@ -128,9 +132,9 @@ def _accepted(run: Run, judged: set[int]) -> int:
     """Experiences of the judged rollouts; with a rater model, which fills the others, all since the first of them."""
     found = Experience.objects.usual().filter(run=run, state__in=ACCEPTED)
     if run.settings.people.rater_model is None:
-        return found.filter(rollout__in=judged).count()
+        return found.filter(rollout__in=judged)[:MOST_COUNTED].count()
     ends = Rollout.objects.filter(pk__in=judged).aggregate(first=Min("pk"), last=Max("pk"))
-    return found.filter(rollout__gte=ends["first"], rollout__lte=ends["last"]).count() if judged else 0
+    return found.filter(rollout__gte=ends["first"], rollout__lte=ends["last"])[:MOST_COUNTED].count() if judged else 0
 
 
 def _coverage(run: Run) -> tuple[int, int]:

@@ -11,6 +11,7 @@ PLACES = (
     ("rate", "Rate", "a"),
     ("runs", "Runs", "r"),
     ("tasksets", "Tasksets", "t"),
+    ("environments", "Environments", "e"),
     ("weights", "Weights", "w"),
     ("settings", "Settings", "s"),
 )

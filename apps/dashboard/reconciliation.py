@@ -17,6 +17,12 @@ from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast, Now
 
 from apps.buffer.models import Experience, Recorded, Snapshot, StepItem
+from apps.environments.ledger import (
+    episodes_end_with_their_rollouts,
+    episodes_end_with_their_sessions,
+    what_was_played_was_rewarded_once,
+)
+from apps.environments.models import Episode
 from apps.feedback.models import LESSONS, STARS, Rating, Slot
 from apps.policies.manifest import DamagedWeights, verify
 from apps.rewards.combining import PEOPLE
@@ -35,7 +41,8 @@ NATURAL_KEYS = (
     "one_expert_group_per_task", "one_expert_answer_per_run", "one_demonstration_per_author_and_key",
     "one_preference_per_author_and_key", "one_thumb_per_author_and_key", "one_lesson_per_place", "one_place_per_lesson",
     "one_lesson_per_position", "what_was_sampled_has_a_reward", "one_recorded_row_per_place",
-    "rewards_are_finite", "experiences_are_finite", "metrics_are_finite",
+    "one_episode_per_attempt", "one_open_episode_per_rollout", "one_episode_per_key", "one_turn_per_number",
+    "turn_rewards_are_finite", "rewards_are_finite", "experiences_are_finite", "metrics_are_finite",
 )  # fmt: skip
 
 
@@ -170,7 +177,8 @@ def engines_served_what_was_published() -> Iterator[str]:
         yield f"{word}: its logprobs are {word.probe_gap:.3f} off"
     sampled = Rollout.objects.filter(state=Rollout.State.FINISHED, origin=Rollout.Origin.POLICY)
     copied = Recorded.objects.filter(group=OuterRef("group"))  # another run's engines sampled what is replayed
-    for row in sampled.filter(~Exists(copied)).values("run", "last_version").distinct():
+    imported = Episode.objects.filter(rollout=OuterRef("pk")).exclude(origin={})  # engines elsewhere sampled what came in a file
+    for row in sampled.filter(~Exists(copied), ~Exists(imported)).values("run", "last_version").distinct():
         if not words.filter(weight_version__run=row["run"], weight_version__version=row["last_version"]).exists():
             yield f"run {row['run']}: rollouts sampled by version {row['last_version']}, which no engine acknowledged"
 
@@ -237,6 +245,9 @@ CHECKS = (
     Check("nobody is asked about closed groups", nobody_is_asked_about_closed_groups),
     Check("decisions left their ratings", decisions_left_their_ratings),
     Check("acts left their events", acts_left_their_events),
+    Check("episodes end with their rollouts", episodes_end_with_their_rollouts),
+    Check("episodes end with their sessions", episodes_end_with_their_sessions),
+    Check("what was played was rewarded once", what_was_played_was_rewarded_once),
 )
 
 

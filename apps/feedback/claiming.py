@@ -1,7 +1,8 @@
 """Taking an item to decide: one statement finds the most urgent open slot and holds it, one more fetches what is shown.
 
-SKIP LOCKED: two claimers never wait for and never take the same slot. The lease runs on the database's clock and the
-fence makes whoever held the slot before powerless.
+SKIP LOCKED: two people never wait for each other and never take the same slot. Two windows of one person claim in turn, so that
+together they never hold more than the run allows. The lease runs on the database's clock and the fence makes whoever held
+the slot before powerless.
 """
 
 import json
@@ -14,6 +15,7 @@ from django.db.models.functions import Now
 
 from apps.accounts.models import Membership, User
 from apps.feedback.models import Item, Skip, Slot
+from apps.feedback.prepared import prepared_cursor
 from apps.rollouts.models import Group, Rollout
 from apps.runs.people import COMPARES, People
 
@@ -82,12 +84,13 @@ ASKING = """
                    WHERE ug.user_id = %(user)s AND r.config #> '{people,raters,groups}' ? g.name))"""
 
 # Not what the person has decided or passed over, nor what the person wrote a part of; of an item one slot at a time.
+# OFFSET 0 keeps each question one about the slot in hand: joined, all that the person ever decided would be read.
 OPEN_TO = """
     s.run_id = asking.id AND s.state = 'open'
-    AND NOT EXISTS (SELECT 1 FROM feedback_slot o WHERE o.item_id = s.item_id AND o.rater_id = %(user)s AND o.id <> s.id)
+    AND NOT EXISTS (SELECT 1 FROM feedback_slot o WHERE o.item_id = s.item_id AND o.rater_id = %(user)s AND o.id <> s.id OFFSET 0)
     AND NOT EXISTS (
-        SELECT 1 FROM feedback_slot e WHERE e.item_id = s.item_id AND e.place < s.place AND e.state = 'open')
-    AND NOT EXISTS (SELECT 1 FROM feedback_skip k WHERE k.item_id = s.item_id AND k.rater_id = %(user)s)
+        SELECT 1 FROM feedback_slot e WHERE e.item_id = s.item_id AND e.place < s.place AND e.state = 'open' OFFSET 0)
+    AND NOT EXISTS (SELECT 1 FROM feedback_skip k WHERE k.item_id = s.item_id AND k.rater_id = %(user)s OFFSET 0)
     AND NOT EXISTS (SELECT 1 FROM feedback_intervention v JOIN feedback_item w ON w.id = s.item_id
                     WHERE v.rollout_id = ANY(w.members) AND v.by_id = %(user)s AND v.kind IN ('edit', 'seat')
                         AND v.state = 'done')"""
@@ -116,22 +119,24 @@ SHOWN = """CASE WHEN {item}.form = ANY(%(compares)s)
 
 CLAIM = f"""
     WITH asking AS MATERIALIZED ({ASKING}),
+    hands AS MATERIALIZED (SELECT feedback_in_hand(%(user)s) AS full),
     room AS MATERIALIZED (
-        SELECT asking.id, greatest(0, coalesce((people ->> 'open_claims')::int, 3) - (
-            SELECT count(*) FROM feedback_slot h
-            WHERE h.rater_id = %(user)s AND h.state = 'held' AND h.lease_until > statement_timestamp())) AS free,
+        SELECT asking.id, greatest(0, coalesce((people ->> 'open_claims')::int, 3) - hands.full) AS free,
           coalesce((people ->> 'lease_s')::float, least(%(longest)s, greatest(%(shortest)s, coalesce(%(medians)s * (
             SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY seconds) FROM (
                 SELECT seconds FROM feedback_rating t WHERE t.run_id = asking.id ORDER BY id DESC LIMIT %(looked_at)s) recent
             WHERE seconds > 0), %(usual)s)))) AS lease_s,
           people ->> 'form' AS form, coalesce((people #>> '{{gold,rate}}')::float, 0) AS gold,
           coalesce((people #>> '{{gold,attention}}')::float, 0) AS attention
-        FROM asking),
+        FROM hands CROSS JOIN asking),
     found AS MATERIALIZED (
-        SELECT s.id, s.due_at, room.id AS run, room.lease_s, room.form, room.gold, room.attention FROM room CROSS JOIN LATERAL (
-            SELECT s.id, s.due_at FROM (SELECT room.id) asking, feedback_slot s WHERE {OPEN_TO}
-            ORDER BY s.due_at, s.id LIMIT least(%(count)s, room.free) FOR UPDATE OF s SKIP LOCKED) s
-        ORDER BY s.due_at, s.id LIMIT (SELECT least(%(count)s, max(free)) FROM room)),
+        SELECT * FROM (
+            SELECT s.id, s.due_at, room.id AS run, room.lease_s, room.form, room.gold, room.attention, room.free,
+                row_number() OVER (PARTITION BY room.id ORDER BY s.due_at, s.id) AS nth
+            FROM room CROSS JOIN LATERAL (
+                SELECT s.id, s.due_at FROM (SELECT room.id) asking, feedback_slot s WHERE room.free > 0 AND {OPEN_TO}
+                ORDER BY s.due_at, s.id LIMIT %(count)s FOR UPDATE OF s SKIP LOCKED) s) s
+        WHERE nth <= free ORDER BY due_at, id LIMIT (SELECT least(%(count)s, max(free)) FROM room)),
     mixed_in AS MATERIALIZED ({MIXED_IN}),
     known AS (
         INSERT INTO feedback_slot (item_id, run_id, group_id, place, is_required, state, due_at, rater_id, held_at, lease_until,
@@ -155,6 +160,9 @@ CLAIM = f"""
         JOIN tasksets_task t ON t.id = g.task_id
     ORDER BY taken.due_at, taken.id"""
 
+# A statement of its own for each number of items: with a number that is not known, its plan would read all that waits.
+CLAIMS = {count: CLAIM.replace("%(count)s", str(count)) for count in range(1, MOST_AT_ONCE + 1)}
+
 COUNT = f"""
     WITH asking AS MATERIALIZED ({ASKING})
     SELECT count(*) FROM (
@@ -165,11 +173,11 @@ COUNT = f"""
 def claim(user: User, run: int | None = None, count: int = 1) -> list[Held]:
     """Hold up to `count` items for this person, the most urgent first; fewer when fewer wait or the person's hands are full."""
     values = {
-        **_asked_by(user, run), "count": min(count, MOST_AT_ONCE), "shortest": SHORTEST_LEASE_S, "usual": USUAL_LEASE_S,
+        **_asked_by(user, run), "shortest": SHORTEST_LEASE_S, "usual": USUAL_LEASE_S,
         "longest": LONGEST_LEASE_S, "medians": LEASE_MEDIANS, "looked_at": DECISIONS_LOOKED_AT, "compares": sorted(COMPARES),
     }  # fmt: skip
-    with connection.cursor() as cursor:
-        cursor.execute(CLAIM, values)
+    with prepared_cursor() as cursor:
+        cursor.execute(CLAIMS[min(count, MOST_AT_ONCE)], values)
         rows = cursor.fetchall()
     return _with_members(rows)
 
@@ -219,24 +227,6 @@ def edition(item: Item, people: People) -> int:
         return item.version
     scales = [scale.model_dump(mode="json") for scale in people.rubric]
     return zlib.crc32(json.dumps([item.version, scales]).encode()) & LARGEST_EDITION
-
-
-def keep(user: User, slot_id: int, fence: int) -> float:
-    """Lengthen the lease by its own length, from now; returns seconds. Raises NotHeld when it is somebody else's by now.
-
-    A lease that has ended is taken up again as long as nobody else has taken the slot.
-    """
-    sql = """
-        UPDATE feedback_slot SET state = 'held', held_at = statement_timestamp(),
-            lease_until = statement_timestamp() + greatest(lease_until - held_at, interval '1 second')
-        WHERE id = %s AND rater_id = %s AND fence = %s AND state IN ('held', 'open') AND lease_until IS NOT NULL
-        RETURNING extract(epoch FROM lease_until - statement_timestamp())::float"""
-    with connection.cursor() as cursor:
-        cursor.execute(sql, [slot_id, user.pk, fence])
-        row = cursor.fetchone()
-    if row is None:
-        raise NotHeld(who_has(slot_id))
-    return row[0]
 
 
 @transaction.atomic
@@ -290,7 +280,8 @@ def _asked_by(user: User, run: int | None) -> dict:
 
 def _with_members(rows: list[tuple]) -> list[Held]:
     ids = {pk for row in rows for pk in row[-1]}
-    rollouts = Rollout.objects.in_bulk(ids) if ids else {}
+    found = Rollout.objects.raw("SELECT * FROM rollouts_rollout WHERE id = ANY(%s)", [list(ids)]) if ids else ()
+    rollouts = {rollout.pk: rollout for rollout in found}
     return [_held(row, rollouts) for row in rows]
 
 

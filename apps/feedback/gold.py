@@ -11,7 +11,7 @@ from django.db.models import QuerySet
 
 from apps.feedback.forms import FORMS, Answer, BadAnswer
 from apps.feedback.forms.words import words
-from apps.feedback.known_answers import met
+from apps.feedback.known_answers import is_met
 from apps.feedback.models import KNOWN, Item, Rating
 from apps.feedback.teaching import policy_turns
 from apps.rollouts.models import Rollout
@@ -101,8 +101,4 @@ def answered(run: Run, items: Sequence[Item]) -> list[Answered]:
     for rating in Rating.objects.counting().filter(item__in=said).only("item_id", "answer", "shown", "form"):
         said[rating.item_id].append(rating)
     people = run.settings.people
-    return [Answered(item, len(said[item.pk]), sum(_met(item, rating, people) for rating in said[item.pk])) for item in items]
-
-
-def _met(item: Item, rating: Rating, people) -> bool:
-    return rating.form == item.form and met(item.form, rating.answer, item.expected, rating.members, people)
+    return [Answered(item, len(said[item.pk]), sum(is_met(item, rating, people) for rating in said[item.pk])) for item in items]

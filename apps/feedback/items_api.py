@@ -9,8 +9,9 @@ from rest_framework.views import APIView
 from apps.accounts.documents import LARGEST_ID, Strict, Text, Uuid, Whole
 from apps.accounts.problems import Conflict
 from apps.accounts.scopes import MayRate
-from apps.feedback.claiming import MOST_AT_ONCE, NotHeld, claim, keep, release, skip
+from apps.feedback.claiming import MOST_AT_ONCE, NotHeld, claim, release, skip
 from apps.feedback.forms import FORMS, BadAnswer
+from apps.feedback.keeping import keep
 from apps.feedback.submitting import Refused, Submission, submit
 from apps.rollouts.schemas import Message
 

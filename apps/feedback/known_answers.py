@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from apps.feedback.forms import FORMS
-from apps.feedback.models import Item
+from apps.feedback.models import Item, Rating
 from apps.feedback.saying import in_order, in_words
 from apps.runs.people import People
 
@@ -21,8 +21,13 @@ def told(item: Item, answer: dict, shown: Sequence[int] | None, people: People) 
         return None
     order = list(shown or item.members)
     right = in_order(item.form, item.expected, sorted(item.members), order)
-    is_met = met(item.form, answer, item.expected, order, people)
-    return {"met": is_met, "expected": right, "words": in_words(item.form, right, order), "explanation": item.explanation}
+    is_right = met(item.form, answer, item.expected, order, people)
+    return {"met": is_right, "expected": right, "words": in_words(item.form, right, order), "explanation": item.explanation}
+
+
+def is_met(item: Item, rating: Rating, people: People) -> bool:
+    """Whether a rating of the item met its known answer."""
+    return rating.form == item.form and met(item.form, rating.answer, item.expected, rating.members, people)
 
 
 def met(form: str, answer: dict, expected: dict, shown: Sequence[int], people: People) -> bool:

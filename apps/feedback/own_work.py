@@ -1,31 +1,24 @@
-"""What a person's own ratings came to: how many today and how fast, and which groups, steps and versions they shaped."""
+"""What a person's own ratings came to: how many today, and which groups, steps and versions they shaped.
+
+Read from the person's newest decisions alone, so that no answer grows with the others.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
-from statistics import median
 
 from django.db.models import Count, Max, Min, Q, QuerySet
 from django.utils import timezone
 
 from apps.accounts.models import User
 from apps.buffer.models import StepItem
-from apps.feedback.models import Rating
+from apps.feedback.known_answers import is_met
+from apps.feedback.models import KNOWN, Rating
 from apps.runs.blindness import sees_judgements
 from apps.runs.models import Run, TrainStep
 
-RECENT = 50  # decisions from which one's median time is taken
+NEWEST = 5_000  # of a person's decisions that are looked at
 POINTS = 60  # of the small curve
 WIDTH, HEIGHT = 480, 96
-
-
-@dataclass(frozen=True)
-class Today:
-    """One person's day so far. `seconds`: the median decision;"""
-
-    ratings: int
-    late: int
-    seconds: float | None
 
 
 @dataclass(frozen=True)
@@ -41,9 +34,13 @@ class Mark:
 
 @dataclass(frozen=True)
 class Shaped:
-    """What one's ratings did in a run. `versions`: the first and the last weight version that they shaped."""
+    """What one's ratings did in a run. `versions`: the first and the last weight version that they shaped.
+
+    `is_all`: whether the person has decided nothing before those that are looked at.
+    """
 
     run: Run
+    is_all: bool
     ratings: int
     late: int
     groups: int
@@ -51,6 +48,7 @@ class Shaped:
     first_step: int | None
     last_step: int | None
     marks: Sequence[Mark]
+    newest: int = NEWEST
 
     @property
     def line(self) -> str:
@@ -70,19 +68,41 @@ class Shaped:
         return (max(1, -(-self.first_step // interval)), -(-self.last_step // interval))
 
 
+@dataclass(frozen=True)
+class Today:
+    """How many decisions a person stands by since midnight; `is_all` False: more were made than were looked at."""
+
+    count: int
+    is_all: bool
+
+
 def today_of(user: User) -> Today:
-    """Since midnight by the server's clock; the median of the last decisions whenever they were."""
+    """The person's decisions since midnight by the server's clock, among the newest."""
     midnight = timezone.now().replace(hour=0, minute=0, second=0, microsecond=0)
-    mine = Rating.objects.counting().filter(rater=user)
-    counted = mine.filter(at__gte=midnight).aggregate(all=Count("pk"), late=Count("pk", filter=Q(is_late=True)))
-    lately = mine.filter(at__gte=midnight - timedelta(days=30)).order_by("-pk").values_list("seconds", flat=True)
-    recent = [seconds for seconds in lately[:RECENT] if seconds]
-    return Today(counted["all"], counted["late"], median(recent) if recent else None)
+    newest = Rating.objects.filter(pk__in=_newest(user), at__gte=midnight)
+    found = newest.aggregate(made=Count("pk"), count=Count("pk", filter=Q(is_current=True, is_withdrawn=False)))
+    return Today(found["count"], found["made"] < NEWEST)
+
+
+def _newest(user: User) -> QuerySet:
+    """Ids of the person's newest decisions, those replaced and taken back among them."""
+    return Rating.objects.filter(rater=user).order_by("-pk").values("pk")[:NEWEST]
+
+
+def known_answers_met(user: User) -> tuple[int, int] | None:
+    """Of the known answers that the person was asked for: how many were met, of how many.
+
+    Only of runs that tell their raters at once; None where there is none such.
+    """
+    told = Rating.objects.counting().filter(pk__in=_newest(user), item__purpose__in=KNOWN, item__expected__isnull=False)
+    told = list(told.filter(run__config__people__gold__feedback=True).select_related("item"))
+    people = {pk: run.settings.people for pk, run in Run.objects.in_bulk({rating.run_id for rating in told}).items()}
+    return (sum(is_met(rating.item, rating, people[rating.run_id]) for rating in told), len(told)) if told else None
 
 
 def shaped_by(user: User, run: Run | None) -> Shaped | None:
     """What the person's ratings did in this run, or in the one rated last; None before the first rating."""
-    mine = Rating.objects.counting().filter(rater=user)
+    mine = Rating.objects.counting().filter(pk__in=_newest(user))
     if run is None:
         last = mine.filter(run__in=Run.objects.visible_to(user)).order_by("-pk").select_related("run__project").first()
         if last is None:
@@ -98,7 +118,8 @@ def shaped_by(user: User, run: Run | None) -> Shaped | None:
     groups = trained.aggregate(groups=Count("experience__group", distinct=True))["groups"]
     own = set(steps.order_by("-number").values_list("number", flat=True).distinct()[:1000])
     marks = _marks(run, own) if sees_judgements(user, run) else []  # the mean reward is not for who judges blind
-    return Shaped(run, counted["all"], counted["late"], groups, seen["steps"], seen["first"], seen["last"], marks)
+    is_all = _newest(user).count() < NEWEST
+    return Shaped(run, is_all, counted["all"], counted["late"], groups, seen["steps"], seen["first"], seen["last"], marks)
 
 
 def _groups(mine: QuerySet[Rating]) -> QuerySet:

@@ -1,10 +1,11 @@
 """When a group has heard enough of people: it goes on, or its deadline sends it on."""
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 
 from apps.feedback.models import KNOWN, Rating, Slot
+from apps.feedback.prepared import prepared_cursor
 from apps.feedback.rater_model.heard import has_learnable
 from apps.feedback.rater_model.schedule import first_share
 from apps.rollouts.models import Group
@@ -33,7 +34,7 @@ def settle(group: Group, people: People | None = None) -> bool:
     if (people or group.run.settings.people).rater_model:
         transaction.on_commit(lambda: bells.ring("refine"), robust=True)
         return False
-    with connection.cursor() as cursor:
+    with prepared_cursor() as cursor:
         cursor.execute(GO_ON, [group.pk])
         moved = cursor.rowcount
     if moved:

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Q
 
 from apps.accounts.models import User
@@ -18,6 +18,7 @@ from apps.feedback.claiming import edition, read_json, who_has
 from apps.feedback.forms import FORMS, BadAnswer, critique_of
 from apps.feedback.known_answers import is_told, told
 from apps.feedback.models import ASIDE, FLAG, STARS, Item, Rating, Slot
+from apps.feedback.prepared import prepared_cursor
 from apps.feedback.settling import settle
 from apps.rewards.models import LATE, Reward
 from apps.rollouts.models import Group, Rollout
@@ -114,7 +115,7 @@ def _locked(user: User, slot_id: int, said: Submission) -> Slot:
     asked = {
         "user": user.pk, "everywhere": user.is_superuser, "slot": slot_id, "form": said.form, "client_uuid": said.client_uuid,
     }  # fmt: skip
-    with connection.cursor() as cursor:
+    with prepared_cursor() as cursor:
         cursor.execute(LOCK, asked)
         row = cursor.fetchone()
     if row is None:
@@ -249,7 +250,7 @@ def _write(
         "slot": slot.pk, "rollouts": [r[0] for r in rewards], "values": [r[1] for r in rewards], "reasons": [r[2] for r in rewards],
         "details": [json.dumps({**r[3], LATE: True} if is_late else r[3]) for r in rewards],
     }  # fmt: skip
-    with connection.cursor() as cursor:
+    with prepared_cursor() as cursor:
         cursor.execute(WRITE, values)
         return cursor.fetchone()[0]
 
@@ -257,8 +258,12 @@ def _write(
 def _supersede(user: User, item: Item, form: str, previous: int | None) -> int | None:
     """What this person said before about the same rollouts by the same form, and the decision changed, are no longer current.
 
-    Returns the rating that the new one replaces, None where the person had said nothing.
+    Returns the rating that the new one replaces, None where the person had said nothing. An item that stands aside makes no
+    reward: what the person said elsewhere about its rollouts stays as it is.
     """
+    if item.purpose in ASIDE:
+        Rating.objects.filter(pk__in=[previous] if previous else []).update(is_current=False)
+        return previous
     before = Q(scorer=form) | Q(rating_reward__rating=previous) if previous else Q(scorer=form)
     Reward.objects.filter(before, rollout__in=item.members, by=user, is_current=True).update(is_current=False)
     earlier = Q(pk=previous) if previous else Q(pk__in=[])

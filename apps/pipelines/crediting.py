@@ -176,7 +176,7 @@ def _options(advantage: Advantage) -> dict[str, object]:
 
 
 def _weights(plan: RunConfig) -> dict[str, float]:
-    return {choice.scorer: choice.weight for choice in plan.rewards}
+    return {choice.scorer: choice.weight for choice in plan.judges}
 
 
 CREDITS = {

@@ -22,10 +22,11 @@ class Judgement:
 def combined(judgements: Sequence[Judgement], plan: RunConfig) -> float | None:
     """The rollout's reward, or None when it has none.
 
-    machine = Σ weight × value over the run's scorers, None while any is missing or failed; people = what they say together,
-    once that was made of their votes (`people.aggregation`), until then the mean of the current ratings; in a run with a
-    rater model, what that says people would give. Where both exist: share × people + (1 − share) × machine,
-    share = `people.weight`. A person's None is a flag: whatever else was said, what is broken has no reward.
+    machine = Σ weight × value over the run's scorers and its environment, None while any is missing or failed; people =
+    what they say together, once that was made of their votes (`people.aggregation`), until then the mean of the current
+    ratings; in a run with a rater model, what that says people would give. Where both exist: share × people +
+    (1 − share) × machine, share = `people.weight`. A person's None is a flag: whatever else was said, what is broken has
+    no reward.
     """
     if any(said.value is None for said in _together(judgements)):
         return None
@@ -58,12 +59,12 @@ def _foretold(judgements: Sequence[Judgement]) -> float | None:
 
 def _machine(judgements: Sequence[Judgement], plan: RunConfig) -> float | None:
     said = {judgement.scorer: judgement.value for judgement in judgements}
-    values = [said.get(choice.scorer) for choice in plan.rewards]
+    values = [said.get(choice.scorer) for choice in plan.judges]
     if not values or any(value is None for value in values):
         return None
-    return math.fsum(choice.weight * value for choice, value in zip(plan.rewards, values, strict=True))
+    return math.fsum(choice.weight * value for choice, value in zip(plan.judges, values, strict=True))
 
 
 def full_reward(plan: RunConfig) -> float:
     """What a rollout gets when every scorer (or, without scorers, every person) gives all it can."""
-    return math.fsum(max(choice.weight, 0.0) for choice in plan.rewards) or 1.0
+    return math.fsum(max(choice.weight, 0.0) for choice in plan.judges) or 1.0

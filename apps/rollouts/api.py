@@ -21,9 +21,10 @@ class Rollouts(APIView):
 
     @extend_schema(operation_id="rollouts_list", parameters=[RolloutQuery], responses=page_of(RolloutRow))
     def get(self, request: Request) -> Response:
-        """Rollouts of your projects' runs, the newest first."""
+        """Rollouts of your projects' runs, the newest first; anchors, which the policy did not sample, only where asked for."""
         query = RolloutQuery.of(request)
         rows = Rollout.objects.visible_to(request.user)
+        rows = rows.filter(origin=query["origin"]) if "origin" in query else rows.without_anchors()
         if "run" in query:
             rows = rows.filter(run=get_object_or_404(Run.objects.visible_to(request.user), pk=query["run"]))
         if "group" in query:

@@ -49,13 +49,15 @@ class GroupQuerySet(models.QuerySet):
     def claim(self, state: str, owner: str, seconds: float, limit: int, run: Run | None = None) -> list["Group"]:
         """Take up to `limit` groups in this state whose lease is free or over, oldest first, until the lease ends.
 
+        What is to be scored waits until its environment has paid for it (apps.environments.judging).
         SKIP LOCKED inside a materialised CTE: two claimers never wait for and never take the same row.
         """
+        waits = f"AND NOT (state = '{Group.State.SCORING}' AND awaits_rewards)"
         of_run = "AND run_id = %(run)s" if run else "AND run_id IN (SELECT id FROM runs_run WHERE state = 'running')"
         sql = f"""
             WITH due AS MATERIALIZED (
                 SELECT id FROM rollouts_group
-                WHERE state = %(state)s {of_run} AND (lease_until IS NULL OR lease_until < statement_timestamp())
+                WHERE state = %(state)s {of_run} {waits} AND (lease_until IS NULL OR lease_until < statement_timestamp())
                 ORDER BY id LIMIT %(limit)s FOR UPDATE SKIP LOCKED)
             UPDATE rollouts_group g SET lease_owner = %(owner)s, fence = g.fence + 1,
                 lease_until = statement_timestamp() + %(seconds)s * interval '1 second'
@@ -126,6 +128,9 @@ class Group(models.Model):
     opened_version = models.PositiveIntegerField(help_text="The published version when it was opened.")
     attempts = models.PositiveSmallIntegerField(default=0, help_text="Times that work on it failed.")
     deadline_at = models.DateTimeField(null=True, help_text="Until when it waits for people.")
+    awaits_rewards = models.BooleanField(
+        default=False, help_text="What its rollouts earned where they were played is not known yet: it is not scored before."
+    )
     lease_owner = models.CharField(max_length=80, blank=True)
     lease_until = models.DateTimeField(null=True)
     fence = models.BigIntegerField(default=0)
@@ -149,6 +154,8 @@ class Group(models.Model):
                 fields=["state", "id"], name="open_groups", condition=Q(state__in=["sampling", "scoring", "waiting", "judged"])
             ),
             models.Index(fields=["run", "state"], name="groups_of_a_run"),
+            # apps.environments.judging: those that may go on, and those that have waited too long.
+            models.Index(fields=["run"], name="groups_awaiting_rewards", condition=Q(awaits_rewards=True, state="scoring")),
         ]
 
     def __str__(self) -> str:

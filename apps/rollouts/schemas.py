@@ -88,3 +88,7 @@ class RolloutQuery(Paged):
     run = Id(required=False)
     group = Id(required=False)
     state = serializers.ChoiceField(Rollout.State.choices, required=False)
+    origin = serializers.ChoiceField(
+        Rollout.Origin.choices, required=False,
+        help_text="Who said it. Left out: the policy's samples and experts' answers, without the anchors of the base weights.",
+    )  # fmt: skip

@@ -9,7 +9,7 @@ import re
 from typing import Annotated, Literal, get_args
 
 import yaml
-from pydantic import BaseModel, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, JsonValue, ValidationError, model_validator
 
 from apps.runs.algorithms.algorithm import Algorithm
 from apps.runs.algorithms.refusals import refusals
@@ -37,6 +37,17 @@ class Sampling(Section):
 class ScorerChoice(Section):
     scorer: str = Field(description="Name of a scorer.")
     weight: float = Field(1.0, allow_inf_nan=False, description="Its weight in the combined reward.")
+
+
+class EnvironmentChoice(Section):
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,59}$", description="An environment of the project, or of the library.")
+    turns: int | None = Field(None, ge=1, le=1000, description="Most actions in an episode; empty takes the environment's limit.")
+    weight: float = Field(1.0, allow_inf_nan=False, description="Of what an episode earned, in the combined reward.")
+    reward_s: float | None = Field(
+        None, ge=0, le=2_592_000, description="Seconds after an episode's end within which its rewards may still come; empty takes "
+        "the environment's.",
+    )  # fmt: skip
+    options: dict[str, JsonValue] = Field({}, description="Handed to the environment at each reset, with those of the task.")
 
 
 class Optimizer(Section):
@@ -93,6 +104,7 @@ class RunConfig(Section):
     group_attempts: int = Field(3, ge=1, le=10, description="How often a group is tried before it is dropped with its reason.")
     sampling: Sampling = Sampling()
     rewards: tuple[ScorerChoice, ...] = Field((), description="Machine scorers and their weights.")
+    environment: EnvironmentChoice | None = Field(None, description="What the policy acts in; empty answers each task by itself.")
     people: People = People()
     length_penalty: LengthPenalty | None = Field(None, description="Short answers gain, long ones lose (long to short).")
     algorithm: Algorithm = Field(Algorithm(), description="What is learned from a batch: a row of the table, with changes.")
@@ -106,9 +118,9 @@ class RunConfig(Section):
     def _somebody_judges(self) -> "RunConfig":
         if self.algorithm.learns_from_lessons:
             return self
-        if not self.rewards and not self.people.per_group:
-            raise ValueError("name at least one scorer under `rewards`, or ask people with `people.per_group`")
-        if not self.rewards and self.people.at_deadline == "machine_only":
+        if not self.judges and not self.people.per_group:
+            raise ValueError("name at least one scorer under `rewards`, an `environment`, or ask people with `people.per_group`")
+        if not self.judges and self.people.at_deadline == "machine_only":
             raise ValueError(
                 "`people.at_deadline: machine_only` needs a scorer under `rewards`; use `drop` or `fill_with_rater_model`"
             )
@@ -117,6 +129,13 @@ class RunConfig(Section):
         if not math.isfinite(self.sampling.temperature):
             raise ValueError("sampling.temperature must be a number")
         return self
+
+    @property
+    def judges(self) -> tuple[ScorerChoice, ...]:
+        """The machines whose words make a rollout's reward: scorers, and the environment by its name."""
+        if self.environment is None:
+            return self.rewards
+        return (*self.rewards, ScorerChoice(scorer=self.environment.name, weight=self.environment.weight))
 
     @property
     def samples(self) -> bool:

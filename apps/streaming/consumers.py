@@ -10,19 +10,21 @@ from apps.streaming.event_hub import EventHub
 from apps.streaming.hub import Entry, Hub, Lost, Reachable
 from apps.streaming.models import Event, Topic
 from apps.streaming.replay import LONGEST_FRAME, Replay, read_after
-from apps.streaming.sockets import RESTARTING, TOPICS_PER_SOCKET, Refused, Socket
+from apps.streaming.sockets import RESTARTING, Refused
+from apps.streaming.topic_sockets import TOPICS_PER_SOCKET, TopicSocket
 
 BACK_OFF_S = 1.0
 POLL_S = 10.0
 MOST_MISSED = 1000
 
 
-class LiveConsumer(Socket):
+class LiveConsumer(TopicSocket):
     """`/ws/live/?topic=3&topic=7&after=501:1763-0,502:1764-0`: live rollouts of topics, resumed where the browser stopped."""
 
     hub: Hub | None = None
 
     def prepare(self) -> None:
+        super().prepare()
         self.after = read_after(self.query.get("after", [""])[0])
 
     async def serve(self) -> None:
@@ -85,13 +87,14 @@ class LiveConsumer(Socket):
             await self.send_frame(f'{{"chunks":[{",".join(chunks[n : n + LONGEST_FRAME])}]}}')
 
 
-class EventsConsumer(Socket):
+class EventsConsumer(TopicSocket):
     """`/ws/events/?topic=3&since=41`: events in order, without gaps; announced ones as they come, missed ones from Postgres."""
 
     hub: EventHub | None = None
     poll_s = POLL_S
 
     def prepare(self) -> None:
+        super().prepare()
         self.since = dict(zip(self.topic_ids, self.numbers("since", most=TOPICS_PER_SOCKET), strict=False))
 
     async def serve(self) -> None:

@@ -8,12 +8,11 @@ from pathlib import Path
 
 from django.conf import settings
 
+from apps.rewards.sandbox import NoSandbox, require
 from rftweb.doctor.finding import Finding, fail, ok, warn
 
 GIB = 2**30
 ENOUGH_DISK, LEAST_DISK = 10 * GIB, 2 * GIB
-# What the jail for graders needs of the kernel: its own users, mounts, network and processes.
-NAMESPACES = ("--user", "--map-root-user", "--mount", "--net", "--pid", "--fork")
 
 
 def check_disk() -> Iterator[Finding]:
@@ -38,17 +37,17 @@ def _room(folder: Path, variable: str, kept: str) -> Finding:
 
 def check_sandbox() -> Iterator[Finding]:
     """Whether code that a policy wrote can be run apart from everything else."""
-    namespaces = _succeeds("unshare", *NAMESPACES, "true")
-    bubblewrap = shutil.which("bwrap")
-    if namespaces:
-        yield ok("sandbox", "user namespaces work" + (f"; bubblewrap at {bubblewrap}" if bubblewrap else ""))
+    try:
+        require()
+    except NoSandbox as why:
+        yield warn(
+            "sandbox",
+            f"{str(why).partition(';')[0]}: code that a policy wrote is not run",
+            "install Debian's package bubblewrap, and allow user namespaces (sysctl kernel.unprivileged_userns_clone=1; "
+            "on Ubuntu kernel.apparmor_restrict_unprivileged_userns=0; in a container a seccomp profile that allows unshare)",
+        )
         return
-    yield warn(
-        "sandbox",
-        "no user namespaces: scorers that run a policy's code will refuse",
-        "allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1; on Ubuntu "
-        "kernel.apparmor_restrict_unprivileged_userns=0; in a container a seccomp profile that allows unshare)",
-    )
+    yield ok("sandbox", "a guest of bubblewrap's comes up")
 
 
 def check_gpu() -> Iterator[Finding]:
@@ -64,11 +63,6 @@ def check_gpu() -> Iterator[Finding]:
         yield ok("GPU", line.strip())
     if "CUDA_VISIBLE_DEVICES" in os.environ:
         yield ok("GPU", f"workers see devices {os.environ['CUDA_VISIBLE_DEVICES'] or 'none'} (CUDA_VISIBLE_DEVICES)")
-
-
-def _succeeds(*command: str) -> bool:
-    done = _run(*command)
-    return done is not None and done.returncode == 0
 
 
 def _run(*command: str) -> subprocess.CompletedProcess | None:

@@ -18,12 +18,14 @@ QUEUES = {"explorer": ("explore",), "scorer": ("score", "control"), "refiner": (
 SERVICES = ("postgres", "valkey")
 ROLES = (*SERVICES, "web", *QUEUES, "beat")
 GPU_ROLES = ("explorer", "trainer")
+WEB_PROCESSES = 2  # a Python process uses one core
 MANAGE = Path(__file__).resolve().parents[2] / "manage.py"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to run. `roles`: names from ROLES. `counts`: instances of a worker role, default one.
+    """What is to run. `roles`: names from ROLES. `counts`: instances of a worker role, default one, and
+    processes that answer pages, default WEB_PROCESSES.
 
     `simulated_rater`: also start the program that rates where a run lets it (the demo does).
     """
@@ -84,7 +86,8 @@ def service_program(name: str, server: PostgresServer | ValkeyServer) -> Program
 
 def web_program(plan: Plan) -> Program:
     command = [sys.executable, "-m", "uvicorn", "rftweb.asgi:application", "--host", "127.0.0.1", "--port", str(plan.port),
-               "--lifespan", "off", "--no-access-log", "--timeout-graceful-shutdown", "5"]  # fmt: skip
+               "--lifespan", "off", "--no-access-log", "--timeout-graceful-shutdown", "5",
+               "--workers", str(plan.counts.get("web", WEB_PROCESSES))]  # fmt: skip
 
     def prepare() -> tuple[list[str], dict]:
         refuse_taken_port(plan.port)

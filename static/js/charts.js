@@ -34,7 +34,7 @@ function seriesOf(names, isLarge) {
     stroke: strokes[name] ?? (n ? faint : isLarge ? ink : quiet),
     width: WIDTHS[name] ?? (isLarge ? 2 : 1.3),
     dash: name === "reward_machine" ? [4, 3] : undefined,
-    points: { show: false },
+    points: { show: (chart, series) => isLarge && chart.data[series].filter((value) => value != null).length === 1 }, // no line yet
     spanGaps: true,
   }));
 }

@@ -62,5 +62,6 @@ function setOffline(off) {
 }
 
 bindKeys();
+document.querySelector(".tabs [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 refreshAges();
 setInterval(refreshAges, 1000);

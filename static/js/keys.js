@@ -18,6 +18,12 @@ export function isUnderDialog() {
   return document.querySelector("dialog[open]") !== null;
 }
 
+// A key as maps of keys name it.
+export function keyOf(event) {
+  if (event.key === " ") return "Space";
+  return event.key.length === 1 ? event.key.toLowerCase() : event.key;
+}
+
 function go(letter) {
   const link = [...document.querySelectorAll("[data-go]")].find((item) => item.dataset.go === letter);
   if (link) window.location.assign(link.href);

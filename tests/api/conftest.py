@@ -9,6 +9,7 @@ from django.http import HttpResponse
 from django.test import Client
 
 from apps.accounts.models import Token, User
+from tests.web_process import served  # noqa: F401  (a fixture)
 
 JSON = "application/json"
 
@@ -25,9 +26,12 @@ class Program:
     def post(self, path: str, body: object = None) -> HttpResponse:
         return self.send(path, json.dumps({} if body is None else body).encode())
 
-    def send(self, path: str, body: bytes, content_type: str = JSON, **headers: str) -> HttpResponse:
+    def patch(self, path: str, body: object) -> HttpResponse:
+        return self.send(path, json.dumps(body).encode(), verb="patch")
+
+    def send(self, path: str, body: bytes, content_type: str = JSON, verb: str = "post", **headers: str) -> HttpResponse:
         client = Client(raise_request_exception=False)
-        return client.post(f"/api/v1/{path}", body, content_type=content_type, headers={**self.headers, **headers})
+        return getattr(client, verb)(f"/api/v1/{path}", body, content_type=content_type, headers={**self.headers, **headers})
 
     @property
     def headers(self) -> dict[str, str]:

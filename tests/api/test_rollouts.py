@@ -50,6 +50,20 @@ def test_a_list_is_filtered_by_run_group_and_state(program, bob, new_run, finish
     assert ids(state="sampling") == set(Rollout.objects.filter(state="sampling").values_list("pk", flat=True))
 
 
+def test_anchors_are_listed_only_where_they_are_asked_for(program, bob, run, finish):
+    [group] = finish(run)
+    sampled = set(group.rollouts.values_list("pk", flat=True))
+    anchor = Rollout.objects.create(run=run, group=group, origin="synthetic", sample_index=0, state="finished", text="of the base")
+    caller = program(bob)
+
+    def rows(**query: object) -> dict[int, str]:
+        return {item["id"]: item["origin"] for item in caller.get("rollouts/", **query).json()["items"]}
+
+    assert rows() == rows(group=group.pk) == rows(origin="policy") == dict.fromkeys(sampled, "policy")
+    assert rows(origin="synthetic") == {anchor.pk: "synthetic"} and rows(origin="expert") == {}
+    assert "origin" in caller.get("rollouts/", origin="base").json()["errors"]
+
+
 def test_a_program_follows_by_after(program, bob, run, finish):
     [group] = finish(run)
     first, second = sorted(group.rollouts.values_list("pk", flat=True))

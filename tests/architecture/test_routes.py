@@ -9,6 +9,7 @@ from django.test import Client
 from django.urls import URLPattern, get_resolver
 
 from apps.accounts.models import Token
+from apps.environments.models import Environment, Episode
 from apps.feedback.models import Rating
 from apps.rollouts.models import Rollout
 
@@ -24,7 +25,17 @@ NOWHERE = ("absent", "absent", "absent", "absent", "absent")
 API_PERSON = ("unknown", "in", "in", "in", "in")
 API_MEMBER = ("unknown", "absent", "in", "in", "in")
 API_STEERER = ("unknown", "absent", "forbidden", "in", "in")
+API_PLAYER = ("unknown", "absent", "forbidden", "forbidden", "forbidden")  # nobody here plays the episode
+API_NOT_TAKEN = ("unknown", "absent", "absent", "absent", "absent")  # its turn was not taken
+KEYED = ("unknown", "unknown", "unknown", "unknown", "unknown")
+AGENT_ADDRESSES = (
+    "chat/completions", "completions", "models", "models/<str:model>", "feedback",
+    "rl/start_session", "rl/set_reward", "rl/end_session", "rl/export_trajectories", "",
+)  # fmt: skip
+OPENENV = ("openenv/<slug:name>/", "openenv/<slug:project>/<slug:name>/")
+OPENENV_ADDRESSES = ("metadata", "schema", "openapi.json", "state", "reset", "step", "mcp")
 RUN = "runs/<slug:project>/<slug:slug>/"
+ENVIRONMENT = "environments/<slug:project>/<slug:name>/"
 API_RUN = "api/v1/runs/<int:pk>/"
 SLOT_VERBS = ("keep", "release", "skip", "flag", "rewrite")
 
@@ -45,6 +56,7 @@ TABLE = {
     "accounts/2fa/recovery-codes/generate/": {"GET": PERSON, "POST": PERSON},
     "accounts/2fa/recovery-codes/download/": {"GET": SECOND_FACTOR, "POST": None},
     "api/v1/schema/": {"GET": OPEN, "POST": None},
+    "api/v1/docs/": {"GET": PERSON, "POST": None},
     "api/v1/runs/": {"GET": API_PERSON, "POST": API_PERSON},
     API_RUN: {"GET": API_MEMBER, "POST": None},
     API_RUN + "start/": {"GET": None, "POST": API_STEERER},
@@ -57,11 +69,20 @@ TABLE = {
     API_RUN + "trace/<int:version>/": {"GET": API_STEERER, "POST": None},
     API_RUN + "replay/": {"GET": None, "POST": API_STEERER},
     API_RUN + "exports/<slug:kind>/": {"GET": API_STEERER, "POST": None},
+    API_RUN + "episodes.jsonl": {"GET": API_STEERER, "POST": None},
     "api/v1/ratings/": {"GET": None, "POST": API_PERSON},
     "api/v1/ratings/<int:pk>/trace/": {"GET": API_MEMBER, "POST": None},
     "api/v1/rating-queue/": {"GET": API_PERSON, "POST": None},
     "api/v1/rating-queue/claim/": {"GET": None, "POST": API_PERSON},
     **{f"api/v1/rating-slots/<int:pk>/{verb}": {"GET": None, "POST": API_PERSON} for verb in ("", "keep/", "release/", "skip/")},
+    "api/v1/environments/": {"GET": API_PERSON, "POST": API_PERSON},
+    "api/v1/environments/<slug:name>/": {"GET": API_MEMBER, "POST": None},
+    "api/v1/environments/<slug:name>/episodes/": {"GET": None, "POST": API_STEERER},
+    "api/v1/episodes/<int:pk>/": {"GET": API_MEMBER, "POST": None},
+    "api/v1/episodes/<int:pk>/turns/": {"GET": None, "POST": API_PLAYER},
+    "api/v1/episodes/<int:pk>/turns/<int:number>/": {"GET": API_NOT_TAKEN, "POST": None},
+    "api/v1/episodes/<int:pk>/result/": {"GET": None, "POST": API_PLAYER},
+    "api/v1/rewards/": {"GET": None, "POST": API_PERSON},
     "api/v1/": {"GET": NOWHERE, "POST": NOWHERE},  # whatever no other REST address matches
     "rate/": {"GET": PERSON, "POST": None},
     "rate/next/": {"GET": None, "POST": API_PERSON},
@@ -72,6 +93,12 @@ TABLE = {
         for route in ("rate/undo/", "rate/slots/<int:slot>/", *(f"rate/slots/<int:slot>/{verb}/" for verb in SLOT_VERBS))
     },
     "rate/<int:rollout>/": {"GET": None, "POST": MEMBER},
+    # With a key of a run alone, whoever is signed in (tests/environments/agents).
+    **{f"v1/{address}": {"GET": KEYED, "POST": KEYED} for address in AGENT_ADDRESSES},
+    # Likewise, with a token for that environment (tests/environments/openenv); whether the server answers, anybody may ask.
+    **{named + address: {"GET": KEYED, "POST": KEYED} for named in OPENENV for address in OPENENV_ADDRESSES},
+    **{named + "health": {"GET": OPEN, "POST": None} for named in OPENENV},
+    "openenv/": {"GET": NOWHERE, "POST": NOWHERE},
     "healthz": {"GET": OPEN, "POST": None},
     "readyz": {"GET": OPEN, "POST": None},
     "metrics": {"GET": API_PERSON, "POST": None},
@@ -120,6 +147,15 @@ TABLE = {
     },
     "tasksets/": {"GET": PERSON, "POST": None},
     "tasksets/<slug:project>/<slug:slug>/": {"GET": MEMBER, "POST": None},
+    "environments/": {"GET": PERSON, "POST": None},
+    ENVIRONMENT: {"GET": MEMBER, "POST": None},
+    ENVIRONMENT + "now/": {"GET": MEMBER, "POST": None},
+    ENVIRONMENT + "close-breaker/": {"GET": None, "POST": STEERER},
+    "episodes/<int:pk>/": {"GET": MEMBER, "POST": None},
+    "episodes/<int:pk>/now/": {"GET": MEMBER, "POST": None},
+    "episodes/<int:pk>/take/": {"GET": None, "POST": STEERER},
+    "episodes/<int:pk>/say/": {"GET": None, "POST": STEERER},
+    "episodes/<int:pk>/end/": {"GET": None, "POST": STEERER},
     "weights/": {"GET": PERSON, "POST": None},
     "settings/": {"GET": PERSON, "POST": None},
     "settings/keys/": {"GET": None, "POST": PERSON},
@@ -158,9 +194,12 @@ def visit(cast, run, finish):
     rating = Rating.objects.create(
         run=run, rollout=rollout, rater=cast.bob, form="stars", answer={"stars": 3}, client_uuid=uuid.uuid4()
     )
+    environment = Environment.objects.create(project=run.project, name="maze", kind=Environment.Kind.PUSH)
+    episode = Episode.objects.create(environment=environment, run=run, seed=0, turn_limit=3, state=Episode.State.WAITING)
     people = dict(zip(ROLES, (None, cast.carol, cast.bob, cast.alice, cast.admin), strict=True))
     named = {
-        "<slug:project>": "lab", "<slug:part>": "now", "<slug:verb>": "pause", "<int:rollout>": rollout.pk,
+        "<slug:project>": "lab", "<slug:name>": environment.name,
+        "<slug:part>": "now", "<slug:verb>": "pause", "<int:rollout>": rollout.pk,
         "<slug:what>": "votes", "<slug:format>": "jsonl", "<int:version>": 0,
         "<int:run>": run.pk, "<int:slot>": 1, "<int:number>": 1,
     }  # fmt: skip
@@ -169,9 +208,12 @@ def visit(cast, run, finish):
         slug = run.taskset.slug if route.startswith("tasksets/") else run.slug
         pk = token.pk if "tokens" in route else rollout.pk if "rollouts" in route else run.pk
         pk = rating.pk if "ratings/<" in route else pk
+        pk = episode.pk if "episodes/<" in route else pk
         kind = "votes" if "exports" in route else "stop"
         for part, value in {**named, "<slug:slug>": slug, "<int:pk>": pk, "<slug:kind>": kind}.items():
             route = route.replace(part, str(value))
+        if route.endswith(("/say/", "/end/")):  # as who plays it, for nobody else gets beyond the door
+            Episode.objects.filter(pk=episode.pk).update(client=people[role], state=Episode.State.ENVIRONMENT)
         client = Client()
         if people[role]:
             client.force_login(people[role])

@@ -8,18 +8,21 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+import redis
 from django.conf import settings
 from django.db import connection
 from django.test import Client
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from apps.accounts.models import User
-from tests.seeding import people_of, seed_run
+from apps.runs.models import Run
+from apps.streaming.chunks import rollout_key, topic_key
+from tests.keeping import Kept
+from tests.seeding import people_of
 
 ROOT = Path(__file__).resolve().parents[2]
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
@@ -136,7 +139,7 @@ def visit(transactional_db, site: str, chromium: Browser) -> Iterator[Callable[.
     contexts: list[BrowserContext] = []
 
     def begin(user: User | None, viewport: dict = DESKTOP, scheme: str = "light") -> Visit:
-        context = chromium.new_context(viewport=viewport, color_scheme=scheme)
+        context = chromium.new_context(viewport=viewport, color_scheme=scheme, has_touch=viewport == PHONE)
         context.set_default_timeout(15_000)
         contexts.append(context)
         if user is not None:
@@ -167,20 +170,10 @@ def _wait_until_quiet() -> None:
 
 
 @pytest.fixture
-def seeded(transactional_db) -> dict:
+def seeded(transactional_db, kept_run: Kept) -> dict:
     """A tone run at step 3 and its cast, committed, so that the web process sees it."""
-    run = elsewhere(lambda: seed_run("tone-7", steps=3, tasks=40, password=None))
+    kept_run.put_back()
+    run = Run.objects.get()
+    with redis.Redis.from_url(settings.REDIS_URL) as client:  # its ids are those of the last test's
+        client.delete(topic_key(run.topic_id), *map(rollout_key, run.rollouts.values_list("pk", flat=True)))
     return {"run": run, **people_of()}
-
-
-def elsewhere(act: Callable[[], object]) -> object:
-    """Do it in a thread without an event loop: events are announced by async_to_sync, which refuses to run inside one."""
-
-    def alone() -> object:
-        try:
-            return act()
-        finally:
-            connection.close()
-
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(alone).result(timeout=60)

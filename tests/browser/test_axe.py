@@ -4,8 +4,10 @@ import pytest
 from axe_playwright_python.base import AXE_SCRIPT
 from django.urls import reverse
 
-from tests.browser.conftest import PHONE, elsewhere
+from tests.browser.conftest import PHONE
 from tests.browser.rating import asking
+from tests.keeping import elsewhere
+from tests.played import play
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
@@ -29,9 +31,12 @@ def findings(page) -> list[str]:
 def test_nothing_serious_on_the_pages(visit, seeded, scheme):
     run = seeded["run"]
     rollout = run.rollouts.filter(state="finished").first()
+    elsewhere(lambda: play(run))
+    played = run.episodes.values_list("pk", "state")
     window = visit(seeded["alice"], scheme=scheme)
     addresses = [
-        *(reverse(name) for name in ("live", "runs", "settings", "rate")),
+        *(reverse(name) for name in ("live", "runs", "settings", "rate", "environments")),
+        reverse("environment", args=["lab", "maze"]), *{state: reverse("episode", args=[pk]) for pk, state in played}.values(),
         reverse("run", args=["lab", run.slug]), reverse("rollouts", args=["lab", run.slug]), reverse("rollout", args=[rollout.pk]),
     ]  # fmt: skip
     found = {}

@@ -12,9 +12,11 @@ from apps.accounts.models import User
 from apps.rollouts.models import Rollout
 from apps.runs.people import FormName
 from apps.streaming.chunks import ChunkWriter
-from tests.browser.conftest import Visit, elsewhere
+from tests.browser.conftest import Visit
 from tests.browser.rating import asking
 from tests.crawling import addresses
+from tests.keeping import elsewhere
+from tests.played import play
 from tests.poisoning import HOSTILE, poison
 from tests.rollouts.hostile import PAYLOADS
 
@@ -54,6 +56,7 @@ def shown(user: User, paths: list[str]) -> list[str]:
 
 @pytest.fixture
 def poisoned(seeded) -> dict:
+    elsewhere(lambda: play(seeded["run"]))
     assert elsewhere(lambda: poison(seeded["run"])) > 300
     return seeded
 

@@ -4,23 +4,38 @@ import pytest
 from django.urls import reverse
 
 from apps.feedback.models import Rating
-from apps.rollouts.models import Group, Outcome
+from apps.rollouts.models import Group, Outcome, Rollout
 from apps.streaming.chunks import ChunkWriter
-from tests.browser.conftest import PHONE, elsewhere
+from tests.browser.conftest import PHONE
 from tests.conftest import tokens_of
+from tests.keeping import elsewhere
+from tests.played import play
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
 def addresses(run) -> list[str]:
+    elsewhere(lambda: play(run))
     of_run = [reverse(name, args=["lab", run.slug]) for name in ("run", "rollouts", "run-weights")]
+    of_run += [reverse("environment", args=["lab", "maze"])]
+    of_run += [reverse("episode", args=[pk]) for pk in run.episodes.distinct("state").values_list("pk", flat=True)]
     rollout = reverse("rollout", args=[run.rollouts.filter(state="finished").first().pk])
     return [
         *of_run,
         rollout,
         *(
             reverse(name)
-            for name in ("live", "rate", "runs", "tasksets", "weights", "settings", "mfa_index", "account_change_password")
+            for name in (
+                "live",
+                "rate",
+                "runs",
+                "tasksets",
+                "environments",
+                "weights",
+                "settings",
+                "mfa_index",
+                "account_change_password",
+            )
         ),
     ]
 
@@ -85,6 +100,23 @@ def test_stars_pressed_while_a_reply_streams_are_sent_when_it_ends(visit, seeded
     eventually(lambda: writer.flush() or not writer.pending)
     eventually(lambda: Rating.objects.filter(rollout=rollout, rater=seeded["bob"], answer={"stars": 5}).exists())
     card.locator(".chip.human").wait_for()
+
+
+def test_stars_given_offline_in_two_tabs_are_all_kept_and_sent(visit, seeded, site, eventually):
+    fresh = Rollout.objects.filter(run=seeded["run"], state=Rollout.State.FINISHED).exclude(ratings__rater=seeded["bob"])
+    replies = list(fresh.order_by("-pk").values_list("pk", flat=True)[:2])
+    window = visit(seeded["bob"])
+    tabs = [window.page, window.page.context.new_page()]
+    for page, reply in zip(tabs, replies, strict=True):
+        page.goto(f"{site}/rollouts/{reply}/")
+    window.page.context.set_offline(True)
+    for page in tabs:
+        page.locator("[data-stars] button[value='4']").first.click()
+    kept = "() => Object.keys(localStorage).filter((key) => key.includes(':stars:')).length"
+    eventually(lambda: tabs[0].evaluate(kept) == 2)
+    window.page.context.set_offline(False)
+    eventually(lambda: Rating.objects.filter(rollout__in=replies, rater=seeded["bob"], answer={"stars": 4}).count() == 2, 30)
+    eventually(lambda: tabs[0].evaluate(kept) == 0)
 
 
 def test_keys_lead_to_pages_and_the_sheet_tells_them(visit, seeded):

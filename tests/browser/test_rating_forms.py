@@ -3,8 +3,9 @@
 import pytest
 
 from apps.feedback.models import Demonstration, Rating, Skip
-from tests.browser.conftest import DESKTOP, PHONE, elsewhere
+from tests.browser.conftest import DESKTOP, PHONE
 from tests.browser.rating import PARCEL, asking
+from tests.keeping import elsewhere
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 

@@ -2,9 +2,10 @@
 
 import pytest
 
-from tests.browser.conftest import PHONE, elsewhere
+from tests.browser.conftest import PHONE
 from tests.browser.rating import asking
 from tests.browser.test_rating_page import item_on, unsent, wait_for_another
+from tests.keeping import elsewhere
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 

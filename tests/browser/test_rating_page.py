@@ -5,8 +5,8 @@ from django.contrib.sessions.models import Session
 
 from apps.feedback.forms.words import LONGEST
 from apps.feedback.models import Item, Rating, Slot
-from tests.browser.conftest import elsewhere
 from tests.browser.rating import asking
+from tests.keeping import elsewhere
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -98,6 +98,22 @@ def test_answers_given_offline_are_kept_and_arrive_once(begun, eventually):
     eventually(lambda: [rating.answer["stars"] for rating in asked.ratings()] == [3, 4, 5], 30)
     page.wait_for_selector("[data-outbox]", state="hidden")
     page.wait_for_selector("[data-item]")
+
+
+def test_an_empty_stage_says_what_it_waits_for_when_the_server_falls_silent_after_the_last_item(begun, eventually):
+    asked, window, page = begun()
+    held, falls_silent = [], False
+    for address in ("**/rate/slots/*/", "**/rate/next/**"):
+        page.route(address, lambda route: route.abort() if falls_silent else held.append(route))
+    for stars in "345":
+        window.press(stars, "Enter")
+    page.get_by_text("Getting the next.").wait_for()
+    falls_silent = True
+    for route in held:
+        route.abort()
+    page.get_by_text("Waiting for the server.").wait_for()
+    page.unroute_all()
+    eventually(lambda: [rating.answer["stars"] for rating in asked.ratings()] == [3, 4, 5], 30)
 
 
 def test_an_answer_whose_acknowledgement_was_lost_is_not_doubled(begun, eventually):
@@ -263,6 +279,7 @@ def test_a_known_answer_is_told_afterwards(begun):
     Item.objects.filter(pk=item).update(expected={"stars": 5}, purpose="gold", explanation="It says sorry and what is done.")
     window.press("1", "Enter")
     page.get_by_text("The known answer is: 5 of 5 stars. It says sorry and what is done.").wait_for()
+    page.get_by_text("known answers met: 0 of 1").wait_for()
 
 
 def test_the_end_of_the_queue_tells_what_the_ratings_did(visit, seeded):

@@ -2,12 +2,14 @@
 
 import io
 import json
+import uuid
 from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
 
 from apps.feedback.models import Demonstration, Preference, Thumb
+from apps.feedback.starring import Stars, give
 from apps.policies.models import Policy
 from apps.runs.config import from_yaml
 from apps.runs.models import Run
@@ -60,6 +62,18 @@ def test_bad_lines_are_listed_or_set_aside(project, file, tmp_path):
     assert "1 lines set aside" in said("preferences", "import", path, "--set-aside", aside)
     assert aside.read_text() == "oops\n"
     assert "is there already" in refusal("preferences", "import", path, "--set-aside", aside)
+
+
+def test_what_people_preferred_in_a_run_is_kept_and_counted(run, finish, bob):
+    [group] = finish(run, ["good", "poor"])
+    for rollout, stars in zip(group.rollouts.order_by("sample_index"), (5, 1), strict=True):
+        give(bob, Stars(rollout.pk, stars, uuid.uuid4()))
+    finish(run, ["alone", "other"])
+    give(bob, Stars(run.rollouts.get(text="alone").pk, 3, uuid.uuid4()))
+    words = said("preferences", "rated", run.slug)
+    assert "1 preferences stored, 0 were there already" in words and "taken from 2 ratings, 0 of them late" in words
+    assert "not taken: 1 ratings, their rater put no other answer of the group above or below" in words
+    assert "0 preferences stored, 1 were there already" in said("preferences", "rated", run.slug)
 
 
 def test_thumbs_are_imported_with_their_author(project, bob, file):

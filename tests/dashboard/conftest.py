@@ -6,13 +6,15 @@ import pytest
 
 from apps.rollouts.models import Rollout
 from apps.runs.models import Run
-from tests.seeding import people_of, seed_run
+from tests.keeping import Kept
+from tests.seeding import people_of
 
 
 @pytest.fixture
-def seeded(db) -> SimpleNamespace:
+def seeded(db, kept_run: Kept) -> SimpleNamespace:
     """`run` at step 3 and its cast: alice steers, bob rates, carol is a stranger."""
-    run: Run = seed_run("tone-7", steps=3, tasks=40, password=None)
+    kept_run.put_back()
+    run = Run.objects.get()
     finished = run.rollouts.filter(state=Rollout.State.FINISHED).order_by("pk")
     waiting = finished.filter(group__state="waiting")
     return SimpleNamespace(run=run, rollout=finished.first(), waiting=waiting.first(), **people_of())

@@ -5,11 +5,13 @@ from django.db import connection
 
 from apps.accounts.models import Membership, User
 from apps.buffer.models import Experience
+from apps.environments.models import EpisodeTurn
 from apps.feedback.models import Rating
 from apps.rewards.models import Reward
 from apps.rollouts.models import Rollout
 from apps.runs.models import Acknowledgement, Metric, Run, WeightVersion
 from tests.crawling import addresses
+from tests.played import play
 
 # What stands in the rows that must not be read: a value, a version and a person that occur nowhere else.
 VALUE, VERSION, NAME, WORDS = 0.8317, 8671, "zelda", "zeldas-critique"
@@ -32,6 +34,9 @@ def marked(seeded):
     WeightVersion.objects.filter(run=run, version=run.published_version).update(version=VERSION)
     Run.objects.filter(pk=run.pk).update(published_version=VERSION)
     Acknowledgement.objects.filter(weight_version__run=run).update(probe_gap=VALUE)
+    play(run)
+    EpisodeTurn.objects.filter(number__gt=0).update(reward=None)  # so that an episode's sum, and the mean of all, are the mark too
+    EpisodeTurn.objects.filter(reward__isnull=False).update(reward=VALUE, info={"score": VALUE, "by": NAME})
     connection.check_constraints()
     seeded.run.refresh_from_db()
     return seeded
@@ -64,7 +69,16 @@ def test_an_owner_reads_all_of_it_where_it_stands(client, marked):
     client.force_login(marked.alice)
     found = read(client, marked)
     assert set().union(*found.values()) >= {"0.83", "8671", NAME}
-    for address in ("/live/", "/runs/", "/weights/", "/runs/lab/tone-7/", "/runs/lab/tone-7/rollouts/", "/api/v1/rollouts/"):
+    for address in (
+        "/environments/",
+        "/environments/lab/maze/",
+        "/live/",
+        "/runs/",
+        "/weights/",
+        "/runs/lab/tone-7/",
+        "/runs/lab/tone-7/rollouts/",
+        "/api/v1/rollouts/",
+    ):
         assert found[address], f"nothing was marked on {address}"
 
 

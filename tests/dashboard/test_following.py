@@ -9,6 +9,7 @@ import pytest
 from apps.feedback.models import Intervention
 from apps.rollouts.models import Group, Outcome, Rollout
 from apps.rollouts.turns import Turn, Typed
+from apps.tasksets.models import Task
 from tests.conftest import tokens_of
 
 TEXT = "I am sorry.\n\nAnd when?\n\nBy <b>Friday</b>."
@@ -133,3 +134,11 @@ def test_following_costs_the_same_for_any_number_of_turns(client, alice, typed, 
     client.force_login(alice)
     with django_assert_max_num_queries(16):
         assert client.get(f"/live/{typed.pk}/").status_code == 200
+
+
+def test_of_a_dialogue_it_says_who_learns_what_is_typed(client, alice, sampled):
+    client.force_login(alice)
+    words = "kept as a lesson about all that was said before it"
+    assert words not in client.get(f"/live/{sampled.pk}/").content.decode()
+    Task.objects.filter(pk=sampled.group.task_id).update(follow_ups=["And when?"])
+    assert words in client.get(f"/live/{sampled.pk}/").content.decode()

@@ -100,3 +100,12 @@ def test_what_a_file_says_is_shown_and_never_run(send):
     row = {**PAIR, "chosen": [PAIR["chosen"][0], {"role": "assistant", "content": "<script>window.pwned=1</script>"}]}
     html = send(lines(row), act="preview")[1]
     assert "<script>window.pwned" not in html and "&lt;script&gt;window.pwned" in html
+
+
+def test_who_may_import_finds_the_page_from_tasksets_and_from_a_runs_people(client, alice, bob, run):
+    link = reverse("lessons-import", args=["lab"])
+    pages = [reverse("tasksets"), *(reverse(name, args=["lab", run.slug]) for name in ("run-people", "run-exports"))]
+    client.force_login(alice)
+    assert all(f'href="{link}"' in client.get(page).content.decode() for page in pages)
+    client.force_login(bob)
+    assert link not in client.get(reverse("tasksets")).content.decode()

@@ -124,7 +124,8 @@ def test_a_rating_is_followed_to_its_updates_and_versions(seeded):
 
 def test_a_comparison_is_followed_by_all_the_rollouts_it_compares(seeded):
     [group, *_] = trained(seeded.run, 1)
-    members = list(Rollout.objects.filter(group=group).values_list("pk", flat=True))[:2]
+    judged = Reward.objects.filter(rollout__group=group, scorer="people").order_by("rollout")
+    members = list(judged.values_list("rollout", flat=True))
     item = Item.objects.create(run=seeded.run, group_id=group, form="pairwise", members=members)
     rating = Rating.objects.create(
         item=item,

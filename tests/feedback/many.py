@@ -1,30 +1,20 @@
 """A run with thousands of waiting items and a past, written by the database itself."""
 
-import importlib.util
 import uuid
-from pathlib import Path
 
 from django.db import connection
 
 from apps.feedback.opening import open_items
 from apps.rollouts.models import Group
 from apps.runs.models import Run
+from bench.rating_stage import COPY_GROUP
 
-BENCH = Path(__file__).resolve().parents[2] / "bench" / "rating_api.py"
 PER_GROUP = 2  # rollouts of a group, as the cast's runs have them
 # Tables that grow with what is asked and said: nothing about a claim or a decision may read them from end to end.
 BIG = {
     "rollouts_group", "rollouts_rollout", "feedback_item", "feedback_slot", "feedback_rating", "feedback_ratingreward",
     "feedback_skip", "rewards_reward",
 }  # fmt: skip
-
-
-def copies() -> tuple[str, ...]:
-    """The statements by which the bench copies a run's first group."""
-    spec = importlib.util.spec_from_file_location("rating_api", BENCH)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.COPY_GROUP
 
 
 def many_items(run: Run, group: Group, size: int) -> None:
@@ -34,7 +24,7 @@ def many_items(run: Run, group: Group, size: int) -> None:
         open_items([group])
     values = {"run": run.pk, "groups": size // PER_GROUP, "tasks": list(run.taskset.tasks.values_list("pk", flat=True))}
     with connection.cursor() as cursor:
-        for statement in copies():
+        for statement in COPY_GROUP:
             cursor.execute(statement, values)
 
 

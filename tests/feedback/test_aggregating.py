@@ -183,14 +183,16 @@ def test_the_better_rater_weighs_more(asked, project, alice):
     """Ann and Ben agree over many groups, Cem says anything: where he is against one of them, his word counts less."""
     ann, ben, cem = (rater_named(project, name) for name in ("ann", "ben", "cem"))
     run, _ = asked(groups=6, overlap=3, aggregation="weighted", deadline_s=6000)
-    nonsense = itertools.cycle([1, 5, 5, 1, 3])
 
     def by_text(held):
         return {"stars": 5 if held.members[0].text == "one" else 2}
 
+    def nonsense(held):
+        return {"stars": [1, 5, 5, 1, 3][(held.draw_index + 2 * held.members[0].rollout.sample_index) % 5]}
+
     decide(ann, run, by_text)
     decide(ben, run, by_text)
-    decide(cem, run, lambda held: {"stars": next(nonsense)})
+    decide(cem, run, nonsense)
     aggregate(judged(run))
     quality = rater_quality.quality_of(run, "stars", run.settings.people)
     assert quality.variance[cem.pk] > 5 * quality.variance[ann.pk]

@@ -5,11 +5,12 @@ from datetime import timedelta
 
 import pytest
 from django.contrib.auth.models import Group as AuthGroup
-from django.db import connection
+from django.db import connection, transaction
 from django.db.models.functions import Now
 
 from apps.accounts.models import Membership, User
-from apps.feedback.claiming import NotHeld, claim, held_by, keep, release, skip, waiting_for
+from apps.feedback.claiming import Held, NotHeld, claim, held_by, release, skip, waiting_for
+from apps.feedback.keeping import keep
 from apps.feedback.models import Intervention, Item, Slot
 from apps.feedback.settling import close_ended, close_overdue
 from apps.feedback.submitting import submit
@@ -164,6 +165,17 @@ def test_who_comes_late_may_go_on_while_nobody_else_took_it(run, finish, bob):
     assert keep(bob, held.slot_id, held.fence) > 100
 
 
+def test_who_comes_late_with_full_hands_is_told_so(new_run, finish, bob):
+    ask(new_run(people={**ASKING, "open_claims": 1}), finish)
+    (held,) = claim(bob)
+    shift(held.slot_id, 121)
+    (other,) = claim(bob)
+    with pytest.raises(NotHeld, match="as many others as its run allows"):
+        keep(bob, held.slot_id, held.fence)
+    release(bob, other.slot_id, other.fence)
+    assert keep(bob, held.slot_id, held.fence) > 100
+
+
 def test_who_lost_the_lease_is_told_that_somebody_else_has_it(run, finish, alice, bob):
     ask(run, finish)
     (held,) = claim(bob)
@@ -237,3 +249,52 @@ def test_two_connections_never_take_one_slot(new_run, finish, alice, bob):
     with ThreadPoolExecutor(2) as pool:
         first, second = pool.map(take, [alice, bob])
     assert len(first) + len(second) == 40 and not set(first) & set(second)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_windows_that_claim_at_once_hold_no_more_than_the_run_allows(new_run, finish, bob, eventually):
+    ask(new_run(people={**ASKING, "open_claims": 2}, groups_per_step=4), finish, groups=4)
+
+    def take() -> list[Held]:
+        try:
+            return claim(bob, count=5)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as pool:
+        with transaction.atomic():
+            first = claim(bob)
+            second = pool.submit(take)  # the other window's statement begins before this one's end
+            eventually(waits_for_its_turn)
+        assert len(first) == len(second.result()) == 1
+    assert Slot.objects.filter(rater=bob, state=Slot.State.HELD).count() == 2
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_is_taken_up_again_while_another_window_claims_stays_within_the_limit(new_run, finish, bob, eventually):
+    ask(new_run(people={**ASKING, "open_claims": 1}), finish)
+    (late,) = claim(bob)
+    shift(late.slot_id, 121)
+
+    def take_up() -> object:
+        try:
+            return keep(bob, late.slot_id, late.fence)
+        except NotHeld as refused:
+            return refused.next
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as pool:
+        with transaction.atomic():
+            (taken,) = claim(bob)
+            answer = pool.submit(take_up)
+            eventually(waits_for_its_turn)
+        assert "as many others" in answer.result()
+    in_hand = Slot.objects.filter(rater=bob, state=Slot.State.HELD, lease_until__gt=Now())
+    assert [slot.pk for slot in in_hand] == [taken.slot_id]
+
+
+def waits_for_its_turn() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)")
+        return cursor.fetchone()[0]

@@ -7,13 +7,18 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from django.db import connection
-from django.test.utils import CaptureQueriesContext
 
+from apps.dashboard import bought
+from apps.feedback import own_work
+from apps.feedback.models import ratings
+from apps.feedback.prepared import prepared_cursor
+from apps.feedback.rater_model import history
 from tests.feedback.asking import ask
 from tests.feedback.many import BIG, a_past, many_items
 
 CLAIM_AT_MOST, SUBMIT_AT_MOST = 4, 5  # of the whole request: the session and the person are among them
-FEW, MANY = 100, 6_000
+SOME, FEW, MANY = 10, 100, 6_000
+Statement = tuple[str, object]
 ENDS = ("BEGIN", "COMMIT", "SAVEPOINT", "RELEASE", "ROLLBACK")
 
 
@@ -33,20 +38,27 @@ def waiting(new_run, finish, bob) -> Callable:
     return make
 
 
-def statements(act: Callable[[], object]) -> tuple[list[str], object]:
-    with CaptureQueriesContext(connection) as captured:
+def statements(act: Callable[[], object]) -> tuple[list[Statement], object]:
+    """What `act` asks of the database, each with its values."""
+    asked: list[Statement] = []
+
+    def note(execute, sql, values, many, context):
+        asked.append((sql, values))
+        return execute(sql, values, many, context)
+
+    with connection.execute_wrapper(note):
         answer = act()
-    return [query["sql"] for query in captured if not query["sql"].strip().upper().startswith(ENDS)], answer
+    return [(sql, values) for sql, values in asked if not sql.strip().upper().startswith(ENDS)], answer
 
 
-def next_item(client, run) -> tuple[list[str], dict[str, int]]:
+def next_item(client, run) -> tuple[list[Statement], dict[str, int]]:
     asked, answer = statements(lambda: client.post(f"/rate/next/?run={run.pk}"))
     assert answer.status_code == 200, answer.content
     html = answer.content.decode()
     return asked, {name: int(re.search(rf'data-{name}="(\d+)"', html).group(1)) for name in ("slot", "fence", "version")}
 
 
-def submit(client, held: dict[str, int], stars: int = 4) -> list[str]:
+def submit(client, held: dict[str, int], stars: int = 4) -> list[Statement]:
     said = {"fence": held["fence"], "version": held["version"], "client_uuid": str(uuid.uuid4()), "form": "stars",
             "answer": {"stars": stars}, "seconds": 3.5, "first_key_ms": 700, "changes": 1}  # fmt: skip
     asked, answer = statements(lambda: client.post(f"/rate/slots/{held['slot']}/", said, content_type="application/json"))
@@ -70,19 +82,35 @@ def test_nothing_about_a_decision_reads_a_big_table_from_end_to_end(client, wait
     run = waiting(MANY)
     client.force_login(bob)
     claimed, held = next_item(client, run)
-    found = {sql: list(read_whole(plan_of(sql))) for sql in claimed}
-    found |= {sql: list(read_whole(plan_of(sql))) for sql in submit(client, held)}
+    asked = [*claimed, *submit(client, held)]
+    assert len(asked) >= 6
+    found = {sql: list(read_whole(plan_of(sql, values))) for sql, values in asked}
+    assert {sql: tables for sql, tables in found.items() if tables} == {}
+
+
+def test_what_pages_count_of_ratings_reads_no_big_table_from_end_to_end(waiting, bob, monkeypatch):
+    run = waiting(MANY)
+    for module, name in ((own_work, "NEWEST"), (ratings, "MOST_COUNTED"), (history, "MOST_COUNTED"), (bought, "NEWEST")):
+        monkeypatch.setattr(module, name, SOME)
+    asked, (today, shaped, counts, used, time) = statements(
+        lambda: (own_work.today_of(bob), own_work.shaped_by(bob, run), ratings.rating_counts(run.pk), history.spent(run),
+                 bought.bought(run))
+    )  # fmt: skip
+    assert today.count == shaped.ratings == counts["looked_at"] == counts["people"] == used.decisions == SOME
+    assert not shaped.is_all and not today.is_all and time.accepted == used.filled == 0
+    found = {sql: list(read_whole(plan_of(sql, values))) for sql, values in asked}
     assert {sql: tables for sql, tables in found.items() if tables} == {}
 
 
 def test_the_check_itself_finds_a_table_that_is_read_whole(waiting):
     waiting(MANY)
-    assert list(read_whole(plan_of("SELECT count(*) FROM feedback_item WHERE explanation = 'nothing'"))) == ["feedback_item"]
+    assert list(read_whole(plan_of("SELECT count(*) FROM feedback_item WHERE explanation = %s", ["nothing"]))) == ["feedback_item"]
 
 
-def plan_of(sql: str) -> dict:
-    with connection.cursor() as cursor:
-        cursor.execute("EXPLAIN (FORMAT JSON) " + sql)
+def plan_of(sql: str, values: object) -> dict:
+    """The plan for these values, sent beside the statement as prepared ones are."""
+    with prepared_cursor() as cursor:
+        cursor.execute("EXPLAIN (FORMAT JSON) " + sql, values)
         said = cursor.fetchone()[0]
     return (json.loads(said) if isinstance(said, str) else said)[0]["Plan"]
 

@@ -5,6 +5,7 @@ import pytest
 from apps.buffer.models import Experience, batch_of, commit_step, experts_missing, plan_step
 from apps.dashboard.reconciliation import group_ledger, reconcile
 from apps.feedback.experts import admit, not_yet_admitted
+from apps.feedback.freezing import chosen
 from apps.feedback.models import Demonstration, ExpertAnswer
 from apps.pipelines.refining import refine
 from apps.rewards.scorers import Verdict
@@ -83,6 +84,16 @@ def test_of_another_taskset_nothing_is_taken(mixed, taskset, project):
     other.tasks.create(index=0, prompt=[{"role": "user", "content": "1"}], answer={"sorted": "1"}, digest="1")
     demonstrate(other)
     assert take_in(mixed()) == 0
+
+
+def test_a_turn_of_a_dialogue_is_for_runs_of_lessons_and_no_expert_row(mixed, taskset, new_run):
+    run = mixed()
+    about = {"project": taskset.project, "prompt": [{"role": "user", "content": "Sort."}, *taskset.tasks.first().prompt]}
+    turn = Demonstration(**about, run=run, source="correction of rollout 1", answer="12345").keyed()
+    turn.save()
+    snapshot = {"source": "demonstrations", "rows": 2, "run": run.slug}
+    learns = new_run(algorithm={"name": "sft"}, rewards=[], group_size=8, groups_per_step=16, snapshot=snapshot)
+    assert list(chosen(learns)) == [turn] and take_in(run) == 0
 
 
 def test_a_trainer_whose_fence_is_gone_admits_nothing(mixed, taskset):

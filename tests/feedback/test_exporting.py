@@ -17,12 +17,13 @@ from apps.feedback.starring import Stars, give
 from apps.feedback.teaching import keep_rewrite
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group, Rollout
-from tests.seeding import seed_run
+from apps.runs.models import Run
 
 
 @pytest.fixture
-def run(db):
-    return seed_run("tone-7", steps=3, tasks=40, password=None)
+def run(db, kept_run):
+    kept_run.put_back()
+    return Run.objects.get()
 
 
 @pytest.fixture
@@ -104,6 +105,19 @@ def test_a_rewrite_is_a_demonstration_and_a_pair(run, raters):
     assert shown["messages"][-1] == {"role": "assistant", "content": "As it should be."}
     assert shown["messages"][:-1] == one.group.task.prompt
     assert any(pair["source"] == f"rewrite of rollout {one.pk}" for pair in exported(run, "pairs"))
+
+
+def test_a_stand_ins_word_is_told_from_a_persons(run, raters):
+    one, other, *_ = of_one_group(run)
+    Rating.objects.all().update(is_current=False)
+    for rater in raters:
+        keep_rewrite(rater, run, one.group, one.pk, f"As {rater.username} would have it.")
+        say(run, rater, "pairwise", {"preference": 3}, [one, other])
+    for kind in ("pairs", "demonstrations"):
+        said = {(row["author"], row["is_simulated"]) for row in exported(run, kind)}
+        assert said == {("bob", False), ("simulated", True)}
+    Demonstration.objects.update(author=None)
+    assert {(row["author"], row["is_simulated"]) for row in exported(run, "demonstrations")} == {(None, None)}
 
 
 def test_groups_hold_what_each_answer_was_worth(run):

@@ -195,3 +195,14 @@ def test_a_form_of_words_has_no_right_answer(new_run, finish):
     ask(run, finish)
     with pytest.raises(BadAnswer, match="no number"):
         gold.expect(run, gold.candidates(run, [Rollout.objects.filter(run=run).first().pk]), {})
+
+
+@pytest.mark.parametrize("feedback", [True, False])
+def test_a_rater_reads_how_many_known_answers_were_met_only_where_the_run_tells(client, asking, bob, feedback):
+    run, _ = asking({"rate": 1.0, "feedback": feedback})
+    known(run, stars=1)
+    client.force_login(bob)
+    assert 'data-known=""' in client.get("/rate/").content.decode()
+    for held in (claim(bob, run.pk)[0] for _ in range(2)):
+        submit(bob, held.slot_id, answer_to(held, {"stars": 5}))
+    assert f'data-known="{"1 2" if feedback else ""}"' in client.get("/rate/").content.decode()

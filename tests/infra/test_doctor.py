@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import redis
 
+from apps.rewards.sandbox import bubblewrap
 from rftweb import embedded
 from rftweb.doctor import CHECKS, Level
 from rftweb.doctor.installation import check_engine, check_secrets, check_versions
@@ -93,11 +94,12 @@ def test_an_engine_that_does_not_load_in_time_is_a_failure(monkeypatch):
     assert level_of(check_engine) is Level.FAIL
 
 
-def test_a_machine_without_namespaces_is_told_that_scorers_refuse(monkeypatch):
-    monkeypatch.setattr("rftweb.doctor.machine.NAMESPACES", ("--no-such-namespace",))
+def test_a_machine_without_a_sandbox_is_told_that_code_is_not_run(monkeypatch):
+    monkeypatch.setattr(bubblewrap.shutil, "which", lambda *_, **__: None)
+    bubblewrap.interpreter.cache_clear()
     (finding,) = check_sandbox()
     assert finding.level is Level.WARN
-    assert "refuse" in finding.text
+    assert "not run" in finding.text
 
 
 def test_a_package_of_another_version_is_named(tmp_path, monkeypatch):

@@ -30,5 +30,5 @@ def test_a_client_that_takes_nothing_is_left(monkeypatch):
         start("200 OK", [])
         return parts
 
-    asyncio.run(asyncio.wait_for(threads.InThreads(application, threads=1)(SCOPE, receive, never_taken), 30))
+    asyncio.run(asyncio.wait_for(threads.InThreads(application, "asgi.scope", threads=1)(SCOPE, receive, never_taken), 30))
     assert parts.is_closed

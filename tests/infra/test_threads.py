@@ -29,7 +29,7 @@ class Client:
         async def send(message: dict) -> None:
             self.told.append(message)
 
-        asyncio.run(InThreads(application, threads=2)(self.scope, receive, send))
+        asyncio.run(InThreads(application, "asgi.scope", threads=2)(self.scope, receive, send))
         return self.told
 
     def body(self) -> bytes:

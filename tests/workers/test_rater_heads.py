@@ -14,8 +14,9 @@ from apps.rewards.models import Reward
 from apps.rollouts.models import Group, Rollout
 from apps.runs.models import Run
 from tests.workers.trainer.conftest import base, tiny_run  # noqa: F401
-from workers.rater_heads import launching, training
+from workers.rater_heads import fitting, launching, training
 from workers.rater_heads.launching import judge
+from workers.trainer.lessons.spelling import Speller
 
 pytestmark = pytest.mark.django_db
 GOOD, BAD = ["11111", "1112", "111"], ["98765", "9876", "999"]
@@ -25,8 +26,8 @@ GOOD, BAD = ["11111", "1112", "111"], ["98765", "9876", "999"]
 def told(tiny_run, finish, bob, settings, tmp_path, monkeypatch) -> Run:  # noqa: F811
     """A run of which 60 replies were rated: ones are worth five stars, nines one."""
     settings.WEIGHTS_ROOT = tmp_path / "weights"
-    monkeypatch.setattr(training, "UPDATES", 60)
-    monkeypatch.setattr(training, "LEARNING_RATE", 5e-3)
+    monkeypatch.setattr(fitting, "UPDATES", 60)
+    monkeypatch.setattr(fitting, "LEARNING_RATE", 5e-3)
     learning.forget()
     section = {"kind": "scalar_head", "head_from": 50}
     people = {"per_group": 1, "at_deadline": "fill_with_rater_model", "rater_model": section}
@@ -60,7 +61,7 @@ def backwards(model, told):
 
 
 def test_a_head_worse_than_the_ridge_says_nothing(told, monkeypatch):
-    monkeypatch.setattr(training, "fit_weights", lambda run, pool, folder: folder.mkdir(parents=True))
+    monkeypatch.setattr(training, "fit", lambda run, pool, folder: folder.mkdir(parents=True))
     monkeypatch.setattr(training, "LoadedModel", lambda folder: None)
     monkeypatch.setattr(training, "_scored", backwards)
     assert not training.train(told).figures["is_used"] and heads.newest(told) is None
@@ -127,3 +128,12 @@ def test_decisions_are_pairs_of_different_numbers(told):
     pairs = training.pairs_of(heads.decisions_of(told))
     assert len(pairs) == 45 * 15  # of each group's four replies three are good
     assert all(better.text in GOOD and worse.text in BAD for better, worse in pairs)
+
+
+def test_pairs_longer_than_the_policy_reads_teach_nothing(told):
+    speller = Speller(told.policy.folder, 12)
+    short, long = (heads.Reply('[{"role": "user", "content": "1"}]', text) for text in ("1", "1" * 40))
+    [(better, _)] = fitting.spelt(speller, [(short, short), (short, long)])
+    assert len(better) <= 12
+    with pytest.raises(ValueError, match="the policy reads 12 tokens"):
+        fitting.spelt(speller, [(long, short)])

@@ -36,6 +36,8 @@ def do(seat: "Seat", act: Intervention) -> None:
     try:
         if flight is None or flight in seat.ended:
             raise Refused("the answer had ended before")
+        if act.kind in ON_ITS_MOVE and seat.is_away(flight):
+            raise Refused("it is the environment's move: wait for its answer")
         before = ACTS[act.kind](seat, flight, act)
     except Refused as refusal:
         refuse(act, str(refusal))
@@ -80,6 +82,8 @@ def _rewrite(seat: "Seat", flight: Flight, act: Intervention, ends: bool) -> str
     number = len(flight.turns) - 1 if act.turn is None else act.turn
     if not 0 <= number < len(flight.turns) or flight.turns[number].role != POLICY:
         raise Refused("there is no such turn of the policy")
+    if flight.episode_id and number < len(flight.turns) - 1:
+        raise Refused("the environment has answered that turn already")
     turn = flight.turns[number]
     try:
         spelling = flight.speaker.spelt(flight.said_in(number), act.text)
@@ -137,6 +141,7 @@ def _release(seat: "Seat", flight: Flight) -> None:
     seat.go_on([flight])
 
 
+ON_ITS_MOVE = (Intervention.Kind.EDIT, Intervention.Kind.SEAT, Intervention.Kind.HOLD)
 ACTS = {
     Intervention.Kind.STOP: _stop,
     Intervention.Kind.EDIT: _edit,

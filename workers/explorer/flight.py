@@ -1,8 +1,9 @@
 """A rollout in flight: what has been said in it so far, by which weight version, and by whom where it was not the policy."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from apps.environments.wishes import NO_WISHES, Wishes
 from apps.rollouts.models import Claim, Outcome
 from apps.rollouts.payload import Tokens
 from apps.rollouts.turns import BETWEEN_TURNS, POLICY, USER, Turn, Typed
@@ -65,6 +66,10 @@ class Flight:
     base: int = 0  # tokens here when that request began
     held_until: float | None = None  # on the monotonic clock
     held_for: float = 0.0  # seconds, all holds together
+    episode_id: int = 0  # that it is played in; none in a run without environment
+    failure: str = ""  # why nothing of it can be used
+    wishes: Wishes = NO_WISHES  # for the turn under way
+    has_stopped: bool = False  # a text that was wished for has ended it
 
     def __post_init__(self) -> None:
         self._begin_turn()
@@ -87,31 +92,57 @@ class Flight:
     def going_on(self, request_id: str, temperature: float) -> Request:
         """The request that goes on with it from now on, from all that is here."""
         self.request_id, self.base, self.held_until = request_id, len(self.token_ids), None
-        left = self.script.max_tokens - len(self.token_ids)
-        sampling = Sampling(left, temperature, self.speaker.stop_token_ids)
+        said, left = len(self.token_ids) - self.turn.first, self.script.max_tokens - len(self.token_ids)
+        if self.wishes.max_tokens is not None:
+            left = min(left, max(1, self.wishes.max_tokens - said))  # a person may have typed more
+        seed = None if self.wishes.seed is None else self.wishes.seed + said  # the same draws must not come twice
+        sampling = Sampling(left, temperature, self.speaker.stop_token_ids, seed)
         return Request(request_id, (*self.script.prompt_ids, *self.token_ids), sampling)
 
     # -- what is said -----------------------------------------------------------------------------------------------
 
     def take(self, delta: Delta) -> str:
-        """Append the engine's news; returns the text it adds. Raises ValueError when tokens are missing between."""
+        """Append the engine's news; returns the text it adds. Raises ValueError when tokens are missing between.
+
+        The token that completes a text which ends the turn is the last that is taken: `has_stopped` then.
+        """
         if self.base + delta.offset != len(self.token_ids):
             raise ValueError(
                 f"rollout {self.rollout_id}: the engine went on at token {self.base + delta.offset}, {len(self.token_ids)} are here"
             )
         if delta.token_ids:
             self._sampled_by(delta.version)
-        self._append(delta.token_ids, delta.logprobs, 1)
-        text = self.turn.typist.push(delta.token_ids)
-        self.turn.text += text
-        return text
+        before = len(self.turn.text)
+        for place, token_ids in enumerate([(token,) for token in delta.token_ids] if self.wishes.stop else [delta.token_ids]):
+            logprobs = delta.logprobs[place : place + 1] if self.wishes.stop else delta.logprobs
+            self._append(token_ids, logprobs, 1)
+            self.turn.text += self.turn.typist.push(token_ids)
+            self.has_stopped = self.wishes.is_met_by(self.turn.text)
+            if self.has_stopped:
+                break
+        return self.turn.text[before:]
+
+    @property
+    def is_cut_as_wished(self) -> bool:
+        """Whether the turn has all the tokens that were wished for, while the rollout has room for more."""
+        return (
+            self.wishes.max_tokens is not None and len(self.token_ids) - self.turn.first >= self.wishes.max_tokens and self.room > 0
+        )
 
     def hear(self) -> FollowUp | None:
         """The user's next words, once the policy has ended a turn; None when there are none, or no room for an answer."""
         heard = sum(turn.role == USER for turn in self.turns)
-        if heard == len(self.script.follow_ups) or len(self.script.follow_ups[heard].token_ids) >= self.room:
+        return self.hear_out(self.script.follow_ups[heard]) if heard < len(self.script.follow_ups) else None
+
+    def hear_out(self, follow_up: FollowUp) -> FollowUp | None:
+        """These words, once the policy has ended a turn; None when they leave no room for an answer.
+
+        Where the turn was ended for the policy, its stop token goes before them: the template has one there.
+        """
+        ended = self.token_ids[-1:] and self.token_ids[-1] in self.speaker.stop_token_ids
+        follow_up = follow_up if ended else replace(follow_up, token_ids=(*self.speaker.stop_token_ids[:1], *follow_up.token_ids))
+        if len(follow_up.token_ids) >= self.room:
             return None
-        follow_up = self.script.follow_ups[heard]
         self.turns.append(Passage(USER, len(self.token_ids), follow_up.text, Typist(self.speaker)))
         self._append(follow_up.token_ids, (0.0,) * len(follow_up.token_ids), 0)
         self._begin_turn()
@@ -127,6 +158,14 @@ class Flight:
         if len(self.turns) > 1 and self.turn.first == len(self.token_ids):
             self.turns.pop()
             self._cut(self.turns.pop().first)
+
+    def told_logprobs(self) -> list[tuple[str, list[int], float]]:
+        """(text, bytes, logprob) of each token of the turn, without its stop token. Logprobs in nats; 0 of what was typed."""
+        said = self.said_in(len(self.turns) - 1)
+        if said and said[-1] in self.speaker.stop_token_ids:
+            said.pop()
+        logprobs = self.logprobs[self.turn.first :]
+        return [(*spelt, logprob) for spelt, logprob in zip(self.speaker.spelling(said), logprobs, strict=False)]
 
     # -- what people do ---------------------------------------------------------------------------------------------
 
@@ -187,6 +226,8 @@ class Flight:
 
     def outcome(self, stop_reason: str) -> Outcome:
         """How it ended: with its tokens, or failed without any."""
+        if self.failure:
+            return Outcome(self.rollout_id, None, "", self.failure)
         if stop_reason == FAILED or not self.token_ids:
             return Outcome(self.rollout_id, None, "", f"the engine returned nothing ({stop_reason})")
         tokens = Tokens(

@@ -1,12 +1,18 @@
 """A run's seat at this worker: its engine with a weight version loaded, and its rollouts in flight."""
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import structlog
 from django.conf import settings
 from django.db import transaction
+from jinja2 import TemplateError
 
+from apps.environments.choosing import find as find_environment
+from apps.environments.closing import rests
+from apps.environments.news import News
+from apps.environments.observations import messages, text_of
 from apps.feedback.interventions import keep_corrections, refuse_left
 from apps.policies.manifest import DamagedWeights, verify
 from apps.rollouts.models import Claim, Group, Rollout
@@ -14,17 +20,25 @@ from apps.runs.config import RunConfig
 from apps.runs.models import Acknowledgement, Run, WeightVersion, Worker
 from apps.streaming.chunks import ChunkWriter
 from apps.tasksets.models import Task
+from apps.tasksets.rows import user_message
 from workers.engines.choose import build
-from workers.engines.interface import Delta, Engine, EngineDied, ParityError
+from workers.engines.interface import Delta, Engine, EngineDied, LoadReport, ParityError
 from workers.explorer.acts import TYPED, corrections_in
+from workers.explorer.episodes import TURN_LIMIT, Episodes, Played
 from workers.explorer.flight import Flight, FollowUp, Script
-from workers.explorer.speaker import Speaker
+from workers.explorer.speaker import NoDialogue, Speaker
 
 log = structlog.get_logger(__name__)
 ENDS_A_TURN = frozenset({"stop", TYPED})
+ENDS_AN_ACTION = ENDS_A_TURN | {"length"}  # one that was cut is an action, too: the environment says what it is worth
 ABANDONED = "abandoned"  # to those who watch; the row keeps that it was never finished
 # What tells of the weights, not of the engine: no other engine of this kind would serve them either.
 UNFIT = (DamagedWeights, ParityError, ValueError, OSError)
+
+
+def _episodes_of(run: Run, plan: RunConfig) -> Episodes | None:
+    """Where its rollouts are played; None in a run without environment. Raises LookupError when it is not there."""
+    return Episodes(find_environment(run.project, plan.environment.name), plan.environment) if plan.environment else None
 
 
 class Seat:
@@ -39,8 +53,10 @@ class Seat:
         # What has ended and is not recorded yet, and whose turn it is again: for more than a moment only without a database.
         self.ended: dict[Flight, str] = {}
         self.waiting: list[Flight] = []
+        self.episodes = _episodes_of(run, self.plan)
         self.requests = 0
         self.version: int | None = None
+        self.unsaid: tuple[WeightVersion, LoadReport] | None = None  # loaded, and not acknowledged yet
         self.tokens_sampled, self.since = 0, time.monotonic()
         self.heard_at = self.since
 
@@ -65,6 +81,7 @@ class Seat:
 
     def follow(self, version: int) -> None:
         """Serve this published version from now on, and say so. Weights that cannot be served pause the run instead."""
+        self._acknowledge()
         if self.version is not None and version <= self.version:
             return
         row = WeightVersion.objects.get(run=self.run, version=version)
@@ -78,14 +95,22 @@ class Seat:
             row.refuse(str(refusal))
             self.run.pause(reason=f"weight version {version} was refused: {refusal}"[:500])
             return
-        self.version = version
+        self.version, self.unsaid = version, (row, report)
+        self._acknowledge()
+
+    def _acknowledge(self) -> None:
+        """Say which weights are served: at once, or, when the database was away then, before anything of theirs is written."""
+        if self.unsaid is None:
+            return
+        row, report = self.unsaid
         Acknowledgement.record(
             row, self.worker, fingerprint=report.fingerprint, probe_gap=report.probe_gap, milliseconds=report.milliseconds
         )
+        self.unsaid = None
         log.info(
             "weights_loaded",
             run=self.run.slug,
-            weight_version=version,
+            weight_version=row.version,
             probe_gap=report.probe_gap,
             milliseconds=round(report.milliseconds, 1),
         )
@@ -106,6 +131,9 @@ class Seat:
     def submit(self, groups: list[Group]) -> None:
         """Send every rollout of these claimed groups that is not written yet."""
         rows = Rollout.objects.filter(group__in=groups, state=Rollout.State.SAMPLING).order_by("group_id", "sample_index")
+        if self.episodes:
+            self._open_episodes(groups, list(rows.all()))
+            return
         by_group = {group.pk: group for group in groups}
         scripts = {group.pk: self._script(group.task) for group in groups}
         fresh = []
@@ -117,15 +145,27 @@ class Seat:
         self.go_on(fresh)
         self.heard_at = time.monotonic()
 
+    def _open_episodes(self, groups: list[Group], rows: list[Rollout]) -> None:
+        """Begin their episodes; the environment speaks first."""
+        by_group = {group.pk: group for group in groups}
+        for row in rows:
+            group = by_group[row.group_id]
+            script = Script(group.task_id, list(group.task.prompt), (), (), self.plan.sampling.max_tokens, 0)
+            self.flights[str(row.pk)] = Flight(row.pk, group.claimed, script, self.speaker)
+        self.episodes.open(groups, rows, [self.flights[str(row.pk)] for row in rows])
+
     def _script(self, task: Task) -> Script:
         """Raises NoDialogue where users have more to say than the policy's chat template can take."""
         said, follow_ups = list(task.prompt), []
         for text in task.follow_ups:
-            follow_ups.append(FollowUp(text, self.speaker.between(said, text)))
-        prompt_ids, most = self.speaker.prompt_ids(said), self.plan.sampling.max_tokens
+            follow_ups.append(FollowUp(text, self.speaker.between(said, user_message(text))))
+        return self._spelt(task.pk, said, self.speaker.prompt_ids(said), tuple(follow_ups))
+
+    def _spelt(self, task_id: int, said: list[dict], prompt_ids: tuple[int, ...], follow_ups: tuple[FollowUp, ...] = ()) -> Script:
+        most = self.plan.sampling.max_tokens
         context = self.run.policy.context_tokens
         room = min(most, context - len(prompt_ids)) if context else most
-        return Script(task.pk, said, prompt_ids, tuple(follow_ups), most, room)
+        return Script(task_id, said, prompt_ids, follow_ups, most, room)
 
     def go_on(self, flights: list[Flight]) -> None:
         """Send each to the engine from where it is. Every request has a name of its own: what is late of another is known."""
@@ -134,6 +174,8 @@ class Seat:
             self.requests += 1
             requests.append(flight.going_on(f"{flight.rollout_id}.{self.requests}", self.plan.sampling.temperature))
         if requests:
+            if not self.engine.in_flight():
+                self.heard_at = time.monotonic()  # until now it had nothing to say
             self.engine.submit(requests)
 
     def halt(self, flight: Flight) -> None:
@@ -143,37 +185,115 @@ class Seat:
 
     def collect(self, timeout: float) -> bool:
         """Take the engine's news: stream the text, record what ended in one transaction. True when there was any."""
-        deltas = self.engine.drain(timeout)
+        deltas = self.engine.drain(self.episodes.patience(timeout) if self.episodes else timeout)
         if deltas:
             self.heard_at = time.monotonic()
         for delta in deltas:
             flight = self.flights.get(delta.request_id.partition(".")[0])
             # Anything else is late: of a request that was ended when somebody laid a hand on its rollout.
-            if flight is not None and flight.request_id == delta.request_id:
-                self._take(flight, delta)
-                if delta.stop_reason:
-                    flight.request_id = ""
-                    self.waiting += [flight] if self.goes_on_after_turn(flight, delta.stop_reason) else []
+            if flight is not None and flight.request_id == delta.request_id and (reason := self._take(flight, delta)):
+                flight.request_id = ""
+                self.waiting += [flight] if self.goes_on_after_turn(flight, reason) else []
+        if self.episodes:
+            self._hear_environments()
         self.record()
         self.go_on([flight for flight in self.waiting if flight.is_idle and self.flights.get(str(flight.rollout_id)) is flight])
         self.waiting.clear()
         self.writer.flush(at_once=not self.flights)  # with nothing in flight there may be no further turn
         return bool(deltas)
 
-    def _take(self, flight: Flight, delta: Delta) -> None:
+    def _take(self, flight: Flight, delta: Delta) -> str | None:
+        """Why the turn has ended, if it has."""
         offset = len(flight.token_ids)
         text = flight.take(delta)
         self.tokens_sampled += len(delta.token_ids)
-        self.writer.add(flight.rollout_id, offset, text, delta.logprobs, delta.version)
+        self.writer.add(flight.rollout_id, offset, text, tuple(flight.logprobs[offset:]), delta.version)
+        if not flight.has_stopped:
+            return delta.stop_reason
+        if not delta.stop_reason:
+            self.halt(flight)
+        return "stop"
 
     def goes_on_after_turn(self, flight: Flight, stop_reason: str) -> bool:
-        """The policy's turn has ended: whether the user goes on, so that it is the policy's turn again; else the rollout ends."""
+        """The policy's turn has ended: whether the user goes on, so that it is the policy's turn again; else the rollout ends.
+
+        Where an environment answers, neither is known yet.
+        """
+        if self.episodes and stop_reason in ENDS_AN_ACTION:
+            self.episodes.act(flight, cut=stop_reason == "length")
+            return False
         offset = len(flight.token_ids)
         if stop_reason in ENDS_A_TURN and (follow_up := flight.hear()):
             self.writer.turn(flight.rollout_id, offset, len(follow_up.token_ids), follow_up.text)
             return True
         self.end(flight, "length" if stop_reason in ENDS_A_TURN and flight.is_cut_short else stop_reason)
         return False
+
+    # -- episodes ---------------------------------------------------------------------------------------------------
+
+    def is_away(self, flight: Flight) -> bool:
+        return self.episodes is not None and self.episodes.is_away(flight)
+
+    @property
+    def environment_rests(self) -> bool:
+        """Whether nothing new is played for now: its environment has failed again and again."""
+        return self.episodes is not None and rests(self.episodes.environment)
+
+    def _hear_environments(self) -> None:
+        """Take what the environments have said: it is the policy's turn again, or the rollout ends."""
+        for played, news in self.episodes.news():
+            flight = played.flight
+            if flight in self.ended:
+                continue
+            if news.has_ended:
+                self._end_with(flight, news)
+            elif reason := self._why_no_more(played, news):
+                self.end(flight, reason)
+            else:
+                self.waiting.append(flight)
+
+    def _end_with(self, flight: Flight, news: News) -> None:
+        if flight.request_id:
+            self.halt(flight)
+        if news.is_failure:
+            flight.failure = f"environment {news.state}: {news.reason}"
+        self.end(flight, flight.failure or news.reason)
+
+    def _why_no_more(self, played: Played, news: News) -> str:
+        """Let the policy see what came; the reason when it has no more to say."""
+        flight = played.flight
+        if played.cut:
+            return "length"
+        if news.number >= played.turn_limit:
+            return TURN_LIMIT
+        flight.wishes, flight.has_stopped = news.wishes, False
+        try:
+            said = messages(news.observation)
+            if news.number == 0:
+                return self._begin(flight, self.episodes.first_words(flight, news), news.tools)
+            follow_up = FollowUp(text_of(news.observation), self.speaker.between(flight.script.prompt, said))
+        except (NoDialogue, TemplateError) as why:
+            self.episodes.breaks(played, f"the policy's chat template cannot take its observation: {why}")
+            return flight.failure
+        offset = len(flight.token_ids)
+        follow_up = flight.hear_out(follow_up)
+        if follow_up is None:
+            return "length"
+        self.writer.turn(flight.rollout_id, offset, len(follow_up.token_ids), follow_up.text)
+        return ""
+
+    def _begin(self, flight: Flight, said: list[dict], tools: Sequence[dict]) -> str:
+        """The first observation completes the prompt, or is all of it."""
+        prompt_ids = self.speaker.bare_ids(said[0]["content"]) if flight.wishes.raw else self.speaker.prompt_ids(said, tools)
+        flight.script = self._spelt(flight.script.task_id, said, prompt_ids)
+        self.writer.started(flight.rollout_id, flight.claim.group_id, said[-1]["content"], self.version)
+        if not prompt_ids:
+            flight.failure = "the prompt has no tokens"
+        elif flight.room < 1:
+            flight.failure = f"the prompt's {len(flight.script.prompt_ids)} tokens leave no room for an answer"
+        return flight.failure
+
+    # -- ends -------------------------------------------------------------------------------------------------------
 
     def end(self, flight: Flight, reason: str) -> None:
         """Nothing more is said in it; `record` writes it."""
@@ -184,15 +304,21 @@ class Seat:
         """Write what has ended, with what people typed in it, in one transaction."""
         if not self.ended:
             return
+        self._acknowledge()
         claims = {flight.claim.group_id: flight.claim for flight in self.flights.values()}
         with transaction.atomic():
-            ours = Group.finish_rollouts(claims, [flight.outcome(reason) for flight, reason in self.ended.items()])
+            outcomes = [flight.outcome(reason) for flight, reason in self.ended.items()]
+            ours = Group.finish_rollouts(claims, outcomes)
             kept = [flight for flight in self.ended if flight.claim.group_id in ours]
             refuse_left([flight.rollout_id for flight in kept])
             keep_corrections(self.run, [correction for flight in kept for correction in corrections_in(flight)])
+            if self.episodes:
+                self.episodes.settle({flight: self.ended[flight] for flight in kept}, outcomes)
         touched = {flight.claim.group_id for flight in self.ended}
         for flight in self.ended:
             del self.flights[str(flight.rollout_id)]
+        if self.episodes:
+            self.episodes.forget(self.ended)
         self.ended.clear()
         self.abandon(touched - ours)
 
@@ -213,6 +339,8 @@ class Seat:
         flights = [self.flights.pop(key) for key in lost]
         for flight in flights:
             self.ended.pop(flight, None)
+        if self.episodes:
+            self.episodes.forget(flights)
         self.engine.abort([flight.request_id for flight in flights])
 
     def rate(self) -> float:
@@ -226,6 +354,8 @@ class Seat:
         """Stop the engine. Rollouts of a run that has ended are over; those of any other will begin again elsewhere."""
         self.engine.abort([flight.request_id for flight in self.flights.values()])
         self.engine.stop()
+        if self.episodes:
+            self.episodes.stop()
         if self.run.state in Run.ENDED:
             for flight in self.flights.values():
                 self.writer.end(flight.rollout_id, ABANDONED)

@@ -1,12 +1,19 @@
 """Between messages and token ids: the policy's own chat template and tokenizer. Ids are the truth, text a rendering."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 UNFINISHED_CHARACTER = "\ufffd"
 ANSWER = "RFTWEBANSWER"  # stands for the policy's answer where a template is read around it
+# The characters in which tokenizers of bytes spell their tokens: a printable byte is its own, the others are those from 256 on.
+PRINTABLE = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+BYTE_OF = {chr(byte): byte for byte in PRINTABLE} | {
+    chr(256 + place): byte for place, byte in enumerate(byte for byte in range(256) if byte not in PRINTABLE)
+}
 
 
 class NoDialogue(ValueError):
@@ -39,24 +46,51 @@ class Speaker:
     def stop_token_ids(self) -> tuple[int, ...]:
         return (self.tokenizer.eos_token_id,)
 
-    def prompt_ids(self, messages: list[dict]) -> tuple[int, ...]:
-        """The messages by the chat template, ready for the policy's turn."""
-        encoded = self.tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=True, return_dict=True)
+    def prompt_ids(self, messages: list[dict], tools: Sequence[dict] = ()) -> tuple[int, ...]:
+        """The messages, and the tools it may call, by the chat template, ready for the policy's turn."""
+        encoded = self.tokenizer.apply_chat_template(
+            messages, tools=list(tools) or None, add_generation_prompt=True, tokenize=True, return_dict=True
+        )
         return tuple(encoded["input_ids"])
+
+    def bare_ids(self, text: str) -> tuple[int, ...]:
+        """A text without the chat template, as the tokenizer begins texts."""
+        return tuple(self.tokenizer.encode(text))
+
+    def spelling(self, token_ids: Sequence[int]) -> list[tuple[str, list[int]]]:
+        """Each token's text and its bytes, which together are those of the whole text.
+
+        A tokenizer of bytes knows each token's own; of another a character is the last of its tokens'.
+        """
+        if not self._says_bytes:
+            typist = Typist(self)
+            return [(text, list(text.encode("utf-8", "replace"))) for text in (typist.push((token,)) for token in token_ids)]
+        found = []
+        for token, spelt in zip(token_ids, self.tokenizer.convert_ids_to_tokens(list(token_ids)), strict=True):
+            special = token in self.tokenizer.added_tokens_decoder
+            own = spelt.encode() if special else bytes(BYTE_OF[character] for character in spelt)
+            found.append((own.decode("utf-8", "replace"), list(own)))
+        return found
+
+    @cached_property
+    def _says_bytes(self) -> bool:
+        """Whether its tokens are spelt in the 256 characters that stand for bytes."""
+        decoder = self.tokenizer.backend_tokenizer.decoder
+        return decoder is not None and b'"ByteLevel"' in decoder.__getstate__()
 
     def text(self, token_ids: list[int]) -> str:
         return self.tokenizer.decode(token_ids, skip_special_tokens=True)
 
     # -- dialogues --------------------------------------------------------------------------------------------------
 
-    def between(self, messages: list[dict], follow_up: str) -> tuple[int, ...]:
+    def between(self, messages: list[dict], follow_up: list[dict]) -> tuple[int, ...]:
         """What stands between the stop token of an answer to these messages and the next answer: the template around the
-        user's `follow_up`. The answer itself is never tokenised again. Raises NoDialogue.
+        messages of `follow_up`. The answer itself is never tokenised again. Raises NoDialogue.
         """
         answer = ANSWER
-        while any(answer in text for text in (follow_up, *(message["content"] for message in messages))):
+        while any(answer in message["content"] for message in (*messages, *follow_up)):
             answer += answer
-        said = [*messages, {"role": "assistant", "content": answer}, {"role": "user", "content": follow_up}]
+        said = [*messages, {"role": "assistant", "content": answer}, *follow_up]
         whole = self.tokenizer.apply_chat_template(said, add_generation_prompt=True, tokenize=False)
         _, found, rest = whole.partition(answer)
         stop = self.tokenizer.eos_token

@@ -66,7 +66,7 @@ class Explorer:
         seat.reread(run)
         seat.follow(run.published_version)
         room = (ROLLOUTS_IN_FLIGHT - len(seat.flights)) // seat.plan.group_size
-        if room < 1 or seat.version != run.published_version:
+        if room < 1 or seat.version != run.published_version or seat.environment_rests:
             return
         lease = settings.LEASE_SECONDS
         groups = Group.objects.claim(Group.State.SAMPLING, self.worker.key, lease, room, run)
@@ -94,6 +94,8 @@ class Explorer:
             self.seats[run.pk] = Seat.take(run, self.worker)
         except EngineDied as death:
             self._bury(run, str(death))
+        except LookupError as missing:
+            self._pause(run, str(missing))
         return self.seats.get(run.pk)
 
     def _is_full(self) -> bool:

@@ -1,12 +1,10 @@
-"""Training a scalar head on a run's decisions, by the loop and the loss of reward model runs.
+"""Training a scalar head on a run's decisions: which pairs it learns from, and what is stored of it.
 
-Pairs by Bradley and Terry, the base policy's body under a fresh head; drawn from decisions with different numbers, of whatever
-prompts, and from comparisons. What is held out of it says how a score is to be read and whether the head is any good.
+Pairs are drawn from decisions with different numbers, of whatever prompts, and from comparisons. What is held out of it says how
+a score is to be read and whether the head is any good.
 """
 
-import random
 import shutil
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,15 +16,10 @@ from apps.feedback.models import RaterModel
 from apps.feedback.rater_model import heads
 from apps.feedback.rater_model.heads import Told
 from apps.runs.models import Run
+from workers.rater_heads.fitting import fit
 from workers.reward_models import LoadedModel
-from workers.trainer.lessons.host import LessonHost
-from workers.trainer.lessons.rows import Pair, row
-from workers.trainer.lessons.spelling import Speller
-from workers.trainer.spec import Loss, Objective, TrainerSpec
 
 log = structlog.get_logger(__name__)
-UPDATES, PAIRS = 120, 32
-LEARNING_RATE, WARMUP = 3e-4, 10
 APART = 0.2  # of a number: decisions nearer to each other make no pair
 KEPT = 2  # newest heads whose weights stay
 LOCK = 0x6865_6164  # one process per run trains a head
@@ -52,7 +45,7 @@ def _train(run: Run) -> RaterModel | None:
         return None
     folder = settings.WEIGHTS_ROOT / f"run-{run.pk}" / "heads" / str(told[-1].rating)
     if not folder.exists():
-        fit_weights(run, pool, folder)
+        fit(run, pool, folder)
     model = LoadedModel(folder)
     stored = heads.store(run, folder, told, dict(zip(*_scored(model, told), strict=True)))
     _forget_all_but(KEPT, folder.parent)
@@ -79,29 +72,3 @@ def pairs_of(told: Sequence[Told]) -> list[tuple[heads.Reply, heads.Reply]]:
     for n, worse in enumerate(valued):
         found += [(better.replies[0], worse.replies[0]) for better in valued[n + 1 :] if better.value - worse.value > APART]
     return found
-
-
-def fit_weights(run: Run, pool: Sequence[tuple[heads.Reply, heads.Reply]], final: Path) -> None:
-    """Train and seal the head at `final`."""
-    chance, speller = random.Random(len(pool)), Speller(run.policy.folder, run.policy.context_tokens)
-    final.parent.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(prefix=f"{final.name}.", dir=final.parent))
-    host = LessonHost(
-        TrainerSpec(
-            policy=Path(run.policy.folder), output=work / "checkpoints", planned_steps=UPDATES, rows_per_step=PAIRS,
-            learning_rate=LEARNING_RATE, warmup_steps=WARMUP, objective=Objective(loss=Loss("bradley_terry")),
-            seed=run.settings.seed,
-        )
-    )  # fmt: skip
-    try:
-        host.start()
-        for _ in range(UPDATES):
-            host.grant([_spelt(speller, better, worse) for better, worse in chance.choices(pool, k=PAIRS)])
-        host.publish(final, 1, None)
-    finally:
-        host.stop()
-        shutil.rmtree(work, ignore_errors=True)
-
-
-def _spelt(speller: Speller, better: heads.Reply, worse: heads.Reply) -> Pair:
-    return Pair(*(row(speller.prompt(reply.messages), speller.answer(reply.text)) for reply in (better, worse)))

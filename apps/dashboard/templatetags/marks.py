@@ -40,6 +40,12 @@ def figure(value: float | None) -> str:
 
 
 @register.filter
+def bounded(count: int, most: int) -> str:
+    """A count that stopped at `most`."""
+    return f"{most:,}+" if count >= most else f"{count:,}"
+
+
+@register.filter
 def reward(value: float | None) -> str:
     return "–" if value is None else f"{value:.2f}"
 

@@ -38,6 +38,7 @@ def follow(request: HttpRequest, rollout: int) -> HttpResponse:
             "may_rate": rated_by(request.user).filter(pk=found.run_id).exists(),
         },
         "said": [] if found.is_sampling else transcript_of(found, typed_in(found)),
+        "episode": found.episodes.order_by("-fence").first(),
         "may_act": found.run_id in runs_steered_by(request.user, [found.run]), "longest": LONGEST,
     }  # fmt: skip
     return render(request, "dashboard/following.html", context)

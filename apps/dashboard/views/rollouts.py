@@ -21,7 +21,7 @@ from apps.rollouts.models import Rollout
 from apps.runs.blindness import sees_judgements
 from apps.runs.models import Run
 
-RATINGS = 50  # shown of one rollout
+RATINGS, EPISODES = 50, 5  # shown of one rollout
 
 
 def _learned_as(*states: str) -> Exists:
@@ -98,6 +98,7 @@ def rollout(request: HttpRequest, pk: int) -> HttpResponse:
         "said": transcript_of(found, typed) if found.turns else [],
         "verdict": verdict_on(found, found.learned) if is_open or row["station"] != "closed" else CLOSED,
         "ratings": [(rating, rating_in_words(rating)) for rating in ratings],
+        "episodes": found.episodes.select_related("environment").order_by("-fence")[:EPISODES],
         "may_rate": ratable_by(request.user).filter(pk=found.pk).exists(),
         "may_make_gold": found.state == Rollout.State.FINISHED and may_steer(request, found.run),
     }  # fmt: skip

@@ -10,6 +10,7 @@ from apps.buffer.models import Snapshot
 from apps.dashboard.access import may_steer, seen_run
 from apps.dashboard.charts import charts_of
 from apps.dashboard.curves import changes, curves, polyline, recent_rewards
+from apps.dashboard.environments import played_by
 from apps.dashboard.ledger import drop_reasons, ledger_of, skipped_steps, workers_for
 from apps.dashboard.paging import page_of
 from apps.dashboard.people_now import people_now
@@ -97,7 +98,7 @@ def _now(run: Run, is_open: bool) -> dict:
         "snapshot": Snapshot.objects.filter(run=run).first() if plan.algorithm.learns_from_lessons else None,
         "ratings": rating_counts(run.pk),
         "people": people_now(run) if plan.people.per_group else None,
-        "workers": workers_for(run, WORKERS_SHOWN),
+        "workers": workers_for(run, WORKERS_SHOWN), "played": played_by(run),
     }  # fmt: skip
 
 

@@ -5,10 +5,12 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_safe
 
+from apps.accounts.models import Project
 from apps.dashboard.paging import page_of
 from apps.tasksets.models import Taskset
 
 QUARANTINED_SHOWN = 100
+PROJECTS_SHOWN = 20
 TASKS_SHOWN = 50
 
 
@@ -24,7 +26,8 @@ def _first_index(request: HttpRequest) -> int:
 def tasksets(request: HttpRequest) -> HttpResponse:
     """Everybody signed in: the tasksets of their projects."""
     found = Taskset.objects.visible_to(request.user).select_related("project")
-    return render(request, "dashboard/tasksets.html", {"section": "tasksets", "page": page_of(found, request)})
+    own = Project.objects.run_by(request.user).order_by("slug")[:PROJECTS_SHOWN]
+    return render(request, "dashboard/tasksets.html", {"section": "tasksets", "page": page_of(found, request), "projects": own})
 
 
 @require_safe

@@ -43,6 +43,10 @@ class Wanted:
         message = f"export:{self.run.project_id}:{user.pk}".encode()
         return f"rater-{hmac.new(settings.SECRET_KEY.encode(), message, hashlib.sha256).hexdigest()[:10]}"
 
+    def said_by(self, user: User | None) -> dict[str, object]:
+        """Whose word a row is, and whether that is a program which stands in for a person; both None of an import without names."""
+        return {"author": self.name_of(user), "is_simulated": user and user.is_simulated}
+
     def ratings(self) -> QuerySet[Rating]:
         found = Rating.objects.filter(run=self.run).select_related("rater", "item__group__task", "rollout__group__task")
         found = found.filter(form=self.form) if self.form else found
@@ -221,7 +225,7 @@ def _pair(
     task = said.task if isinstance(said, Preference) else _group(said).task
     return {
         "prompt": prompt, "chosen": answered(chosen), "rejected": answered(rejected), "margin": margin,
-        "author": wanted.name_of(author), "source": source, "run": wanted.run.slug, "task": task and task.index, "at": said.at,
+        **wanted.said_by(author), "source": source, "run": wanted.run.slug, "task": task and task.index, "at": said.at,
     }  # fmt: skip
 
 
@@ -233,7 +237,7 @@ def demonstrations(wanted: Wanted) -> Iterator[Row]:
     for some in in_batches(wanted.lessons(Demonstration)):
         for lesson in some:
             yield {
-                "messages": [*lesson.prompt, *answered(lesson.answer)], "author": wanted.name_of(lesson.author),
+                "messages": [*lesson.prompt, *answered(lesson.answer)], **wanted.said_by(lesson.author),
                 "source": lesson.source, "run": wanted.run.slug, "task": lesson.task and lesson.task.index, "at": lesson.at,
             }  # fmt: skip
 
@@ -248,7 +252,7 @@ def turn_labels(wanted: Wanted) -> Iterator[Row]:
             yield {
                 "prompt": "\n\n".join(message["content"] for message in rating.rollout.group.task.prompt),
                 "completions": turns, "labels": [mark != -1 for mark in marks], "marks": marks,
-                "author": wanted.name_of(rating.rater), "run": wanted.run.slug, "task": rating.rollout.group.task.index,
+                **wanted.said_by(rating.rater), "run": wanted.run.slug, "task": rating.rollout.group.task.index,
                 "rollout": rating.rollout_id, "at": rating.at,
             }  # fmt: skip
 

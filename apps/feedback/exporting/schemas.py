@@ -22,15 +22,15 @@ COLUMNS: dict[str, dict[str, arrow.DataType]] = {
     },
     # DPO and reward models: preference data with an explicit prompt and a margin.
     "pairs": {
-        "prompt": MESSAGES, "chosen": MESSAGES, "rejected": MESSAGES, "margin": REAL, "author": TEXT, "source": TEXT, **RUN,
-        "at": TIME,
+        "prompt": MESSAGES, "chosen": MESSAGES, "rejected": MESSAGES, "margin": REAL, "author": TEXT, "is_simulated": YES,
+        "source": TEXT, **RUN, "at": TIME,
     },
     # SFT: conversations that end as they should.
-    "demonstrations": {"messages": MESSAGES, "author": TEXT, "source": TEXT, **RUN, "at": TIME},
+    "demonstrations": {"messages": MESSAGES, "author": TEXT, "is_simulated": YES, "source": TEXT, **RUN, "at": TIME},
     # PRM: stepwise supervision.
     "turn_labels": {
         "prompt": TEXT, "completions": arrow.list_(TEXT), "labels": arrow.list_(YES), "marks": arrow.list_(WHOLE), "author": TEXT,
-        **RUN, "rollout": WHOLE, "at": TIME,
+        "is_simulated": YES, **RUN, "rollout": WHOLE, "at": TIME,
     },
 }  # fmt: skip
 KINDS = tuple(COLUMNS)

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import BinaryIO
 
+from apps.accounts.downloads import CHUNK, in_chunks
 from apps.feedback import parquet
 from apps.feedback.exporting.rows import Row, Wanted, rows_of
 from apps.feedback.exporting.schemas import schema_of
 
-CHUNK = 256 * 1024  # bytes
 IN_MEMORY = 8 << 20  # bytes of a Parquet file that need no disk
 
 
@@ -54,14 +54,7 @@ def file_name(kind: str, wanted: Wanted, form: str) -> str:
 
 
 def _lines(rows: Iterator[Row]) -> Iterator[bytes]:
-    pending = bytearray()
-    for row in rows:
-        pending += json.dumps(row, ensure_ascii=False, default=_plain, allow_nan=False).encode() + b"\n"
-        if len(pending) >= CHUNK:
-            yield bytes(pending)
-            pending.clear()
-    if pending:
-        yield bytes(pending)
+    return in_chunks(json.dumps(row, ensure_ascii=False, default=_plain, allow_nan=False).encode() + b"\n" for row in rows)
 
 
 def _parquet(kind: str, rows: Iterator[Row]) -> Iterator[bytes]:

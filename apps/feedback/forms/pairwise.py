@@ -11,7 +11,7 @@ from apps.feedback.forms.form import Answer, Asked, Form
 from apps.feedback.forms.words import whole
 from apps.runs.people import People
 
-STRONGEST = 3
+STRONGEST = 3  # of a graded preference, either way
 
 
 class Pairwise(Form):

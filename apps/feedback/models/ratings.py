@@ -18,6 +18,7 @@ from apps.runs.models import Run
 STARS = "stars"
 FLAG = "flag"
 LONGEST_CRITIQUE = 20_000
+MOST_COUNTED = 10_000  # newest ratings of a run that are counted by kind
 
 
 class RatingQuerySet(models.QuerySet):
@@ -46,7 +47,7 @@ class Rating(models.Model):
     rollout = models.ForeignKey(
         Rollout, null=True, on_delete=models.CASCADE, related_name="ratings", help_text="NULL: it compares several."
     )
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="ratings")
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="ratings", db_index=False)  # ratings_of_a_run
     rater = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="ratings")
     form = models.CharField(max_length=20)
     answer = models.JSONField(help_text="What was decided, as apps.feedback.forms writes it.")
@@ -106,9 +107,12 @@ class RatingReward(models.Model):
 
 
 def rating_counts(run_id: int) -> dict[str, int]:
-    """Ratings of a run by kind of rater."""
-    return Rating.objects.filter(run=run_id, is_withdrawn=False).aggregate(
+    """The run's newest ratings by kind of rater: `looked_at` of them, `most` at most."""
+    newest = Rating.objects.filter(run=run_id, is_withdrawn=False).order_by("-pk").values("pk")[:MOST_COUNTED]
+    counted = Rating.objects.filter(pk__in=newest).aggregate(
+        looked_at=Count("pk"),
         people=Count("pk", filter=Q(rater__is_simulated=False)),
         simulated=Count("pk", filter=Q(rater__is_simulated=True)),
         late=Count("pk", filter=Q(is_late=True)),
     )
+    return {**counted, "most": MOST_COUNTED}

@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from apps.feedback.forms import FORMS
+from apps.feedback.forms.pairwise import STRONGEST
 from apps.feedback.rater_model.learner import Compared, Valued
 from apps.feedback.rater_model.linear import Order
 from apps.feedback.rater_model.reading import Seen, words_of
 from apps.runs.people import COMPARES, People
 
 Decision = Valued | Compared
-STRONGEST = 3  # of a graded preference
 
 
 def learnable(

@@ -18,28 +18,32 @@ from apps.runs.models import Run
 POINTS = 400
 VERSIONS, SAMPLES = 4, 3  # newest versions shown, and replies of each
 LOOKED_AT = 600  # newest replies among which they are found
+MOST_COUNTED = 20_000  # decisions, and replies given a reward
 WORDS = 8  # that count most, for and against
 Series = dict[str, list]
 
 
 @dataclass(frozen=True)
 class Spent:
-    """What people have given, and what the model made of it."""
+    """What people have given, and what the model made of it; both are counted up to `most`."""
 
     decisions: int
     wanted: int | None
     filled: int
+    most: int = MOST_COUNTED
 
     @property
     def share(self) -> float | None:
-        return self.decisions / self.filled if self.filled else None
+        """None where there is nothing to divide by, or more than is counted."""
+        return self.decisions / self.filled if 0 < self.filled < self.most else None
 
 
 def spent(run: Run) -> Spent:
     schedule = run.settings.people.schedule
-    filled = Reward.objects.filter(rollout__run=run, scorer=RATER_MODEL, by=None).exclude(value=None).count()
-    decisions = Rating.objects.counting().filter(run=run).count()
-    return Spent(decisions, schedule.decisions if schedule else None, filled)
+    filled = Reward.objects.filter(rollout__run=run, scorer=RATER_MODEL, by=None).exclude(value=None)
+    decisions = Rating.objects.counting().filter(run=run)
+    wanted = schedule.decisions if schedule else None
+    return Spent(decisions.order_by("-pk")[:MOST_COUNTED].count(), wanted, filled[:MOST_COUNTED].count())
 
 
 def foretold_and_said(run: Run) -> dict[str, Series]:

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from apps.accounts.rating_keys import by_form, keys_of
 from apps.feedback.claiming import Held, claim, take_again
-from apps.feedback.own_work import shaped_by, today_of
+from apps.feedback.own_work import known_answers_met, shaped_by, today_of
 from apps.feedback.reasons import FLAGS, SKIPS
 from apps.feedback.showing import shown_to
 from apps.runs.models import Run
@@ -34,7 +34,8 @@ def rate(request: HttpRequest) -> HttpResponse:
     chosen = request.user.rating_keys
     context = {
         "section": "rate", "run": run, "keys": keys_of(chosen), "keys_json": json.dumps(by_form(chosen)),
-        "today": today_of(request.user), "flags": FLAGS, "skips": SKIPS, "csrf_cookie": settings.CSRF_COOKIE_NAME,
+        "today": today_of(request.user), "known": known_answers_met(request.user), "flags": FLAGS, "skips": SKIPS,
+        "csrf_cookie": settings.CSRF_COOKIE_NAME,
     }  # fmt: skip
     return render(request, "feedback/rate.html", context)
 

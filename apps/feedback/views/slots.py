@@ -11,10 +11,11 @@ from functools import wraps
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_POST
 
-from apps.feedback.claiming import NotHeld, keep, release, skip
+from apps.feedback.claiming import NotHeld, release, skip
 from apps.feedback.demonstrating import demonstrate
 from apps.feedback.forms import BadAnswer
 from apps.feedback.forms.words import words
+from apps.feedback.keeping import keep
 from apps.feedback.models import FLAG
 from apps.feedback.submitting import Refused, Submission, Taken, submit
 from apps.feedback.undoing import undo

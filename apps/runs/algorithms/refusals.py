@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 Refusals = Iterator[tuple[str, str]]
 # What a run that samples nothing has no use for.
-SAMPLING_FIELDS = ("group_size", "groups_per_step", "max_staleness", "rewards", "people", "replay")
+SAMPLING_FIELDS = ("group_size", "groups_per_step", "max_staleness", "rewards", "environment", "people", "replay")
 
 
 def refusals(plan: "RunConfig") -> dict[str, str]:
@@ -52,7 +52,7 @@ def _batch(plan: "RunConfig") -> Refusals:
 
 def _scorers(plan: "RunConfig") -> Refusals:
     if plan.algorithm.advantage.name == "gdpo":
-        if len(plan.rewards) < 2:
+        if len(plan.judges) < 2:
             yield (
                 "rewards",
                 "`gdpo` normalises each scorer's reward by itself and needs two or more; "
@@ -196,5 +196,20 @@ def _length(plan: "RunConfig") -> Refusals:
         yield "length_penalty", f"`{advantage.name}` compares more than a group's rewards: use `algorithm.advantage: grpo`"
 
 
+def _environment(plan: "RunConfig") -> Refusals:
+    """What an environment says is not known before: neither to raters nor to a record, and nor is the most it can give."""
+    environment = plan.environment
+    if environment is None:
+        return
+    if environment.name in {choice.scorer for choice in plan.rewards}:
+        yield "rewards", f"names `{environment.name}`, as the environment is called: its reward is in it already; remove the scorer"
+    if plan.people.per_group:
+        yield "people.per_group", "raters are not shown what an environment said first: set it to 0, or remove `environment`"
+    if plan.replay:
+        yield "environment", "means nothing to a run that replays another's data: remove it"
+    if plan.length_penalty:
+        yield "length_penalty", "needs to know the most a rollout can get, which an environment does not tell: remove it"
+
+
 Rule = Callable[["RunConfig"], Refusals]
-RULES: tuple[Rule, ...] = (_group, _batch, _scorers, _reference, _kl, _experts, _losses, _lessons, _length)
+RULES: tuple[Rule, ...] = (_group, _batch, _scorers, _reference, _kl, _experts, _losses, _lessons, _length, _environment)

@@ -3,7 +3,7 @@
 import difflib
 from collections.abc import Callable, Iterator
 
-from apps.tasksets.generators import arithmetic, sort, tone, tone_dialogue
+from apps.tasksets.generators import arithmetic, played, sort, tone, tone_dialogue
 from apps.tasksets.rows import TaskRow
 
 Generate = Callable[[int, int], Iterator[TaskRow]]
@@ -13,6 +13,7 @@ GENERATORS: dict[str, Generate] = {
     "sort": sort.generate,
     "tone": tone.generate,
     "tone_dialogue": tone_dialogue.generate,
+    **{name: played.generator(name) for name in played.RULES},
 }
 
 

@@ -1,10 +1,11 @@
-"""Preferences: import pairs of a better and a worse answer, draw those for brevity from a run, list."""
+"""Preferences: import pairs of a better and a worse answer, draw what people preferred in a run or what is short, list."""
 
 from argparse import ArgumentParser
 
 from django.core.management.base import BaseCommand
 
 from apps.feedback.models import Preference
+from apps.feedback.preferring import draw_rated
 from apps.feedback.shortest import OVER, draw_preferences
 from rftweb.management import lesson_import
 from rftweb.management.console import run_named
@@ -19,6 +20,9 @@ class Command(BaseCommand):
         lesson_import.add_arguments(
             verbs.add_parser("import", help="store a JSON lines file of prompt (or task), chosen and rejected")
         )
+        rated = verbs.add_parser("rated", help="what people preferred in a run, also what they said too late for its groups")
+        rated.add_argument("run")
+        rated.add_argument("--project")
         shortest = verbs.add_parser(
             "shortest", help="the shortest right answer of a run against longer wrong and much longer right ones"
         )
@@ -33,10 +37,19 @@ class Command(BaseCommand):
         verbs.add_parser("list", help="show what there is, by project and source")
 
     def handle(self, **options: object) -> None:
-        {"import": self._import, "shortest": self._shortest, "list": self._list}[options["verb"]](options)
+        verbs = {"import": self._import, "rated": self._rated, "shortest": self._shortest, "list": self._list}
+        verbs[options["verb"]](options)
 
     def _import(self, options: dict) -> None:
         self.stdout.write(lesson_import.told("preferences", lesson_import.run("preferences", options)))
+
+    def _rated(self, options: dict) -> None:
+        drawn = draw_rated(run_named(options["run"], options["project"]))
+        self.stdout.write(f"{drawn.new} preferences stored, {drawn.known} were there already")
+        self.stdout.write(f"taken from {drawn.ratings} ratings, {drawn.late} of them late")
+        for reason, count in drawn.skipped.most_common():
+            if count:
+                self.stdout.write(f"not taken: {count} ratings, {reason}")
 
     def _shortest(self, options: dict) -> None:
         run = run_named(options["run"], options["project"])

@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from rftweb.supervisor import record
 from rftweb.supervisor.output import Output
-from rftweb.supervisor.roles import QUEUES, ROLES, SERVICES, Plan, programs
+from rftweb.supervisor.roles import QUEUES, ROLES, SERVICES, WEB_PROCESSES, Plan, programs
 from rftweb.supervisor.watch import Watch
 
 
@@ -25,6 +25,8 @@ class Command(BaseCommand):
         parser.add_argument("--quiet", action="store_true", help="show only warnings and errors; var/log has everything")
         parser.add_argument("--simulated-rater", action="store_true", help="also rate where a run's switch lets a program do so")
         parser.add_argument("--status", action="store_true", help="say what runs, and end")
+        parser.add_argument("--web", type=int, default=WEB_PROCESSES, metavar="N",
+                            help=f"how many processes answer pages (default {WEB_PROCESSES})")  # fmt: skip
         for role in QUEUES:
             parser.add_argument(f"--{role}s", type=int, default=1, metavar="N", help=f"how many {role}s (default 1)")
 
@@ -63,7 +65,7 @@ def plan_of(options: dict) -> Plan:
              (role in wanted and role not in SERVICES)]  # fmt: skip
     if not roles:
         raise CommandError("nothing to start: DATABASE_URL and REDIS_URL name servers elsewhere")
-    counts = {role: options[f"{role}s"] for role in QUEUES}
+    counts = {"web": options["web"], **{role: options[f"{role}s"] for role in QUEUES}}
     return Plan(settings.VAR, tuple(roles), options["port"], counts, options["simulated_rater"])
 
 

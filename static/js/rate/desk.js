@@ -1,15 +1,16 @@
 // The rating page: one decision on the stage, the next ones ready behind it, each held by a lease. An answer shows as taken at
 // once; the outbox sees to it that the server has it once.
-import { isText, isTyping, isUnderDialog } from "../keys.js";
+import { isText, isTyping, isUnderDialog, keyOf } from "../keys.js";
+import { Outbox, keptWords, post, wordsOf } from "../outbox.js";
+import * as drafts from "./drafts.js";
 import * as lease from "./lease.js";
-import * as outbox from "./outbox.js";
+import * as session from "./session.js";
 
 const AHEAD = 2; // items ready behind the one on the stage
-const HISTORY = 10;
 const UNDO_SHOWN_MS = 6000;
 const LOOK_AGAIN_MS = 4000;
-const SWIPE_PX = 80;
 const CHOICES = () => import("./forms/choices.js");
+const BESIDE = () => import("./beside.js");
 const MODULES = { ranking: () => import("./forms/ranking.js"), spans: () => import("./forms/spans.js"), rewrite: () => import("./forms/rewrite.js") };
 const desk = document.querySelector("[data-desk]");
 const find = (selector, root = desk) => root.querySelector(selector);
@@ -17,15 +18,13 @@ const stage = find("[data-stage]");
 const keys = JSON.parse(desk.dataset.keys);
 const user = document.body.dataset.user;
 const ahead = []; // { article, module }
-const history = JSON.parse(sessionStorage.getItem(`rate:${user}:history`) ?? "[]"); // { uuid, words }, the newest last
-const returned = new Map(); // uuid → what was on the stage, while this page lives
+const outbox = new Outbox("out", heard);
 let shown = null; // { article, form, shownAt, firstKey, changes, replaces }
 let fetching = false;
+let isAnswered = true; // the last call for items was
 let again = sessionStorage.getItem(`rate:${user}:held`) ?? "";
 let looking = 0;
 let fading = 0;
-const session = { count: Number(sessionStorage.getItem(`rate:${user}:count`) ?? 0), since: Number(sessionStorage.getItem(`rate:${user}:since`)) || Date.now() };
-let today = Number(desk.dataset.today);
 
 /* ---- words -------------------------------------------------------------------------------------- */
 
@@ -52,26 +51,11 @@ function button(words, act) {
   return made;
 }
 
-// Words that had no home any more: shown, so that they can be copied, until their writer lets them go.
-function keptText(text) {
-  const details = document.createElement("details");
-  details.open = true;
-  const box = document.createElement("textarea");
-  Object.assign(box, { value: text, rows: 3, readOnly: true, dir: "auto" });
-  box.setAttribute("aria-label", "Your words, kept");
-  details.append(Object.assign(document.createElement("summary"), { textContent: "Your words, kept" }), box);
-  return details;
-}
-
-function wordsOf(body) {
-  return [body.critique, body.answer?.text, body.text, ...(body.answer?.spans ?? []).map((span) => span.note)].filter(Boolean).join("\n\n");
-}
-
 function showOutbox() {
   const count = outbox.waiting().length;
   const line = find("[data-outbox]");
-  line.hidden = !count || !outbox.hasFailed();
-  line.textContent = `${count} ${count === 1 ? "rating" : "ratings"} kept in this browser, will be sent as soon as the server answers.`;
+  line.hidden = !count || !outbox.hasFailed;
+  line.textContent = keptWords(count);
 }
 
 function wrong(article, fields) {
@@ -106,7 +90,8 @@ function put(item, state) {
       critique: () => find("[data-critique]", article).value,
     };
     state = { article, module: item.module, form: item.module.begin(article, asked), firstKey: null, changes: 0 };
-    restoreDraft(state);
+    const opened = state;
+    drafts.restore(state, (rollout, text) => openBeside(opened, rollout, text));
   }
   state.shownAt = performance.now();
   shown = state;
@@ -132,11 +117,18 @@ function advance() {
   const next = ahead.shift();
   if (next) put(next, next.form && next);
   else {
-    stage.replaceChildren(Object.assign(document.createElement("p"), { className: "waiting quiet", textContent: outbox.hasFailed() ? "Waiting for the server." : "Getting the next." }));
+    stage.replaceChildren(Object.assign(document.createElement("p"), { className: "waiting quiet" }));
+    showWaiting();
     find("[data-deck]").hidden = true;
     lease.attend(null);
   }
   fill();
+}
+
+// What an empty stage waits for: a call that is under way now may fail later.
+function showWaiting() {
+  const line = find(".waiting", stage);
+  if (line) line.textContent = outbox.hasFailed || !isAnswered ? "Waiting for the server." : "Getting the next.";
 }
 
 // Fetch until enough is ready. The server gives nothing while hands are full or nothing waits.
@@ -147,10 +139,11 @@ async function fill() {
   clearTimeout(looking);
   try {
     const query = new URLSearchParams({ run: desk.dataset.run, count, again });
-    const answer = await outbox.post(`${desk.dataset.next}?${query}`, {});
+    const answer = await post(`${desk.dataset.next}?${query}`, {});
     if (answer.status === 401) return signedOut();
     if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
     again = "";
+    isAnswered = true;
     for (const item of answer.status === 204 ? [] : await itemsOf(answer)) {
       lease.hold(item.article);
       if (shown) ahead.push(item);
@@ -159,9 +152,11 @@ async function fill() {
     remember();
     if (!shown) await showEnd();
   } catch {
+    isAnswered = false;
     looking = setTimeout(fill, LOOK_AGAIN_MS);
   } finally {
     fetching = false;
+    showWaiting();
   }
 }
 
@@ -180,36 +175,14 @@ async function showEnd() {
 
 /* ---- drafts ------------------------------------------------------------------------------------- */
 
-function draft() {
-  const { article, form } = shown;
-  const beside = find("[data-beside] [data-rewrite]", article);
-  return { members: article.dataset.members, state: form.state(), critique: find("[data-critique]", article).value, beside: beside && [beside.id.slice(7), beside.value] };
-}
-
 function saveDraft() {
-  if (shown && !outbox.keepDraft(shown.article.dataset.item, draft())) say("This browser has no room left: what you type here would not survive a reload.");
-}
-
-function restoreDraft(state) {
-  const kept = outbox.draftOf(state.article.dataset.item);
-  if (!kept) return;
-  // Given back and taken again, the replies may stand in another order.
-  state.form.restore(kept.state, kept.members !== state.article.dataset.members);
-  if (kept.critique) {
-    find("[data-critique]", state.article).value = kept.critique;
-    find("[data-critique-box]", state.article).hidden = false;
-  }
-  if (kept.beside) queueMicrotask(() => openBeside(state, ...kept.beside));
+  if (shown && !drafts.save(shown)) say("This browser has no room left: what you type here would not survive a reload.");
 }
 
 /* ---- taking, skipping, undoing ------------------------------------------------------------------ */
 
 function tooLong(article, critique, answer) {
-  const most = Number(article.dataset.longest);
-  const fields = {};
-  const words = (text) => `has ${text.length.toLocaleString("en")} characters; at most ${most.toLocaleString("en")} can be taken. It is kept here`;
-  if ([...critique].length > most) fields.critique = words(critique);
-  if (typeof answer?.text === "string" && [...answer.text].length > most) fields.text = words(answer.text);
+  const fields = drafts.tooLong(Number(article.dataset.longest), critique, answer);
   wrong(article, fields);
   return Object.keys(fields).length > 0;
 }
@@ -244,28 +217,20 @@ function take(entry, words) {
   const { article } = shown;
   const sealed = { ...entry, item: article.dataset.item };
   shown.spent = lease.msSpent();
-  returned.set(entry.uuid, shown);
-  history.push({ uuid: entry.uuid, words });
-  for (const old of history.splice(0, Math.max(0, history.length - HISTORY))) returned.delete(old.uuid);
-  keepHistory();
-  outbox.dropDraft(article.dataset.item);
+  session.took(entry.uuid, words, shown);
+  drafts.drop(article.dataset.item);
   lease.letGo(article);
-  count(1);
   trouble("");
   advance();
   outbox.put(sealed);
   say(`Taken: ${words}.`, true);
 }
 
-function keepHistory() {
-  sessionStorage.setItem(`rate:${user}:history`, JSON.stringify(history));
-}
-
 function pass(verb, reason) {
   if (!shown) return;
   const { article } = shown;
   if (verb === "skip") {
-    outbox.dropDraft(article.dataset.item);
+    drafts.drop(article.dataset.item);
     lease.letGo(article);
     const entry = { uuid: crypto.randomUUID(), url: lease.address(article, "skip/"), body: { fence: Number(article.dataset.fence), reason } };
     advance();
@@ -281,30 +246,26 @@ function pass(verb, reason) {
 }
 
 async function undo() {
-  const last = history.at(-1);
+  const last = session.last();
   if (!last) return say("There is nothing to take back.");
-  if (returned.has(last.uuid) && outbox.retract(last.uuid)) return bringBack(last, null);
-  if (outbox.isOnItsWay(last.uuid)) return outbox.hasFailed() ? say("It is on its way; take it back when the server answers.") : setTimeout(undo, 50);
+  if (session.stageOf(last.uuid) && outbox.retract(last.uuid)) return bringBack(last, null);
+  if (outbox.isOnItsWay(last.uuid)) return outbox.hasFailed ? say("It is on its way; take it back when the server answers.") : setTimeout(undo, 50);
   let answer;
   try {
-    answer = await outbox.post("/rate/undo/", { client_uuid: last.uuid, new_uuid: crypto.randomUUID() });
+    answer = await post("/rate/undo/", { client_uuid: last.uuid, new_uuid: crypto.randomUUID() });
   } catch {
     return say("Taking back needs the server, which does not answer now.");
   }
   if (answer.status === 401) return signedOut();
   if (answer.ok) return bringBack(last, (await itemsOf(answer))[0]);
-  history.pop();
-  keepHistory();
+  session.forget(last.uuid);
   return say((await answer.json()).detail ?? "It could not be taken back.");
 }
 
 // The item is on the stage again: as it was left here, or as the server has it.
 function bringBack(last, item) {
-  history.pop();
-  keepHistory();
-  count(-1);
-  const state = returned.get(last.uuid);
-  returned.delete(last.uuid);
+  const state = session.stageOf(last.uuid);
+  session.undid(last.uuid);
   if (state && item) Object.assign(state.article.dataset, { slot: item.article.dataset.slot, fence: item.article.dataset.fence, version: item.article.dataset.version, lease: item.article.dataset.lease });
   stepBack();
   const back = state ?? item;
@@ -325,36 +286,27 @@ function stepBack() {
 
 function heard(event) {
   showOutbox();
+  showWaiting();
   if (event.kind === "signed-out") signedOut();
   else if (event.kind === "answered") answered(event.entry, event.status, event.said);
 }
 
 function answered(entry, status, said) {
   if (status >= 200 && status < 300) {
-    if (said.gold) say(goldWords(said.gold), true);
+    if (said.gold) say(session.told(said.gold, status === 201), true);
     else if (said.is_late) say("Taken. Its group had gone on already: kept, not trained on.", true);
   } else if (status === 422) refused(entry, said.fields ?? {});
   else {
-    const text = wordsOf(entry.body);
+    const text = wordsOf(entry);
     unmake(entry);
-    trouble(`${said.detail ?? "An answer could not be taken."} ${said.next ?? ""}`, ...(text ? [keptText(text)] : []), button("Understood", () => trouble("")));
+    trouble(`${said.detail ?? "An answer could not be taken."} ${said.next ?? ""}`, ...(text ? [drafts.keptText(text)] : []), button("Understood", () => trouble("")));
   }
   fill();
 }
 
-function goldWords(gold) {
-  const words = gold.met ? "That is the known answer." : `The known answer is: ${gold.words}.`;
-  return gold.explanation ? `${words} ${gold.explanation}` : words;
-}
-
 function unmake(entry) {
-  const place = history.findIndex((one) => one.uuid === entry.uuid);
-  if (place < 0) return null;
-  history.splice(place, 1);
-  keepHistory();
-  count(-1);
-  const state = returned.get(entry.uuid);
-  returned.delete(entry.uuid);
+  const state = session.stageOf(entry.uuid);
+  session.undid(entry.uuid);
   return state;
 }
 
@@ -362,8 +314,8 @@ function unmake(entry) {
 function refused(entry, fields) {
   const state = unmake(entry);
   if (!state) {
-    const text = wordsOf(entry.body);
-    return trouble(`An answer was refused: ${Object.entries(fields).map(([name, words]) => `${name} ${words}`).join("; ")}.`, ...(text ? [keptText(text)] : []), button("Understood", () => trouble("")));
+    const text = wordsOf(entry);
+    return trouble(`An answer was refused: ${Object.entries(fields).map(([name, words]) => `${name} ${words}`).join("; ")}.`, ...(text ? [drafts.keptText(text)] : []), button("Understood", () => trouble("")));
   }
   stepBack();
   lease.hold(state.article);
@@ -393,28 +345,6 @@ function lost(article, said) {
     }));
   }
   return fill();
-}
-
-/* ---- own figures -------------------------------------------------------------------------------- */
-
-function count(by) {
-  session.count = Math.max(0, session.count + by);
-  today = Math.max(0, today + by);
-  sessionStorage.setItem(`rate:${user}:count`, session.count);
-  sessionStorage.setItem(`rate:${user}:since`, session.since);
-  showOwn();
-}
-
-function showOwn() {
-  const hours = (Date.now() - session.since) / 3_600_000;
-  const perHour = session.count > 2 && hours > 0.005 ? `, ${Math.round(session.count / hours)} per hour` : "";
-  find("[data-own]").textContent = `${today} today · ${session.count} this session${perHour}`;
-  const goal = Number(find("[data-goal]").value);
-  const part = goal ? Math.min(100, (100 * session.count) / goal) : 0;
-  const bar = find("[data-goal-bar]");
-  bar.setAttribute("aria-valuenow", Math.round(part));
-  bar.firstElementChild.setAttribute("width", part);
-  bar.classList.toggle("unset", !goal);
 }
 
 /* ---- beside the decision ------------------------------------------------------------------------ */
@@ -452,16 +382,10 @@ async function guidelines() {
   const panel = find("[data-guide]");
   const run = shown?.article.dataset.run ?? desk.dataset.run;
   const opens = panel.hidden || (run && panel.dataset.run !== run);
-  if (opens && run && panel.dataset.run !== run) {
-    try {
-      const answer = await fetch(`/rate/guidelines/${run}/`, { redirect: "error" });
-      if (!answer.ok) throw new Error(answer.status);
-      const parsed = new DOMParser().parseFromString(await answer.text(), "text/html");
-      panel.replaceChildren(...[...parsed.body.childNodes].map((node) => document.importNode(node, true)));
-      panel.dataset.run = run;
-    } catch {
-      return say("The guidelines cannot be fetched now.");
-    }
+  try {
+    if (opens && run) await (await BESIDE()).fillGuidelines(panel, run);
+  } catch {
+    return say("The guidelines cannot be fetched now.");
   }
   panel.hidden = !opens;
   desk.classList.toggle("guided", opens);
@@ -475,15 +399,9 @@ function critique() {
 }
 
 async function openBeside(state, rollout, text) {
-  const rewriting = await MODULES.rewrite();
-  if (state !== shown || find("[data-beside]", state.article)) return find("[data-beside] [data-rewrite]", state.article)?.focus();
-  const panel = document.importNode(find("[data-rewrite-panel]").content.firstElementChild, true);
-  if (!rewriting.openBeside(state.article, panel, rollout, keepRewrite)) return say("Only a reply of one turn can be rewritten.");
-  const box = find("[data-rewrite]", panel);
-  if (text !== undefined) {
-    box.value = text;
-    box.dispatchEvent(new Event("input"));
-  }
+  const beside = await BESIDE();
+  if (state !== shown) return;
+  if (!beside.openRewrite(state.article, find("[data-rewrite-panel]"), rollout, text, keepRewrite)) say("Only a reply of one turn can be rewritten.");
 }
 
 function keepRewrite(rollout, text, before) {
@@ -507,11 +425,6 @@ function edit() {
 /* ---- keys, pointer, touch ----------------------------------------------------------------------- */
 
 const ACTS = { submit, undo, critique, edit, guidelines, skip: () => ask("skip"), flag: () => ask("flag") };
-
-function keyOf(event) {
-  if (event.key === " ") return "Space";
-  return event.key.length === 1 ? event.key.toLowerCase() : event.key;
-}
 
 // True when the key meant something here.
 function press(event) {
@@ -577,45 +490,21 @@ for (const kind of ["input", "change"])
   });
 stage.addEventListener("submit", (event) => event.preventDefault());
 
-// A swipe over the reply: right is good or "take it and go on", left is bad or "skip".
-let touch = null;
-stage.addEventListener("pointerdown", (event) => {
+stage.addEventListener("pointerdown", () => {
   if (shown && shown.firstKey === null) shown.firstKey = Math.round(lease.msSpent());
-  touch = event.pointerType === "touch" && event.isPrimary && !event.target.closest("button, input, textarea, label, [data-spantext], pre, table") ? { x: event.clientX, y: event.clientY } : null;
 });
-stage.addEventListener("pointerup", (event) => {
-  if (!touch || !shown) return;
-  const [dx, dy] = [event.clientX - touch.x, event.clientY - touch.y];
-  touch = null;
-  if (Math.abs(dx) < SWIPE_PX || Math.abs(dx) < 2 * Math.abs(dy)) return;
-  const side = dx > 0 ? "right" : "left";
-  if (shown.form.swipe) {
-    shown.form.swipe(side);
-    submit();
-  } else if (side === "right") submit();
+
+function swiped(side) {
+  if (!shown) return;
+  if (shown.form.swipe) shown.form.swipe(side);
+  if (shown.form.swipe || side === "right") submit();
   else ask("skip");
-});
-stage.addEventListener("pointercancel", () => (touch = null));
+}
 
 /* ---- start -------------------------------------------------------------------------------------- */
 
-function ownChoice(selector, name, read) {
-  const control = find(selector);
-  const kept = localStorage.getItem(`rate:${user}:${name}`);
-  if (control.type === "checkbox") control.checked = kept === "1";
-  else control.value = kept ?? "";
-  control.addEventListener("change", () => {
-    localStorage.setItem(`rate:${user}:${name}`, control.type === "checkbox" ? Number(control.checked) : control.value);
-    read();
-  });
-}
-
-ownChoice("[data-goal]", "goal", showOwn);
-ownChoice("[data-at-once]", "at-once", () => {});
-find("[data-swipes]").hidden = !window.matchMedia("(pointer: coarse)").matches;
-find("[data-swipes]").textContent = "Swipe right to take the answer and go on, left to skip; with thumbs, right is good and left is bad.";
-showOwn();
+if (window.matchMedia("(any-pointer: coarse)").matches) (await import("./touch.js")).listen(stage, find("[data-swipes]"), swiped);
 lease.start(lost);
-outbox.listen(heard);
+outbox.open();
 showOutbox();
 fill();

@@ -1,5 +1,5 @@
 // What is held: a sign of life each third of the lease while the tab is seen, the ring that runs down, the time that was spent.
-import { post } from "./outbox.js";
+import { post } from "../outbox.js";
 
 const held = new Map(); // article → { since, until, length, asking }
 const ring = document.querySelector("[data-ring]");
@@ -92,6 +92,7 @@ function seen() {
 let reloading = false;
 function giveBack() {
   if (reloading) return;
+  sessionStorage.removeItem(`rate:${document.body.dataset.user}:held`); // the next page does not ask for them
   for (const article of held.keys()) post(address(article, "release/"), { fence: Number(article.dataset.fence) }, { keepalive: true }).catch(() => {});
 }
 

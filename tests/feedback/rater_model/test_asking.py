@@ -4,13 +4,16 @@ from collections import Counter
 
 import pytest
 from django.db.models import F
+from django.utils import timezone
 
-from apps.feedback.models import Item, Slot
+from apps.feedback.models import Item, Slot, open_slots
 from apps.feedback.opening import open_items
 from apps.feedback.rater_model.learning import learn
 from apps.feedback.rater_model.reading import Surprise
+from apps.feedback.rater_model.standing import agreement
 from apps.feedback.rater_model.surprising import keep
 from apps.feedback.settling import close_overdue
+from apps.rewards.models import Reward
 from apps.rewards.scoring import record_verdicts
 from apps.rollouts.models import Group, Rollout
 from apps.runs.models import Run
@@ -84,6 +87,24 @@ def test_one_item_in_ten_is_asked_a_second_time(modelled, put, decide, bob):
     assert purposes["repeat"] == pytest.approx(purposes.total() / 10, abs=1)
     assert all(item.members == item.repeats.members for item in repeats) and len({i.repeats_id for i in repeats}) == len(repeats)
     assert not Slot.objects.filter(item__purpose="repeat", is_required=True).exists()
+
+
+def test_a_repeat_may_come_to_who_decided_first_and_both_words_stand(modelled, put, decide, bob):
+    run = modelled(form="stars", schedule=budget(decisions=20, first=1.0))
+    put(run)
+    first = decide(bob, run)[0]
+    original = first.item
+    open_slots(
+        [Item.objects.create(run=run, group_id=original.group_id, form="stars", purpose="repeat", members=original.members,
+                             repeats=original)],
+        {original.group_id: timezone.now()},
+    )  # fmt: skip
+    [again] = decide(bob, run, answer=lambda held: {"stars": 3})
+    first.refresh_from_db()
+    assert first.is_standing and again.is_standing and again.item.repeats_id == original.pk
+    current = Reward.objects.filter(rollout__in=original.members, by=bob, is_current=True)
+    assert list(current.values_list("rating_reward__rating", flat=True)) == [first.pk]
+    assert agreement(run).again.decisions == 1 and agreement(run).people.decisions == 0
 
 
 def test_a_share_goes_to_the_groups_with_the_largest_predicted_spread(modelled, put, decide, bob, finish):

@@ -1,6 +1,5 @@
 """Bayesian regression against slow, obvious versions: dense inverses, grids and the textbook's formulas."""
 
-
 import numpy as np
 import pytest
 

@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from apps.policies.manifest import read_manifest
 from apps.policies.models import Policy
 from apps.rollouts.models import Rollout
 from apps.runs.models import Run, Worker
+from workers.engines.interface import Delta
 from workers.explorer import station
 from workers.explorer.flight import Flight
 from workers.explorer.seat import Seat
@@ -26,11 +28,17 @@ def untrained(tmp_path_factory) -> Path:
 
 
 @pytest.fixture
-def watched_run(new_run, policy, untrained) -> Run:
-    """A run of it: 2 groups of 8 a step, answers of up to 110 tokens, one in twenty of which is the end."""
+def tiny_policy(policy, untrained) -> Policy:
+    """The row of that policy."""
     fields = {"folder": str(untrained), "fingerprint": read_manifest(untrained).fingerprint, "context_tokens": 128}
     Policy.objects.filter(pk=policy.pk).update(**fields)
     policy.refresh_from_db()
+    return policy
+
+
+@pytest.fixture
+def watched_run(new_run, tiny_policy) -> Run:
+    """A run of it: 2 groups of 8 a step, answers of up to 110 tokens, one in twenty of which is the end."""
     return new_run(sampling={"max_tokens": 110}, engine="transformers", group_size=8)
 
 
@@ -52,16 +60,46 @@ def another(character: str) -> str:
     return "=" if character != "=" else "+"
 
 
+def token_by_token(delta: Delta) -> list[Delta]:
+    """The same news, each token by itself; what ended, ends with the last."""
+    last = len(delta.token_ids) - 1
+    return [
+        replace(
+            delta, offset=delta.offset + n, token_ids=delta.token_ids[n : n + 1], logprobs=delta.logprobs[n : n + 1],
+            stop_reason=delta.stop_reason if n == last else None,
+        )
+        for n in range(last + 1)
+    ] or [delta]  # fmt: skip
+
+
 class Stage:
     """The explorer, and what a test asks of it."""
 
     def __init__(self, explorer: station.Explorer, eventually: Callable) -> None:
         self.explorer, self.eventually, self.patience = explorer, eventually, 60
+        self.sips = False
 
     @property
     def seat(self) -> Seat:
         (seat,) = self.explorer.seats.values()
         return seat
+
+    def _sip(self) -> None:
+        """From now on the seat hears one token of each request at a time, however far ahead of a busy machine the engine is."""
+        if self.sips:
+            return
+        self.sips = True
+        self.explorer.serve()
+        drain, waiting = self.seat.engine.drain, []
+
+        def sip(timeout: float) -> list[Delta]:
+            waiting.extend(one for delta in drain(0 if waiting else timeout) for one in token_by_token(delta))
+            first = {one.request_id: one for one in reversed(waiting)}
+            for one in first.values():
+                waiting.remove(one)
+            return list(first.values())
+
+        self.seat.engine.drain = sip
 
     def flight(self, rollout_id: int) -> Flight | None:
         return self.seat.flights.get(str(rollout_id))
@@ -74,6 +112,7 @@ class Stage:
             here = [flight for seat in self.explorer.seats.values() for flight in seat.flights.values()]
             return next((f for f in here if f.request_id and len(f.turns) >= turns and len(f.turn.text) >= tokens), None)
 
+        self._sip()
         return self.eventually(look, self.patience)
 
     def caught(self, count: int, by) -> list[Flight]:
@@ -85,6 +124,7 @@ class Stage:
             talking = [flight for flight in here if flight.request_id and len(flight.turn.text) >= 4]
             return talking[:count] if len(talking) >= count else []
 
+        self._sip()
         flights = self.eventually(look, self.patience)
         for flight in flights:
             ask(by, flight.rollout_id, "hold", "", uuid.uuid4())

@@ -13,6 +13,7 @@ from apps.rollouts.models import Group, Rollout
 from apps.rollouts.turns import turns_of
 from apps.streaming.chunks import rollout_key
 from apps.tasksets.models import Task
+from apps.tasksets.rows import user_message
 from tests.streaming.browser import Browser
 from tests.workers.explorer.conftest import another
 from workers.engines.interface import Sampling
@@ -142,7 +143,7 @@ def test_a_stop_before_an_answer_takes_the_question_back(dialogue_run, stage, al
 
 
 def test_a_policy_whose_template_has_no_end_of_turn_pauses_the_run_with_the_reason(dialogue_run, stage, monkeypatch):
-    def refuse(speaker: Speaker, messages: list[dict], follow_up: str) -> tuple[int, ...]:
+    def refuse(speaker: Speaker, messages: list[dict], follow_up: list[dict]) -> tuple[int, ...]:
         raise NoDialogue("the policy's chat template does not end an answer with <|end|>, its stop token")
 
     monkeypatch.setattr(Speaker, "between", refuse)
@@ -178,7 +179,7 @@ def bytes_speaker(tmp_path_factory) -> Speaker:
 
 def test_between_two_turns_stands_what_the_template_puts_there(bytes_speaker):
     messages = [{"role": "user", "content": "RFTWEBANSWER?"}]
-    between = bytes_speaker.between(messages, "and then <RFTWEBANSWER>?")
+    between = bytes_speaker.between(messages, user_message("and then <RFTWEBANSWER>?"))
     said = [*messages, {"role": "assistant", "content": "the cat"}, {"role": "user", "content": "and then <RFTWEBANSWER>?"}]
     whole = bytes_speaker.prompt_ids(said)
     answer = tuple(bytes_speaker.tokenizer.encode("the cat", add_special_tokens=False))
@@ -189,7 +190,7 @@ def test_a_template_that_does_not_end_a_turn_makes_no_dialogue(bytes_speaker, mo
     template = "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}assistant: "
     monkeypatch.setattr(bytes_speaker.tokenizer, "chat_template", template)
     with pytest.raises(NoDialogue, match="does not end an answer with"):
-        bytes_speaker.between([{"role": "user", "content": "hi"}], "and?")
+        bytes_speaker.between(user_message("hi"), user_message("and?"))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,53 @@
+"""How much a token may ask: so many requests in each stretch of a few seconds, counted in Redis.
+
+While Redis is away nobody is counted: a limit protects others, and is no promise to anybody.
+"""
+
+import time
+
+import redis
+import structlog
+from django.conf import settings
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+from rest_framework.request import Request
+from rest_framework.throttling import BaseThrottle
+
+from apps.accounts.models import Token
+
+log = structlog.get_logger(__name__)
+STRETCH_S = 5
+TIMEOUT_S = 0.5
+DEAD_REDIS = (redis.RedisError, OSError)
+_connections: dict[str, redis.Redis] = {}
+
+
+class TokenRate(BaseThrottle):
+    """Refuses with 429 and Retry-After. A person in a browser is not counted."""
+
+    def allow_request(self, request: Request, view: object) -> bool:
+        if not isinstance(request.auth, Token):
+            return True
+        now = time.time()
+        self.left_s = STRETCH_S - now % STRETCH_S
+        return _counted(f"asked:{request.auth.pk}:{int(now // STRETCH_S)}") <= settings.REQUESTS_PER_SECOND * STRETCH_S
+
+    def wait(self) -> float:
+        return self.left_s
+
+
+def _counted(key: str) -> int:
+    """How often it was counted, with this time; 0 while Redis is away."""
+    try:
+        pipe = _connection(settings.REDIS_URL).pipeline(transaction=False)
+        return pipe.incr(key).expire(key, 2 * STRETCH_S).execute()[0]
+    except DEAD_REDIS as error:
+        log.warning("requests_not_counted", error=str(error))
+        return 0
+
+
+def _connection(url: str) -> redis.Redis:
+    if url not in _connections:
+        once = Retry(NoBackoff(), 1)
+        _connections[url] = redis.Redis.from_url(url, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S, retry=once)
+    return _connections[url]

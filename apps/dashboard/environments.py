@@ -1,0 +1,199 @@
+"""How environments are doing, from their newest episodes: what is played now, what it earned, how long each side takes.
+
+Everything is bounded: whatever an environment has behind it, its newest NEWEST ended episodes are looked at, and their first
+TURNS turns. A handful of queries, however many environments are asked about.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from django.db import connection
+from django.db.models import Count, Max, Sum
+from django.utils import timezone
+
+from apps.accounts.models import User
+from apps.environments.models import FAILURES_ALLOWED, Environment, Episode, EpisodeTurn
+from apps.runs.blindness import open_among
+from apps.runs.models import Run
+
+NEWEST, TURNS = 100, 32
+REASONS_SHOWN = 6
+PERCENTILES = [0.5, 0.95]
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Milliseconds of one turn, by side; None where no turn was measured."""
+
+    p50: float | None = None
+    p95: float | None = None
+
+
+@dataclass(frozen=True)
+class Doing:
+    """How one environment is doing. Rewards are those of episodes whose run this person does not judge blind; what an outside
+    client earns says nothing of a policy.
+    """
+
+    environment: Environment
+    live: dict[str, int] = field(default_factory=dict)
+    heard_at: datetime | None = None
+    ended: dict[str, int] = field(default_factory=dict)
+    reasons: list[tuple[str, int]] = field(default_factory=list)
+    earned: dict[int, float] = field(default_factory=dict)
+    succeeded: int = 0
+    hidden: bool = False
+    environment_turn: Latency = Latency()
+    policy_turn: Latency = Latency()
+
+    @property
+    def live_count(self) -> int:
+        return sum(self.live.values())
+
+    @property
+    def ended_count(self) -> int:
+        return sum(self.ended.values())
+
+    @property
+    def mean_reward(self) -> float | None:
+        return sum(self.earned.values()) / len(self.earned) if self.earned else None
+
+    @property
+    def success(self) -> float | None:
+        return self.succeeded / len(self.earned) if self.earned else None
+
+    @property
+    def is_resting(self) -> bool:
+        """Whether its breaker is open now."""
+        until = self.environment.open_until
+        return until is not None and until > timezone.now()
+
+    @property
+    def failures_left(self) -> int:
+        """Failures in a row until its breaker opens."""
+        return max(0, FAILURES_ALLOWED - self.environment.failures)
+
+
+def doing(environments: Sequence[Environment], user: User) -> list[Doing]:
+    """Each environment as this person may see it, in the same order. Five queries, however many they are."""
+    newest = newest_ended(environments)
+    of = defaultdict(list)
+    for episode in newest:
+        of[episode.environment_id].append(episode)
+    open_runs = open_among(user, {episode.run_id for episode in newest} - {None})
+    live, heard = _live(environments)
+    earned = earned_by([one.pk for one in newest if one.state == Episode.State.DONE and one.run_id in open_runs])
+    times = _latencies([episode.pk for episode in newest])
+    return [
+        Doing(
+            environment, live[environment.pk], _latest(heard.get(environment.pk), of[environment.pk]),
+            Counter(episode.state for episode in of[environment.pk]), _reasons(of[environment.pk]),
+            **_rewards(environment, of[environment.pk], earned, open_runs), **times.get(environment.pk, {}),
+        )
+        for environment in environments
+    ]  # fmt: skip
+
+
+# For each state apart, so that the index is read from its end: an environment may have millions of episodes.
+ENDED = """
+    SELECT newest.* FROM unnest(%s::bigint[]) AS e(id) CROSS JOIN LATERAL (
+        SELECT one.* FROM unnest(%s::text[]) AS s(state) CROSS JOIN LATERAL (
+            SELECT id, environment_id, run_id, rollout_id, state, reason, heard_at FROM environments_episode
+            WHERE environment_id = e.id AND state = s.state ORDER BY id DESC LIMIT %s) AS one
+        ORDER BY one.id DESC LIMIT %s) AS newest"""
+
+
+def newest_ended(environments: Sequence[Environment]) -> list[Episode]:
+    """The newest NEWEST ended episodes of each, newest first; without what a list does not show. One query."""
+    states = [state.value for state in Episode.CLOSED]
+    return list(Episode.objects.raw(ENDED, [[one.pk for one in environments], states, NEWEST, NEWEST]))
+
+
+def earned_by(episodes: Sequence[int]) -> dict[int, tuple[float, float]]:
+    """{episode: what its turns earned together, the most that one of them earned}, where they earned anything. One query."""
+    turns = EpisodeTurn.objects.filter(episode__in=episodes, reward__isnull=False).order_by()
+    return {
+        episode: (total, most)
+        for episode, total, most in turns.values_list("episode").annotate(total=Sum("reward"), most=Max("reward"))
+    }
+
+
+def _rewards(environment: Environment, ended: list[Episode], earned: dict, open_runs: set[int]) -> dict:
+    ours = {episode.pk: earned[episode.pk] for episode in ended if episode.pk in earned}
+    return {
+        "earned": {pk: total for pk, (total, _) in ours.items()},
+        "succeeded": sum(most >= environment.reward_high for _, most in ours.values()),
+        "hidden": any(episode.run_id is not None and episode.run_id not in open_runs for episode in ended),
+    }
+
+
+def _live(environments: Sequence[Environment]) -> tuple[dict[int, dict[str, int]], dict[int, datetime]]:
+    """Open episodes by environment and state, and when one of them was last heard of."""
+    rows = Episode.objects.open().filter(environment__in=environments).order_by().values_list("environment", "state")
+    live, heard = defaultdict(dict), {}
+    for environment, state, count, at in rows.annotate(count=Count("pk"), at=Max("heard_at")):
+        live[environment][state] = count
+        heard[environment] = max(filter(None, (heard.get(environment), at)), default=None)
+    return live, heard
+
+
+def _latest(heard: datetime | None, ended: list[Episode]) -> datetime | None:
+    return max(filter(None, (heard, *(episode.heard_at for episode in ended))), default=None)
+
+
+def _reasons(ended: list[Episode]) -> list[tuple[str, int]]:
+    """Why the newest failed or were abandoned, the commonest first."""
+    return Counter(episode.reason for episode in ended if episode.state != Episode.State.DONE).most_common(REASONS_SHOWN)
+
+
+# The environment's time for a turn: from the action to what it answered; the first observation is a reset, not a turn.
+TIMES = """
+    WITH timed AS (
+        SELECT e.environment_id AS environment, t.answered_at - t.asked_at AS policy,
+               t.asked_at - lag(t.answered_at) OVER (PARTITION BY t.episode_id ORDER BY t.number) AS environment_took
+        FROM environments_episodeturn t JOIN environments_episode e ON e.id = t.episode_id
+        WHERE t.episode_id = ANY(%s) AND t.number <= %s)
+    SELECT environment,
+           percentile_cont(%s::float8[]) WITHIN GROUP (ORDER BY extract(epoch FROM environment_took) * 1000),
+           percentile_cont(%s::float8[]) WITHIN GROUP (ORDER BY extract(epoch FROM policy) * 1000)
+    FROM timed GROUP BY environment"""
+
+
+def _latencies(episodes: Sequence[int]) -> dict[int, dict[str, Latency]]:
+    """{environment: the two sides' times} over the first TURNS turns of these episodes. One query."""
+    with connection.cursor() as cursor:
+        cursor.execute(TIMES, [list(episodes), TURNS, PERCENTILES, PERCENTILES])
+        return {
+            environment: {"environment_turn": Latency(*(theirs or ())), "policy_turn": Latency(*(ours or ()))}
+            for environment, theirs, ours in cursor.fetchall()
+        }
+
+
+@dataclass(frozen=True)
+class Played:
+    """The environment a run plays in, its episodes there now, and how its newest NEWEST episodes ended."""
+
+    environment: Environment
+    live: int
+    newest: dict[str, int]
+
+
+def played_by(run: Run) -> Played | None:
+    """None for a run that plays in none, or in one that nobody has registered yet. Three queries."""
+    choice = run.settings.environment
+    environment = (
+        Environment.objects.filter(project=run.project_id, name=choice.name).select_related("project").first() if choice else None
+    )
+    if environment is None:
+        return None
+    live = Episode.objects.open().filter(environment=environment, run=run).count()
+    newest = run.episodes.order_by("-pk").values_list("state", flat=True)[:NEWEST]
+    return Played(environment, live, Counter(newest))
+
+
+def share_of_best(environment: Environment, value: float | None) -> float | None:
+    """Where on the reward scale it is shown, from 0 (the least an action can earn) to 1 (the most)."""
+    width = environment.reward_high - environment.reward_low
+    return None if value is None else (value - environment.reward_low) / width if width else 1.0

@@ -1,0 +1,117 @@
+"""An episode turn by turn: what the environment said, what the policy did, what that earned, and how long each took."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+
+from django.db.models import Prefetch
+
+from apps.dashboard.environments import share_of_best
+from apps.dashboard.shading import Shading, Token, shading_of
+from apps.dashboard.transcript import typed_in
+from apps.environments.models import Episode, EpisodeTurn, Feedback
+from apps.environments.observations import messages
+from apps.rollouts.models import Rollout
+
+TURNS_SHOWN, FEEDBACK_SHOWN = 20, 10
+LONGEST_SHOWN = 6_000  # characters of one text; the rest is a click away
+
+
+@dataclass(frozen=True)
+class Words:
+    """One message of an observation, or an action. `left_out`: characters that are not shown here."""
+
+    role: str
+    text: str
+    left_out: int = 0
+
+
+@dataclass(frozen=True)
+class Move:
+    """One turn as it is shown. Times in milliseconds, None where a side has not moved. `share`: of the best reward, for its colour.
+
+    `acted`: the action's tokens; `read`: those between it and the action before, which the policy read and is not trained on.
+    `feedback`: what was said of the action, and `info`, what the environment adds: nothing of both for who judges blind.
+    """
+
+    turn: EpisodeTurn
+    observed: list[Words]
+    action: Words
+    environment_ms: float | None
+    policy_ms: float | None
+    share: float | None
+    acted: Sequence[Token] = ()
+    read: Sequence[Token] = ()
+    info: str = ""
+    feedback: Sequence[Feedback] = ()
+
+
+@dataclass(frozen=True)
+class Moves:
+    """Some turns of an episode, from `first` on; `earlier` and `later`: where the neighbours begin, None where there are none."""
+
+    shown: list[Move]
+    first: int
+    earlier: int | None
+    later: int | None
+    shading: Shading | None
+
+
+def moves_of(episode: Episode, first: int, whole: int | None, is_open: bool) -> Moves:
+    """TURNS_SHOWN turns from `first` on; `whole`: the turn whose texts are not cut. `is_open`: with tokens, where there are any."""
+    said = episode.seen.filter(number__gte=max(0, first - 1)).order_by("number")
+    if is_open:
+        said = said.prefetch_related(Prefetch("feedback", Feedback.objects.select_related("by"), to_attr="words"))
+    found = list(said[: TURNS_SHOWN + 2])
+    before = found.pop(0) if first and found else None
+    shading = _shading(episode) if is_open else None
+    tokens = shading.tokens if shading else []
+    shown = [
+        _move(episode, turn, before, turn.number == whole, tokens, is_open)
+        for before, turn in pairwise([before, *found[:TURNS_SHOWN]])
+    ]
+    return Moves(
+        shown, first, max(0, first - TURNS_SHOWN) if first else None,
+        first + TURNS_SHOWN if len(found) > TURNS_SHOWN else None, shading,
+    )  # fmt: skip
+
+
+def _move(
+    episode: Episode, turn: EpisodeTurn, before: EpisodeTurn | None, is_whole: bool, tokens: list[Token], is_open: bool
+) -> Move:
+    longest = None if is_whole else LONGEST_SHOWN
+    asked = before.answered_at if before else episode.begun_at
+    acted = tokens[turn.first : turn.first + turn.tokens] if turn.first is not None else []
+    read = tokens[(before.first or 0) + before.tokens : turn.first] if before and acted else []
+    return Move(
+        turn,
+        [_words(said["role"], said["content"], longest) for said in messages(turn.observation)],
+        _words("policy", turn.action, longest),
+        _milliseconds(asked, turn.asked_at),
+        _milliseconds(turn.asked_at, turn.answered_at),
+        share_of_best(episode.environment, turn.reward if turn.reward is not None else turn.late_reward),
+        acted,
+        read,
+        json.dumps(turn.info, indent=2, ensure_ascii=False)[:LONGEST_SHOWN] if is_open and turn.info else "",
+        turn.words[:FEEDBACK_SHOWN] if is_open else (),
+    )
+
+
+def _words(role: str, text: str, longest: int | None) -> Words:
+    shown = text[:longest]
+    return Words(role, shown, len(text) - len(shown))
+
+
+def _milliseconds(start: datetime | None, end: datetime | None) -> float | None:
+    return (end - start).total_seconds() * 1000 if start and end else None
+
+
+def _shading(episode: Episode) -> Shading | None:
+    """The tokens of the rollout, when this is the attempt it was written from."""
+    rollout: Rollout | None = episode.rollout
+    if rollout is None or not hasattr(rollout, "payload"):
+        return None
+    is_last = not rollout.episodes.filter(fence__gt=episode.fence).exists()
+    return shading_of(rollout, typed_in(rollout)) if is_last else None

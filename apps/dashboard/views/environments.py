@@ -1,0 +1,103 @@
+"""Environments: the list, and one with what is played in it now, how it did lately, and how a program connects to it."""
+
+import json
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_POST, require_safe
+
+from apps.accounts.models import Project
+from apps.dashboard.environments import NEWEST, TURNS, doing, newest_ended, share_of_best
+from apps.dashboard.paging import page_of
+from apps.environments import library
+from apps.environments.breaker import close_breaker
+from apps.environments.models import FAILURES_ALLOWED, Environment, Episode, PlaySession
+from apps.environments.openenv.sessions import living
+from apps.runs.models import Run
+
+ROWS, LIVE_SHOWN, ENDED_SHOWN, RUNS_SHOWN, SESSIONS_SHOWN = 25, 12, 20, 10, 10
+FIGURED = {"newest": NEWEST, "turns": TURNS, "failures_allowed": FAILURES_ALLOWED}
+
+
+@require_safe
+@login_required
+def environments(request: HttpRequest) -> HttpResponse:
+    """Everybody signed in: the environments of their projects."""
+    found = Environment.objects.visible_to(request.user).select_related("project", "created_by")
+    page = page_of(found, request, size=ROWS)
+    rows = [(one, share_of_best(one.environment, one.mean_reward)) for one in doing(page.rows, request.user)]
+    context = {"section": "environments", "page": page, "rows": rows, "library": library.ENVIRONMENTS, **FIGURED}
+    return render(request, "dashboard/environments.html", context)
+
+
+@require_safe
+@login_required
+def environment(request: HttpRequest, project: str, name: str) -> HttpResponse:
+    """Members of the environment's project."""
+    found = seen_environment(request, project, name)
+    return render(request, "dashboard/environment.html", _context(request, found))
+
+
+@require_safe
+@login_required
+def environment_now(request: HttpRequest, project: str, name: str) -> HttpResponse:
+    """Members of the environment's project: the part of its page that moves, fetched again and again while it is looked at."""
+    return render(request, "dashboard/_environment_now.html", _context(request, seen_environment(request, project, name)))
+
+
+@require_POST
+@login_required
+def close(request: HttpRequest, project: str, name: str) -> HttpResponse:
+    """Owners and researchers of the project: let runs open groups in it again before its breaker closes by itself."""
+    found = seen_environment(request, project, name)
+    if not _may_steer(request, found):
+        raise PermissionDenied("Only owners and researchers of this project close the breaker of its environments.")
+    if close_breaker(found):
+        messages.success(request, f"The breaker of {found.name} is closed: runs open groups in it again.")
+    else:
+        messages.info(request, f"The breaker of {found.name} was closed already.")
+    return redirect("environment", project, name)
+
+
+def seen_environment(request: HttpRequest, project: str, name: str) -> Environment:
+    """The environment, when the person belongs to its project. Raises Http404."""
+    visible = Environment.objects.visible_to(request.user).select_related("project", "created_by")
+    return get_object_or_404(visible, project__slug=project, name=name)
+
+
+def _may_steer(request: HttpRequest, found: Environment) -> bool:
+    return Project.objects.run_by(request.user).filter(pk=found.project_id).exists()
+
+
+def _context(request: HttpRequest, found: Environment) -> dict:
+    [now] = doing([found], request.user)
+    live = found.episodes.open().select_related("run__project", "client", "session__user").order_by("-pk")[:LIVE_SHOWN]
+    schemas = [("observation", found.observation_schema), ("action", found.action_schema)]
+    return {
+        "section": "environments", "site": request.build_absolute_uri("/")[:-1],
+        "schemas": [(what, json.dumps(schema, indent=2, ensure_ascii=False)) for what, schema in schemas],
+        "options": json.dumps(found.options, indent=2, ensure_ascii=False) if found.options else "",
+        "environment": found, "now": now, "live": list(live), "sessions": _sessions(found), "ended": _ended(found, now.earned),
+        "mean_share": share_of_best(found, now.mean_reward), "runs": _runs(found), "may_steer": _may_steer(request, found),
+        **FIGURED,
+    }  # fmt: skip
+
+
+def _ended(found: Environment, earned: dict[int, float]) -> list[dict]:
+    """The newest ended episodes, each with what it earned where this person may know."""
+    newest = {episode.pk: episode for episode in newest_ended([found])[:ENDED_SHOWN]}
+    rows = Episode.objects.filter(pk__in=newest).select_related("run__project", "session__user").order_by("-pk")
+    return [{"episode": row, "earned": earned.get(row.pk), "share": share_of_best(found, earned.get(row.pk))} for row in rows]
+
+
+def _sessions(found: Environment) -> list[PlaySession]:
+    """Outside clients whose connection is there now, the newest first."""
+    return list(living(found).select_related("user").order_by("-pk")[:SESSIONS_SHOWN])
+
+
+def _runs(found: Environment) -> list[Run]:
+    named = Run.objects.filter(project=found.project_id, config__environment__name=found.name)
+    return list(named.select_related("project").order_by("-pk")[:RUNS_SHOWN])

@@ -1,0 +1,93 @@
+"""One episode, turn by turn: what was seen, what was done, what that earned, and how long each side took."""
+
+import json
+
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.views.decorators.http import require_safe
+
+from apps.accounts.models import Project
+from apps.dashboard.environments import earned_by, share_of_best
+from apps.dashboard.environments_turns import TURNS_SHOWN, moves_of
+from apps.dashboard.play_form import end_form, say_form
+from apps.environments.models import Environment, Episode
+from apps.environments.writing import past_of
+from apps.feedback.interventions import runs_steered_by
+from apps.runs.blindness import sees_judgements
+
+ATTEMPTS_SHOWN = 10
+
+
+@require_safe
+@login_required
+def episode(request: HttpRequest, pk: int) -> HttpResponse:
+    """Members of the project of the episode's environment."""
+    return render(request, "dashboard/episode.html", context_of(request, pk))
+
+
+@require_safe
+@login_required
+def episode_now(request: HttpRequest, pk: int) -> HttpResponse:
+    """Members of the project: the part of the page that moves while the episode is played."""
+    return render(request, "dashboard/_episode_now.html", context_of(request, pk))
+
+
+def context_of(request: HttpRequest, pk: int) -> dict:
+    """What the page shows. Raises Http404."""
+    visible = Episode.objects.visible_to(request.user)
+    joined = visible.select_related("environment__project", "run__project", "run__taskset", "client", "session__user")
+    found = get_object_or_404(
+        joined.select_related("rollout__group__task", "rollout__payload", "rollout__run__policy"), pk=pk
+    )  # fmt: skip
+    is_open = found.run is None or sees_judgements(request.user, found.run)
+    first, whole = _number(request, "from"), _number(request, "whole")
+    earned, _ = earned_by([found.pk]).get(found.pk, (None, None)) if is_open else (None, None)
+    attempts = found.rollout.episodes.exclude(pk=found.pk).order_by("-fence")[:ATTEMPTS_SHOWN] if found.rollout else []
+    return {
+        "section": "environments", "episode": found, "environment": found.environment, "run": found.run, "is_open": is_open,
+        "moves": moves_of(found, _start(found, first), whole, is_open), "earned": earned, "attempts": attempts,
+        "share": share_of_best(found.environment, earned), "asked": request.GET.urlencode(), "page_turns": TURNS_SHOWN,
+        "options": json.dumps(found.options, indent=2, ensure_ascii=False) if found.options else "",
+        **_playing(request, found), "task": found.rollout and found.rollout.group.task, "may_steer": _may_steer(request, found),
+    }  # fmt: skip
+
+
+def _playing(request: HttpRequest, found: Episode) -> dict:
+    """What this person may do as the environment: `play` is take, say, wait (it is the policy's move) or nothing."""
+    if not found.is_open or found.environment.kind != Environment.Kind.PUSH or not _may_play(request, found):
+        return {"play": ""}
+    if found.state == Episode.State.WAITING:
+        return {"play": "take"}
+    if found.client_id != request.user.pk:
+        return {"play": ""}
+    if found.state == Episode.State.POLICY:
+        return {"play": "wait", "past": past_of(found.pk, found.turns - 1)}
+    last = found.seen.filter(answered_at__isnull=False).order_by("-number").first()
+    return {"play": "say", "say_form": say_form(found), "end_form": end_form(), "last": last}
+
+
+def _may_play(request: HttpRequest, found: Episode) -> bool:
+    return Project.objects.run_by(request.user).filter(pk=found.environment.project_id).exists()
+
+
+def _may_steer(request: HttpRequest, found: Episode) -> bool:
+    """Whether this person may take the policy's seat in it, on the live wall."""
+    rollout = found.rollout
+    return found.is_open and rollout is not None and found.run_id in runs_steered_by(request.user, [found.run])
+
+
+def _start(found: Episode, first: int | None) -> int:
+    """Where the page begins: where the URL says, else at the beginning; of a long episode that is played now, near its end."""
+    if first is not None:
+        return first
+    return max(0, found.turns - TURNS_SHOWN) if found.is_open else 0
+
+
+def _number(request: HttpRequest, name: str) -> int | None:
+    text = request.GET.get(name)
+    if text is None:
+        return None
+    if not text.isascii() or not text.isdigit() or len(text) > 9:
+        raise Http404(f"{name} must be the number of a turn")
+    return int(text)

@@ -1,0 +1,153 @@
+"""Messages of a call against what its episode has recorded: the earlier ones must be the same, and what follows is new.
+
+What the policy said is never read back: a call must repeat it, and its tokens are those that were sampled.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from apps.accounts import strict_json
+from apps.environments.agents import tools
+from apps.environments.agents.refusals import Refused, unsupported, wrong
+from apps.environments.models import EpisodeTurn
+from apps.environments.observations import MOST_MESSAGES, messages
+
+ASSISTANT = "assistant"
+ROLES = {"system": "system", "developer": "system", "user": "user", "tool": "tool", ASSISTANT: ASSISTANT}
+KNOWN = {"role", "content", "tool_calls", "tool_call_id"}
+
+
+@dataclass(frozen=True)
+class Said:
+    """A message. `calls`: the assistant's, as (id, name, arguments as JSON in one spelling); `answers`: the id a tool answers."""
+
+    role: str
+    content: str
+    calls: tuple[tuple[str, str, str], ...] = ()
+    answers: str = ""
+
+
+# -- what is sent ---------------------------------------------------------------------------------------------------
+
+
+def spoken(sent: object) -> tuple[Said, ...]:
+    """The messages of a call. Raises Refused with the place of what is wrong."""
+    if not isinstance(sent, list) or not 0 < len(sent) <= MOST_MESSAGES * 8:
+        raise wrong("messages", f"must be a list of 1 to {MOST_MESSAGES * 8} messages")
+    return tuple(_message(f"messages[{place}]", message) for place, message in enumerate(sent))
+
+
+def _message(path: str, message: object) -> Said:
+    if not isinstance(message, dict) or not isinstance(message.get("role"), str) or message["role"] not in ROLES:
+        raise wrong(path, f"must have a `role`, one of {', '.join(ROLES)}")
+    for name, value in message.items():
+        if name not in KNOWN and value not in (None, [], ""):
+            raise unsupported(f"{path}.{name[:60]}", "is not supported: the policy would not see it")
+    role = ROLES[message["role"]]
+    calls = _calls(path, message.get("tool_calls") or []) if role == ASSISTANT else ()
+    content = message.get("content")
+    if content is None and not calls:
+        raise wrong(f"{path}.content", "must be a text")
+    answers = message.get("tool_call_id") or ""
+    if (role == "tool") != bool(answers) or not isinstance(answers, str):
+        raise wrong(f"{path}.tool_call_id", "goes with the role tool, and must name the call that is answered")
+    return Said(role, _text(f"{path}.content", content), calls, answers)
+
+
+def _text(path: str, content: object) -> str:
+    if content is None or isinstance(content, str):
+        return content or ""
+    if not isinstance(content, list):
+        raise wrong(path, "must be a text, or a list of parts")
+    for place, part in enumerate(content):
+        if not isinstance(part, dict) or part.get("type") != "text":
+            raise unsupported(f"{path}[{place}]", "must be of type text: this policy reads text alone")
+        if not isinstance(part.get("text"), str):
+            raise wrong(f"{path}[{place}].text", "must be a text")
+    return "".join(part["text"] for part in content)
+
+
+def _calls(path: str, calls: object) -> tuple[tuple[str, str, str], ...]:
+    found = []
+    for place, call in enumerate(calls if isinstance(calls, list) else [calls]):
+        try:
+            found.append((call["id"], call["function"]["name"], _spelt(strict_json.decode(call["function"]["arguments"]))))
+        except (TypeError, KeyError, ValueError):
+            raise wrong(
+                f"{path}.tool_calls[{place}]", "must be a call as it was answered: id, function.name, function.arguments"
+            ) from None
+    return tuple(found)
+
+
+def _spelt(arguments: object) -> str:
+    return json.dumps(arguments, sort_keys=True)
+
+
+# -- what is recorded -----------------------------------------------------------------------------------------------
+
+
+def reply(turn: EpisodeTurn, offered: Sequence[dict]) -> tuple[str, list[dict]]:
+    """The policy's action as a text and the calls of the tools offered: [{id, name, arguments}]."""
+    text, calls = tools.read(turn.action) if offered else (turn.action, [])
+    return text, [{"id": f"call_{turn.episode_id}_{turn.number}_{place}", **call} for place, call in enumerate(calls)]
+
+
+def recorded(turns: Sequence[EpisodeTurn]) -> list[Said]:
+    """The conversation of an episode so far."""
+    said, offered = [], turns[0].tools if turns else []
+    for turn in turns:
+        said += [Said(message["role"], message["content"]) for message in messages(turn.observation)]
+        if turn.answered_at:
+            text, calls = reply(turn, offered)
+            said.append(Said(ASSISTANT, text, tuple((call["id"], call["name"], _spelt(call["arguments"])) for call in calls)))
+    return said
+
+
+@dataclass(frozen=True)
+class New:
+    """What a call adds: the observation `number`, of these messages; without any, it asks again for the answer to that one."""
+
+    number: int
+    messages: tuple[Said, ...]
+
+
+def news(turns: Sequence[EpisodeTurn], sent: Sequence[Said], offered: Sequence[dict]) -> New:
+    """What is new in a call. Raises Refused naming the first message that differs from what was recorded."""
+    before = recorded(turns)
+    for place, (old, message) in enumerate(zip(before, sent, strict=False)):
+        if not _is_same(old, message):
+            raise _differs(place, "differs from what the episode has recorded; repeat what was said as it was answered")
+    if turns and list(offered) != turns[0].tools:
+        raise Refused(422, "conversation_differs", "tools: must be those of the episode's first call, in every call", "tools")
+    answered = not turns or turns[-1].answered_at is not None
+    if turns and len(sent) == len(before) - answered:
+        return New(turns[-1].number, ())  # said again, after a lost answer
+    if len(sent) <= len(before):
+        raise _differs(len(sent), "is missing: the episode has heard more than this; send all of it, and what is new")
+    if not answered:
+        raise Refused(409, "turn_in_progress", "messages: the last call of this episode is not answered yet", "messages")
+    rest = sent[len(before) :]
+    _require_new(rest, len(before), before)
+    return New(len(turns), tuple(rest))
+
+
+def _is_same(old: Said, new: Said) -> bool:
+    """Blanks around what was said do not matter: many agents strip them."""
+    return (old.role, old.content.strip(), old.calls) == (new.role, new.content.strip(), new.calls)
+
+
+def _require_new(rest: Sequence[Said], start: int, before: Sequence[Said]) -> None:
+    """Before the policy has said anything its answers may be shown to it: the prompt's, nothing that it is trained on."""
+    asked = {call[0] for message in before for call in message.calls}
+    for place, message in enumerate(rest, start):
+        if message.role == ASSISTANT and before:
+            raise _differs(place, "the policy has not said this; show examples in the episode's first call")
+        if message.role == ASSISTANT and (message.calls or place == start + len(rest) - 1):
+            raise _differs(place, "an answer that is shown as an example has no tool calls, and others speak after it")
+        if message.answers and message.answers not in asked:
+            raise wrong(f"messages[{place}].tool_call_id", "names no call that the policy made in this episode")
+
+
+def _differs(place: int, why: str) -> Refused:
+    return Refused(422, "conversation_differs", f"messages[{place}]: {why}", f"messages[{place}]")

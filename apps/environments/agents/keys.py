@@ -1,0 +1,89 @@
+"""Whose call it is: a bearer key names a run, and the episode is named by a header, by the key's end, or not at all.
+
+The key is a token of ours with the scope `agent:<run>`. `<key>.<name>` is the same key for one episode: an agent that can be
+given an API key and nothing else plays in an episode all the same.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rest_framework.authentication import BaseAuthentication, get_authorization_header
+from rest_framework.exceptions import AuthenticationFailed
+from rest_framework.request import Request
+
+from apps.accounts.authentication import LONGEST_SECRET, SCHEME, note_use
+from apps.accounts.models import TOKEN_PREFIX, Project, Token, User
+from apps.environments.agents.refusals import Refused
+from apps.environments.choosing import find
+from apps.environments.models import Environment
+from apps.runs.models import Run
+
+HEADER = "X-Rftweb-Episode"
+SCOPE = re.compile(r"agent:([1-9][0-9]{0,17})")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
+UNKNOWN = "This API key is unknown, ended or revoked. Use a token with the scope `agent:<run>`."
+
+
+@dataclass(frozen=True)
+class Caller:
+    """An agent of `user` on this run. `episode`: what it calls the one it plays in; "" for one of this call's own."""
+
+    user: User
+    run: Run
+    environment: Environment
+    episode: str
+
+    is_authenticated: ClassVar[bool] = True
+    is_active: ClassVar[bool] = True
+
+    @property
+    def pk(self) -> int:
+        return self.user.pk
+
+
+class AgentKey(BaseAuthentication):
+    """Raises AuthenticationFailed (401), Refused (403, 409, 422)."""
+
+    def authenticate(self, request: Request) -> tuple[Caller, Token]:
+        token, name = self._presented(get_authorization_header(request).split())
+        run = run_of(token)
+        named = request.headers.get(HEADER, "") or name
+        if named and not NAME.fullmatch(named):
+            words = "use letters, digits, - and _; at most 100, the first a letter or digit"
+            raise Refused(422, "invalid_value", f"{HEADER}: {words}", HEADER)
+        note_use(token)
+        return Caller(token.user, run, environment_of(run), named), token
+
+    def authenticate_header(self, request: Request) -> str:
+        return SCHEME
+
+    def _presented(self, words: list[bytes]) -> tuple[Token, str]:
+        if len(words) != 2 or words[0].lower() != SCHEME.lower().encode() or len(words[1]) > 2 * LONGEST_SECRET:
+            raise AuthenticationFailed(UNKNOWN)
+        secret, _, name = words[1].decode("latin-1").partition(".")
+        token = Token.objects.presented(secret) if secret.startswith(TOKEN_PREFIX) else None
+        if token is None:
+            raise AuthenticationFailed(UNKNOWN)
+        return token, name
+
+
+def run_of(token: Token) -> Run:
+    """The run the token is for, whose project its user still runs. Raises Refused (403)."""
+    runs = [int(match[1]) for scope in token.scopes if (match := SCOPE.fullmatch(scope))]
+    if len(runs) != 1:
+        raise Refused(403, "insufficient_permissions", "This key has no scope `agent:<run>`, or several: make one for this run.")
+    projects = Project.objects.run_by(token.user)
+    run = Run.objects.filter(pk=runs[0], project__in=projects).select_related("project", "policy").first()
+    if run is None:
+        raise Refused(403, "insufficient_permissions", "This key's run is not there, or is not its user's to train.")
+    return run
+
+
+def environment_of(run: Run) -> Environment:
+    """What the run's agents stand for. Raises Refused (409) for a run that no agent plays."""
+    choice = run.settings.environment
+    environment = find(run.project, choice.name) if choice else None
+    if environment is None or environment.kind != Environment.Kind.AGENT:
+        raise Refused(409, "no_agents", f"Run {run.slug} is played by no agent: its `environment` must be one of kind agent.")
+    return environment

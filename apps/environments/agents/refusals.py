@@ -1,0 +1,64 @@
+"""Errors as OpenAI's clients read them: {"error": {message, type, param, code}}."""
+
+from rest_framework.response import Response
+
+from apps.accounts import problems
+from apps.environments.errors import CannotPlay
+
+INVALID, BUSY, OURS = "invalid_request_error", "rate_limit_error", "server_error"
+CODES = {
+    401: "invalid_api_key", 403: "insufficient_permissions", 404: "not_found", 405: "method_not_allowed",
+    413: "request_too_large", 429: "rate_limit_exceeded",
+}  # fmt: skip
+PASSED_ON = ("Retry-After", "WWW-Authenticate", "Allow")
+OF_PLAY = {"closed": 410, "not_your_move": 409, "changed": 409, "used_key": 409}
+
+
+class Refused(Exception):
+    """`param` names the field. 422: readable, not acceptable; 409 and 429: it may pass later, and clients try again."""
+
+    def __init__(self, status: int, code: str, message: str, param: str | None = None, retry_after_s: int | None = None) -> None:
+        self.status, self.code, self.param, self.retry_after_s = status, code, param, retry_after_s
+        super().__init__(message)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {} if self.retry_after_s is None else {"Retry-After": str(self.retry_after_s)}
+
+    @property
+    def document(self) -> dict:
+        return document(self.status, str(self), self.code, self.param)
+
+
+def document(status: int, message: str, code: str, param: str | None = None) -> dict:
+    kind = BUSY if status == 429 else OURS if status >= 500 else INVALID
+    return {"error": {"message": message, "type": kind, "param": param, "code": code}}
+
+
+def unsupported(param: str, why: str) -> Refused:
+    return Refused(422, "unsupported_parameter", f"{param}: {why}", param)
+
+
+def wrong(param: str, why: str) -> Refused:
+    return Refused(422, "invalid_value", f"{param}: {why}", param)
+
+
+def of_play(why: CannotPlay) -> Refused:
+    """What an episode does not allow; a wrong observation can only be of the messages."""
+    status = OF_PLAY.get(why.code, 422)
+    code = "episode_ended" if why.code == "closed" else why.code
+    param = {"bad_observation": "messages", "bad_reward": "reward", "used_key": "X-Rftweb-Episode"}.get(why.code)
+    return Refused(status, code, str(why), param)
+
+
+def handler(error: Exception, context: dict) -> Response:
+    """The answer to an exception of these views; every exception has one."""
+    if isinstance(error, CannotPlay):
+        error = of_play(error)
+    if isinstance(error, Refused):
+        return Response(error.document, error.status, headers=error.headers)
+    problem = problems.handler(error, context)
+    kind = problem.data["type"].removeprefix("urn:rftweb:")
+    said = document(problem.status_code, problem.data["detail"], CODES.get(problem.status_code, kind))
+    headers = {name: problem[name] for name in PASSED_ON if name in problem}
+    return Response(said, problem.status_code, headers=headers)

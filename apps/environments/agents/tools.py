@@ -1,0 +1,76 @@
+"""Tools an agent offers: whether the policy's chat template shows them, and the calls in what the policy said."""
+
+import json
+import re
+from functools import lru_cache
+from pathlib import Path
+
+from apps.accounts import strict_json
+from apps.environments.agents.refusals import unsupported, wrong
+from apps.environments.observations import LONGEST
+
+MOST = 128
+NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+CALL = re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)
+LARGEST_FILE = 16 * 2**20
+NO_TOOLS = (
+    "the chat template of this policy shows no tools in the <tool_call> form that is read here; "
+    "describe them in a message, and read calls from the answer's text"
+)
+
+
+def checked(tools: object, folder: str) -> list[dict]:
+    """The tools as the chat template reads them; empty without any. Raises Refused."""
+    if tools is None or tools == []:
+        return []
+    if not isinstance(tools, list) or len(tools) > MOST:
+        raise wrong("tools", f"must be a list of at most {MOST}")
+    for place, tool in enumerate(tools):
+        _require_function(f"tools[{place}]", tool)
+    if len(json.dumps(tools)) > LONGEST:
+        raise wrong("tools", f"have more than {LONGEST} characters")
+    if not shows_tools(folder):
+        raise unsupported("tools", NO_TOOLS)
+    return tools
+
+
+def _require_function(path: str, tool: object) -> None:
+    if not isinstance(tool, dict) or tool.get("type") != "function" or not isinstance(tool.get("function"), dict):
+        raise wrong(path, 'must be {"type": "function", "function": {…}}')
+    if not isinstance(tool["function"].get("name"), str) or not NAME.fullmatch(tool["function"]["name"]):
+        raise wrong(f"{path}.function.name", "must be letters, digits, - and _; at most 64")
+    if tool["function"].get("strict"):
+        raise unsupported(f"{path}.function.strict", "is not supported: nothing forces what the policy says")
+
+
+def shows_tools(folder: str) -> bool:
+    """Whether the policy's template has a place for tools, and makes calls in the form read here."""
+    found = [path for name in ("chat_template.jinja", "tokenizer_config.json") if (path := Path(folder) / name).is_file()]
+    return any(_shows(str(path), path.stat().st_mtime_ns) for path in found)
+
+
+@lru_cache(maxsize=16)
+def _shows(path: str, _modified: int) -> bool:
+    if Path(path).stat().st_size > LARGEST_FILE:
+        return False
+    template = Path(path).read_text(encoding="utf-8")
+    if path.endswith(".json"):
+        template = str(strict_json.decode(template, any_text=True).get("chat_template") or "")
+    return "tools" in template and "<tool_call>" in template
+
+
+def read(text: str) -> tuple[str, list[dict]]:
+    """What was said beside the calls, and the calls: [{name, arguments}]. A text with a call that cannot be read has none."""
+    found = [_call(inside) for inside in CALL.findall(text)]
+    if not found or None in found:
+        return text, []
+    return CALL.sub("", text).strip(), found
+
+
+def _call(inside: str) -> dict | None:
+    try:
+        call = strict_json.decode(inside.strip())
+    except strict_json.NotStrictJson:
+        return None
+    is_call = isinstance(call, dict) and isinstance(call.get("name"), str) and isinstance(call.get("arguments", {}), dict)
+    return {"name": call["name"], "arguments": call.get("arguments", {})} if is_call else None

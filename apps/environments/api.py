@@ -1,0 +1,159 @@
+"""Environments over REST: register one, show, change, and take an episode to play."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from django.core.exceptions import ValidationError
+from django.db import transaction
+from drf_spectacular.utils import OpenApiExample, OpenApiResponse, extend_schema
+from rest_framework import serializers
+from rest_framework.permissions import BasePermission
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from apps.accounts import once
+from apps.accounts.listing import page, page_of
+from apps.accounts.models import Project
+from apps.accounts.problems import Conflict, NotNow
+from apps.environments.access import MayLook, MayPlay, environment_of, home_of, require_scope, require_to_play
+from apps.environments.errors import CannotPlay
+from apps.environments.models import Environment
+from apps.environments.opening import take
+from apps.environments.pull.registering import register, require_callable
+from apps.environments.refusing import refusal_of, why_none_waits
+from apps.environments.schemas import (
+    REGISTERED,
+    EnvironmentChanges,
+    EnvironmentDocument,
+    EnvironmentQuery,
+    EpisodeDocument,
+    NewEnvironment,
+    NewEpisode,
+    ProjectQuery,
+)
+
+REGISTERING = OpenApiExample(
+    "a maze", request_only=True,
+    value={"project": "demo", "name": "maze", "version": "3", "reward_low": -1, "reward_high": 1, "turn_limit": 20, "turn_s": 10},
+)  # fmt: skip
+
+
+class Looked(APIView):
+    """GET for those who may look, anything else for those who may play."""
+
+    def get_permissions(self) -> list[BasePermission]:
+        return [MayLook() if self.request.method == "GET" else MayPlay()]
+
+
+class Environments(Looked):
+    @extend_schema(operation_id="environments_list", parameters=[EnvironmentQuery], responses=page_of(EnvironmentDocument))
+    def get(self, request: Request) -> Response:
+        """Environments of your projects, the newest first."""
+        query = EnvironmentQuery.of(request)
+        rows = Environment.objects.visible_to(request.user).select_related("project").distinct()
+        if "project" in query:
+            rows = rows.filter(project__slug=query["project"])
+        if "kind" in query:
+            rows = rows.filter(kind=query["kind"])
+        return Response(page(rows, query, EnvironmentDocument))
+
+    @extend_schema(
+        operation_id="environments_create", request=NewEnvironment, parameters=[once.PARAMETER], examples=[REGISTERING],
+        responses={201: EnvironmentDocument, 200: OpenApiResponse(EnvironmentDocument, "It is registered so already.")},
+    )  # fmt: skip
+    @once.once
+    def post(self, request: Request) -> Response:
+        """Register an environment: one that calls us, or with `kind` and `address` one that we call, where we may.
+
+        409 when there is another of this name: change it with PATCH.
+        """
+        asked = NewEnvironment(data=request.data)
+        asked.is_valid(raise_exception=True)
+        fields = asked.validated_data
+        require_scope(request, fields["name"])
+        project, name = home_of(request, fields.pop("project", None)), fields.pop("name")
+        with transaction.atomic():
+            Project.objects.select_for_update(no_key=True).get(pk=project.pk)  # two who register one name wait for each other
+            known = Environment.objects.filter(project=project, name=name).first()
+            if known is not None and _differ(known, fields):
+                raise Conflict(f"project {project.slug!r} has another environment {name!r} already; change it with PATCH")
+            environment = known or _registered(project, name, created_by=request.user, **fields)
+        environment.refresh_from_db()
+        return Response(EnvironmentDocument(environment).data, 200 if known else 201)
+
+
+class OneEnvironment(Looked):
+    @extend_schema(operation_id="environments_show", parameters=[ProjectQuery], responses=EnvironmentDocument)
+    def get(self, request: Request, name: str) -> Response:
+        """An environment, with the state of its breaker."""
+        return Response(EnvironmentDocument(environment_of(request, name, ProjectQuery.of(request).get("project"))).data)
+
+    @extend_schema(
+        operation_id="environments_change", parameters=[ProjectQuery, once.PARAMETER], request=EnvironmentChanges,
+        responses=EnvironmentDocument,
+    )  # fmt: skip
+    @once.once
+    def patch(self, request: Request, name: str) -> Response:
+        """Change what is named, and nothing else. Of environments that call us, and of those that we call at an address."""
+        environment = environment_of(request, name, ProjectQuery.of(request).get("project"))
+        require_to_play(request, environment)
+        if environment.kind not in REGISTERED:
+            raise Conflict("This environment came with rftweb: it is changed in the administration.")
+        asked = EnvironmentChanges(environment, data=request.data)
+        asked.is_valid(raise_exception=True)
+        for field, value in asked.validated_data.items():
+            setattr(environment, field, value)
+        if {"address", "options"} & asked.validated_data.keys():
+            with refused_by_field():
+                require_callable(environment)
+        environment.save(update_fields=list(asked.validated_data))
+        return Response(EnvironmentDocument(environment).data)
+
+
+class EpisodesOf(APIView):
+    permission_classes = [MayPlay]
+
+    @extend_schema(
+        operation_id="episodes_open", request=NewEpisode, parameters=[once.PARAMETER],
+        responses={201: EpisodeDocument, 200: OpenApiResponse(EpisodeDocument, "The episode of this key, which you have already.")},
+    )  # fmt: skip
+    @once.once
+    def post(self, request: Request, name: str) -> Response:
+        """Take an episode that waits to be played. 429 when none does, with the reason and with when to ask again.
+
+        A running run whose configuration names the environment opens them, as many as its staleness bound allows.
+        """
+        asked = NewEpisode(data=request.data)
+        asked.is_valid(raise_exception=True)
+        key, run = asked.validated_data["key"], asked.validated_data["run"]
+        environment = environment_of(request, name, asked.validated_data.get("project"))
+        require_to_play(request, environment)
+        if environment.kind != Environment.Kind.PUSH:
+            raise Conflict(f"This environment does not call us ({environment.get_kind_display()}): its episodes are not taken.")
+        known = bool(key) and environment.episodes.filter(key=key).exists()
+        try:
+            episode = take(environment, request.user, key, run, outside=asked.validated_data["outside"])
+        except CannotPlay as why:
+            raise refusal_of(why) from why
+        if episode is None:
+            raise NotNow(*why_none_waits(environment, run))
+        return Response(EpisodeDocument(episode).data, 200 if known else 201)
+
+
+def _registered(project: Project, name: str, kind: str, address: str, **fields: object) -> Environment:
+    with refused_by_field():
+        return register(project, name, kind, address, **fields)
+
+
+@contextmanager
+def refused_by_field() -> Iterator[None]:
+    """What the model refuses is told as REST tells it."""
+    try:
+        yield
+    except ValidationError as refusal:
+        raise serializers.ValidationError(refusal.message_dict) from refusal
+
+
+def _differ(environment: Environment, fields: dict) -> bool:
+    return any(getattr(environment, field) != value for field, value in fields.items())

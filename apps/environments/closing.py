@@ -1,0 +1,146 @@
+"""How episodes end, and what their rollouts earned. A failure is never a number."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+
+from django.db import transaction
+from django.db.models import F, Q
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from apps.environments.errors import CannotPlay
+from apps.environments.judging import incomplete_among, judge
+from apps.environments.models import FAILURES_ALLOWED, FIRST_REST_S, LONGEST_REST_S, Environment, Episode
+from apps.environments.waiting import ring
+from apps.rollouts.models import Group
+from apps.runs.models import Run, after
+
+LEFT = "its group is sampled no longer"
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a rollout ended that was played in an episode; `failure` says why it counts for nothing."""
+
+    episode_id: int
+    rollout_id: int
+    reason: str
+    failure: str = ""
+
+
+@transaction.atomic
+def end(episode_id: int, reason: str) -> Episode:
+    """It is over, as was meant to be. An episode that has ended stays as it is. Raises CannotPlay (closed) when it failed."""
+    return _close(episode_id, Episode.State.DONE, reason)
+
+
+@transaction.atomic
+def fail(episode_id: int, reason: str) -> Episode:
+    """The environment broke: no reward, and its breaker counts it. One that failed stays as it is. Raises CannotPlay (closed)."""
+    return _close(episode_id, Episode.State.FAILED, reason)
+
+
+@transaction.atomic
+def abandon(episode_id: int, reason: str) -> Episode:
+    """Nobody goes on with it. An abandoned episode stays as it is. Raises CannotPlay (closed)."""
+    return _close(episode_id, Episode.State.ABANDONED, reason)
+
+
+def _close(episode_id: int, state: str, reason: str) -> Episode:
+    episode = Episode.objects.select_related("environment").select_for_update(of=("self",), no_key=True).get(pk=episode_id)
+    if episode.is_open:
+        return closed(episode, state, reason)
+    if episode.state != state:
+        raise CannotPlay("closed", f"the episode is {episode.state}: {episode.reason}")
+    return episode
+
+
+def closed(episode: Episode, state: str, reason: str) -> Episode:
+    """Close this locked, open episode, and let the environment's breaker know."""
+    episode.state, episode.reason = state, reason[:300]
+    episode.closed_at = episode.heard_at = Now()
+    if state == Episode.State.DONE and episode.reward_s:
+        episode.reward_until = after(episode.reward_s)
+    episode.save(update_fields=["turns", "state", "reason", "closed_at", "heard_at", "reward_until"])
+    ring([episode.pk])
+    if state == Episode.State.FAILED:
+        _count_failure(episode.environment, reason)
+    elif state == Episode.State.DONE:
+        Environment.objects.filter(pk=episode.environment_id, failures__gt=0).update(failures=0, open_until=None, open_reason="")
+    return episode
+
+
+def _count_failure(environment: Environment, reason: str) -> None:
+    """After so many failures in a row no more groups are opened in it for a while, longer with every further one."""
+    Environment.objects.filter(pk=environment.pk).update(failures=F("failures") + 1)
+    environment.refresh_from_db(fields=["failures"])
+    beyond = environment.failures - FAILURES_ALLOWED
+    if beyond >= 0:
+        rest = min(LONGEST_REST_S, FIRST_REST_S * 2 ** min(beyond, 10))
+        until = timezone.now() + timedelta(seconds=rest)
+        Environment.objects.filter(pk=environment.pk).update(open_until=until, open_reason=reason[:300])
+
+
+def rests(environment: Environment) -> bool:
+    """Whether its breaker is open now."""
+    return Environment.objects.filter(pk=environment.pk, open_until__gt=Now()).exists()
+
+
+@transaction.atomic
+def settle(endings: Sequence[Ending]) -> None:
+    """Close the episodes of rollouts that are written now, and record what each rollout earned: once, in the same transaction.
+
+    Where rewards may come later, that waits for them.
+    """
+    if not endings:
+        return
+    ended = []
+    of = {ending.episode_id: ending for ending in endings}
+    episodes = Episode.objects.select_related("environment").select_for_update(of=("self",), no_key=True)
+    for episode in episodes.filter(pk__in=of).order_by("pk"):
+        ending = of[episode.pk]
+        if episode.is_open:
+            # It has not failed, or it would be closed: what broke is on our side, and no matter of its breaker.
+            state = Episode.State.ABANDONED if ending.failure else Episode.State.DONE
+            closed(episode, state, ending.failure or ending.reason)
+        ended.append(episode)
+    _judge_or_wait(ended, {ending.episode_id: ending.failure for ending in endings if ending.failure})
+
+
+def _judge_or_wait(episodes: Sequence[Episode], failures: Mapping[int, str]) -> None:
+    """What may still be paid for waits, and its group with it."""
+    held = [episode for episode in episodes if episode.reward_until is not None and episode.pk not in failures]
+    lacking = incomplete_among(held)
+    judge([episode for episode in episodes if episode.pk not in lacking], failures)
+    if lacking:
+        rollouts = [episode.rollout_id for episode in held if episode.pk in lacking]
+        Group.objects.filter(rollouts__in=rollouts).update(awaits_rewards=True)
+
+
+def fail_overdue(environment: Environment, episode_ids: Sequence[int]) -> None:
+    """Fail those of these episodes that have been played for too long, or whose environment has been silent for too long.
+
+    Of an environment that we call, the caller sees the silence. An agent that says no more has broken nothing: its episode ends.
+    """
+    now, played = timezone.now(), Episode.objects.open().filter(pk__in=episode_ids)
+    ends = [(played.filter(begun_at__lt=now - timedelta(seconds=environment.episode_s)), "the episode", environment.episode_s)]
+    if environment.calls_us:
+        silent = played.filter(state=Episode.State.ENVIRONMENT, moved_at__lt=now - timedelta(seconds=environment.turn_s))
+        ends.append((silent, "its answer", environment.turn_s))
+    for overdue, what, limit in ends:
+        for pk in overdue.values_list("pk", flat=True):
+            with suppress(CannotPlay):  # it has ended meanwhile
+                if environment.kind == Environment.Kind.AGENT:
+                    end(pk, f"the agent said no more within {limit:g} s")
+                else:
+                    fail(pk, f"{what} took longer than {limit:g} s")
+
+
+@transaction.atomic
+def close_left() -> int:
+    """Abandon open episodes whose rollout has ended without them, or whose run has. Returns how many."""
+    left = Episode.objects.open().filter(~Q(rollout__group__state=Group.State.SAMPLING) | Q(run__state__in=Run.ENDED))
+    ids = list(left.filter(rollout__isnull=False).order_by("pk").select_for_update(of=("self",)).values_list("pk", flat=True))
+    return Episode.objects.filter(pk__in=ids).update(state=Episode.State.ABANDONED, reason=LEFT, closed_at=Now())

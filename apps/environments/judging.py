@@ -1,0 +1,126 @@
+"""What a rollout that was played earned: known when its episode is over, or later, where its rewards may come later.
+
+An episode with `reward_s` that is done waits so long for its rewards (`Episode.reward_until`), and less when nothing more can come:
+who plays it has said so (`is_final`), or every action has its reward and nobody may change it. Its group is not scored before
+(`Group.awaits_rewards`). What comes later is late. A group that has grown too old meanwhile is dropped with the reason.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+
+from django.db import transaction
+from django.db.models import Exists, Min, OuterRef, Q
+from django.db.models.functions import Now
+
+from apps.environments.models import Environment, Episode, EpisodeTurn
+from apps.rewards.models import Reward
+from apps.rollouts.models import Group, Rollout
+from apps.runs.admission import oldest_allowed
+from apps.runs.models import Run, StaleFence
+from apps.streaming import bells
+
+NO_REWARD = "the environment gave no reward"
+AT_ONCE = 200
+CLOSED = (Group.State.ADMITTED, Group.State.DROPPED)
+WORD = Exists(Reward.objects.filter(rollout=OuterRef("rollout"), scorer=OuterRef("environment__name"), by=None))
+WAITING = Episode.objects.filter(rollout__group=OuterRef("pk"), reward_until__isnull=False)
+
+
+def judged_among(episode_ids: Iterable[int]) -> set[int]:
+    """Those whose rollout has its reward, or whose time for rewards is over: what comes now is late."""
+    return set(Episode.objects.filter(Q(reward_until__lte=Now()) | WORD, pk__in=episode_ids).values_list("pk", flat=True))
+
+
+def is_judged(episode: Episode) -> bool:
+    return bool(judged_among([episode.pk]))
+
+
+def judge(episodes: Sequence[Episode], failures: Mapping[int, str] | None = None) -> None:
+    """Write what these rollouts earned, once: the sum of what their turns did. `failures`: why one counts for nothing, by episode.
+
+    The caller holds the episodes, whose rollouts are written.
+    """
+    acted = defaultdict(list)
+    for turn in EpisodeTurn.objects.filter(episode__in=episodes, answered_at__isnull=False).order_by("episode", "number"):
+        acted[turn.episode_id].append(turn)
+    words = [_word(episode, acted[episode.pk], (failures or {}).get(episode.pk, "")) for episode in episodes]
+    for episode, word in zip(episodes, words, strict=True):
+        if word.reason:
+            unpaid = EpisodeTurn.objects.filter(episode=episode, answered_at__isnull=False, reward=None)
+            unpaid.update(reason=word.reason)
+    Reward.objects.bulk_create(words, ignore_conflicts=True)
+    Episode.objects.filter(pk__in=[episode.pk for episode in episodes], reward_until__isnull=False).update(reward_until=None)
+
+
+def _word(episode: Episode, acted: Sequence[EpisodeTurn], failure: str) -> Reward:
+    earned = [turn.reward for turn in acted]
+    given = [value for value in earned if value is not None]
+    within = f" within {episode.reward_s:g} s of its end" if episode.reward_s else ""
+    reason = failure or ("" if given else NO_REWARD + within)
+    return Reward(
+        rollout_id=episode.rollout_id, source=Reward.Source.ENVIRONMENT, scorer=episode.environment.name,
+        value=None if reason else math.fsum(given), reason=reason[:300],
+        details={"episode": episode.pk, "turns": len(earned), "rewards": earned, "ended": episode.reason},
+    )  # fmt: skip
+
+
+# -- waiting for what comes later -----------------------------------------------------------------------------------------
+
+
+def incomplete_among(episodes: Sequence[Episode]) -> set[int]:
+    """Those of which more may be said: an agent's words may be changed until it calls them final, a reward comes once."""
+    unpaid = EpisodeTurn.objects.filter(episode__in=episodes, answered_at__isnull=False, reward=None)
+    lacking = set(unpaid.values_list("episode", flat=True))
+    kind = Environment.Kind.AGENT
+    return {one.pk for one in episodes if not one.is_final and (one.environment.kind == kind or one.pk in lacking)}
+
+
+def heard(episodes: Sequence[Episode], final: Iterable[int] = ()) -> None:
+    """Something was said of what these earned, of those in `final` the last word: judge those of which that is all.
+
+    The caller holds the episodes. One whose rollout is not written yet is judged when it is.
+    """
+    final = set(final)
+    for episode in episodes:
+        if episode.pk in final and not episode.is_final:
+            episode.is_final = True
+            episode.save(update_fields=["is_final"])
+    waiting = [episode for episode in episodes if episode.reward_until is not None]
+    if not waiting:
+        return
+    lacking = incomplete_among(waiting)
+    written = Rollout.objects.filter(pk__in=[episode.rollout_id for episode in waiting]).exclude(state=Rollout.State.SAMPLING)
+    there = set(written.values_list("pk", flat=True))
+    if ready := [episode for episode in waiting if episode.pk not in lacking and episode.rollout_id in there]:
+        judge(ready)
+        transaction.on_commit(lambda: bells.ring("score"), robust=True)
+
+
+def send_on() -> int:
+    """Judge what has waited as long as it may, and let groups go on that wait for nothing any more; returns how many."""
+    _drop_stale()
+    _judge_due()
+    ready = Group.objects.filter(~Exists(WAITING), awaits_rewards=True, state=Group.State.SCORING)
+    return ready.update(awaits_rewards=False)
+
+
+@transaction.atomic
+def _judge_due() -> None:
+    """A group that is closed waits for nothing; its rollouts keep what they earned."""
+    over = Q(reward_until__lte=Now()) | Q(reward_until__isnull=False, rollout__group__state__in=CLOSED)
+    due = Episode.objects.filter(over, rollout__state__in=[Rollout.State.FINISHED, Rollout.State.FAILED]).order_by("pk")
+    held = due.select_related("environment").select_for_update(of=("self",), no_key=True, skip_locked=True)
+    if found := list(held[:AT_ONCE]):
+        judge(found)
+
+
+def _drop_stale() -> None:
+    """Whatever these may still earn, the trainer may not take them any more."""
+    waiting = Group.objects.filter(awaits_rewards=True, state=Group.State.SCORING)
+    for run in Run.objects.running().filter(pk__in=waiting.values("run")):
+        oldest = oldest_allowed(run.published_version, run.settings.max_staleness)
+        for group in waiting.filter(run=run).annotate(version=Min("rollouts__first_version")).filter(version__lt=oldest):
+            with suppress(StaleFence):  # it went on meanwhile
+                group.drop(f"stale: it waited for its rewards, and is older than version {oldest}")

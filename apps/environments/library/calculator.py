@@ -1,0 +1,82 @@
+"""A calculator as a tool: the policy may call it, and answers when it knows."""
+
+import ast
+import operator
+import random
+import re
+from collections.abc import Callable
+from typing import ClassVar
+
+from apps.environments.library.protocol import Observation, Step
+
+LARGEST = 10**12
+LONGEST = 80  # characters of an expression
+OPERATIONS: dict[type, Callable] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
+}  # fmt: skip
+CALL = re.compile(r"calc\(([^()\n]*(?:\([^()\n]*\)[^()\n]*)*)\)")
+ANSWER = re.compile(r"answer\s*:?\s*(-?[0-9]{1,15})(?![0-9])")
+
+
+class Calculator:
+    """A sum of products too long to do in the head. `calc(12*34)` is answered by the tool; `answer 5` ends it and earns 1 if right.
+
+    Options: `terms` (how many products), `most` (the largest factor).
+    """
+
+    title: ClassVar = "Calculator"
+    reward_low: ClassVar = 0.0
+    reward_high: ClassVar = 1.0
+    turn_limit: ClassVar = 6
+    turn_s: ClassVar = 2.0
+
+    def reset(self, seed: int, options: dict) -> Observation:
+        terms, most = options.get("terms", 2), options.get("most", 99)
+        if not (isinstance(terms, int) and 1 <= terms <= 8 and isinstance(most, int) and 2 <= most <= 10_000):
+            raise ValueError(f"terms must be from 1 to 8 and most from 2 to 10000, not {terms!r} and {most!r}")
+        draw = random.Random(seed)
+        question = "+".join(f"{draw.randint(2, most)}*{draw.randint(2, most)}" for _ in range(terms))
+        self.wanted = evaluate(question)
+        return question
+
+    def step(self, action: str) -> Step:
+        if answer := ANSWER.search(action):
+            is_right = int(answer[1]) == self.wanted
+            return Step("right" if is_right else "wrong", float(is_right), True)
+        if call := CALL.search(action):
+            return Step([{"role": "tool", "content": _result(call[1])}], 0.0, False)
+        return Step("call calc(...) or say answer", 0.0, False)
+
+    def close(self) -> None:
+        """It holds nothing."""
+
+
+def _result(expression: str) -> str:
+    try:
+        return str(evaluate(expression))
+    except (ValueError, ZeroDivisionError) as error:
+        return f"error: {error}"
+
+
+def evaluate(expression: str) -> int:
+    """Whole numbers with + - * // % and brackets. Raises ValueError, ZeroDivisionError."""
+    if len(expression) > LONGEST:
+        raise ValueError(f"an expression may have {LONGEST} characters")
+    try:
+        return _value(ast.parse(expression.strip(), mode="eval").body)
+    except (SyntaxError, RecursionError, MemoryError):
+        raise ValueError("that is no expression") from None
+
+
+def _value(node: ast.expr) -> int:
+    if isinstance(node, ast.Constant) and type(node.value) is int:
+        found = node.value
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        found = -_value(node.operand)
+    elif isinstance(node, ast.BinOp) and type(node.op) in OPERATIONS:
+        found = OPERATIONS[type(node.op)](_value(node.left), _value(node.right))
+    else:
+        raise ValueError("only whole numbers, + - * // % and brackets")
+    if abs(found) > LARGEST:
+        raise ValueError("too large")
+    return found

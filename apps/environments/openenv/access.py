@@ -1,0 +1,97 @@
+"""Who may act in an environment from outside: a token with the scope `env:play:<name>`, of a person who may start runs there.
+
+It stands in the header `Authorization`, as a bearer, or as the password of Basic: that is what clients make by themselves of
+~/.netrc and of an address with a user in it, so that a program to which no header can be told (`openenv validate`) has a way that
+keeps the token out of every URL that we see or log.
+"""
+
+import base64
+import binascii
+from dataclasses import dataclass
+
+from django.db.models import Q
+
+from apps.accounts.authentication import LONGEST_SECRET, note_use
+from apps.accounts.models import TOKEN_PREFIX, Project, Token
+from apps.environments.models import Environment
+
+PLAYS = "env:play"
+NO_TOKEN = "Say a living token with the scope `env:play:<name>`: as `Authorization: Bearer`, or as the password of Basic."
+NOTHING = "There is no such environment, or it is not yours."
+
+
+class Refused(Exception):
+    """`status`: as HTTP means it; the message says what is right."""
+
+    def __init__(self, status: int, message: str) -> None:
+        self.status = status
+        super().__init__(message)
+
+
+@dataclass(frozen=True)
+class Guest:
+    """Whose program acts, and in what."""
+
+    token: Token
+    environment: Environment
+
+
+def guest_of(header: bytes, project: str | None, name: str) -> Guest:
+    """Raises Refused: 401 no living token, else as `admitted`."""
+    token = presented(header)
+    if token is None:
+        raise Refused(401, NO_TOKEN)
+    return admitted(token, project, name)
+
+
+def admitted(token: Token, project: str | None, name: str) -> Guest:
+    """Raises Refused: 403 scope or role, 404, 409 where several projects have one of this name."""
+    if not token.may(PLAYS, name):
+        raise Refused(403, f"This token lacks the scope `{PLAYS}:{name}`.")
+    note_use(token)
+    return Guest(token, _environment(token, project, name))
+
+
+def presented(header: bytes) -> Token | None:
+    """The living token that this header says, if any."""
+    scheme, _, said = header.strip().partition(b" ")
+    secret = said.strip()
+    if scheme.lower() == b"basic":
+        secret = _password(secret)
+    elif scheme.lower() != b"bearer":
+        return None
+    if len(secret) > LONGEST_SECRET or not secret.startswith(TOKEN_PREFIX.encode()):
+        return None
+    return Token.objects.presented(secret.decode("latin-1"))
+
+
+def _password(said: bytes) -> bytes:
+    try:
+        return base64.b64decode(said, validate=True).partition(b":")[2]
+    except binascii.Error:
+        return b""
+
+
+def _environment(token: Token, project: str | None, name: str) -> Environment:
+    of_project = Q() if project is None else Q(project__slug=project)
+    named = Environment.objects.filter(of_project, name=name).select_related("project", "created_by")
+    match list(named.filter(project__in=Project.objects.run_by(token.user)).distinct()[:20]):
+        case [one]:
+            return one
+        case []:
+            if named.visible_to(token.user).exists():
+                raise Refused(403, "You may look at this environment, not play it.")
+            raise Refused(404, NOTHING)
+        case several:
+            ways = ", ".join(sorted(f"/openenv/{one.project.slug}/{name}/" for one in several))
+            raise Refused(409, f"Several projects have one of this name; say which: {ways}")
+
+
+def why_not_any_more(guest: Guest) -> str:
+    """Why this guest has to go; empty as long as he may stay."""
+    still = Token.objects.select_related("user").alive().filter(pk=guest.token.pk).first()
+    if still is None or not still.user.is_active:
+        return "its token has ended or was revoked"
+    if not Project.objects.run_by(still.user).filter(pk=guest.environment.project_id).exists():
+        return "its person may not play here any more"
+    return ""

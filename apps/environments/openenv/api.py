@@ -1,0 +1,154 @@
+"""OpenEnv over HTTP: what an environment is, and single moves. A session is a WebSocket's (`socket`); nothing is held here.
+
+A reset begins an episode and leaves it, a step is the first of an episode of its own, as on the package's servers.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from django.core.exceptions import RequestDataTooBig
+from django.http import Http404
+from drf_spectacular.utils import extend_schema
+from rest_framework.authentication import BaseAuthentication, get_authorization_header
+from rest_framework.exceptions import AuthenticationFailed, ParseError
+from rest_framework.permissions import AllowAny
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from apps.accounts.authentication import SCHEME
+from apps.accounts.later import Application, Receive, Send, answer_later, send_json, unless_gone
+from apps.accounts.models import Token, User
+from apps.accounts.parsing import TooLarge
+from apps.environments.closing import rests
+from apps.environments.openenv import calls, wire
+from apps.environments.openenv.access import NO_TOKEN, Guest, admitted, presented
+from apps.environments.openenv.document import document_of
+from apps.environments.openenv.refusing import handler
+
+HEALTHY, UNHEALTHY = {"status": "healthy"}, {"status": "unhealthy"}
+RETRY_AFTER = {429: "1", 503: "5"}
+
+
+class PlayKey(BaseAuthentication):
+    """A token as a bearer, or as a password. A request without the header is nobody's."""
+
+    def authenticate(self, request: Request) -> tuple[User, Token] | None:
+        """Raises AuthenticationFailed."""
+        header = get_authorization_header(request)
+        if not header:
+            return None
+        token = presented(header)
+        if token is None:
+            raise AuthenticationFailed(NO_TOKEN)
+        return token.user, token
+
+    def authenticate_header(self, request: Request) -> str:
+        return SCHEME
+
+
+@extend_schema(exclude=True)
+class OpenEnvView(APIView):
+    """Of a guest; errors in OpenEnv's shape."""
+
+    authentication_classes = (PlayKey,)
+
+    def get_exception_handler(self) -> Callable[[Exception, dict], Response]:
+        return handler
+
+    def guest(self, request: Request) -> Guest:
+        """Raises Refused."""
+        return admitted(request.auth, self.kwargs.get("project"), self.kwargs["name"])
+
+
+class Health(OpenEnvView):
+    """To nobody in particular, whether this server answers; to a guest, whether the environment may be played now."""
+
+    permission_classes = (AllowAny,)
+
+    def get(self, request: Request, **_: str) -> Response:
+        return Response(UNHEALTHY if request.auth and rests(self.guest(request).environment) else HEALTHY)
+
+
+class Metadata(OpenEnvView):
+    def get(self, request: Request, **_: str) -> Response:
+        return Response(wire.metadata_of(self.guest(request).environment))
+
+
+class Schema(OpenEnvView):
+    def get(self, request: Request, **_: str) -> Response:
+        return Response(wire.schemas_of(self.guest(request).environment))
+
+
+class Document(OpenEnvView):
+    def get(self, request: Request, **_: str) -> Response:
+        address = request.build_absolute_uri(request.path.removesuffix("/openapi.json"))
+        return Response(document_of(self.guest(request).environment, address))
+
+
+class State(OpenEnvView):
+    def get(self, request: Request, **_: str) -> Response:
+        """That of no episode: nothing is held between two requests."""
+        limit = self.guest(request).environment.turn_limit
+        return Response(wire.state(seed=None, turn_limit=limit, episode=None, done=False))
+
+
+class Reset(OpenEnvView):
+    def post(self, request: Request, **_: str) -> Response:
+        return _answer(request, calls.reset(self.guest(request), _object(request.data)))
+
+
+class Step(OpenEnvView):
+    def post(self, request: Request, **_: str) -> Response:
+        guest, said = self.guest(request), _object(request.data)
+        action = said.get("action")
+        if not isinstance(action, dict):
+            return Response({"detail": [{"type": "missing", "loc": ["body", "action"], "msg": "must be an object"}]}, 422)
+        return _answer(request, calls.step(guest, action))
+
+
+class Mcp(OpenEnvView):
+    def post(self, request: Request, **_: str) -> Response:
+        guest = self.guest(request)
+        try:
+            body = request._request.body
+        except RequestDataTooBig:
+            raise TooLarge from None
+        return _answer(request, calls.call(guest, body))
+
+
+class Nowhere(OpenEnvView):
+    permission_classes = (AllowAny,)
+
+    def get(self, request: Request, **_: str) -> Response:
+        raise Http404
+
+    post = put = patch = delete = get
+
+
+def _object(body: Any) -> dict:
+    if not isinstance(body, dict):
+        raise ParseError("The body must be a JSON object.")
+    return body
+
+
+def _answer(request: Request, work: Awaitable[calls.Answer]) -> Response:
+    """What the work answers, from the event loop where there is one: an environment may take its time."""
+    if answer_later(request._request, _later(work)):
+        return Response(status=202)  # not sent: the event loop answers in its place
+    status, document = asyncio.run(work)
+    return Response(document, status, headers=_headers(status))
+
+
+def _later(work: Awaitable[calls.Answer]) -> Application:
+    async def application(_scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        answer = await unless_gone(work, receive)
+        if answer is not None:
+            await send_json(send, answer[0], answer[1], **_headers(answer[0]))
+
+    return application
+
+
+def _headers(status: int) -> dict[str, str]:
+    return {"retry-after": RETRY_AFTER[status]} if status in RETRY_AFTER else {}

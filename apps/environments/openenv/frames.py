@@ -1,0 +1,73 @@
+"""The messages of `/ws`: one object each, {type, data}, answered one by one. What is wrong is told, and the socket stays open."""
+
+import json
+
+from apps.accounts import strict_json
+from apps.environments.openenv.plays import Play, Unplayable
+from apps.environments.openenv.rpc import Rpc
+
+INVALID_JSON, UNKNOWN_TYPE, VALIDATION_ERROR, EXECUTION_ERROR = (
+    "INVALID_JSON",
+    "UNKNOWN_TYPE",
+    "VALIDATION_ERROR",
+    "EXECUTION_ERROR",
+)
+CAPACITY_REACHED, SESSION_ERROR = "CAPACITY_REACHED", "SESSION_ERROR"
+FIELDS = {"reset": ({"type", "data"}, set()), "step": ({"type", "data"}, {"data"}), "state": ({"type"}, set()),
+          "close": ({"type"}, set()), "mcp": ({"type", "data"}, {"data"})}  # fmt: skip
+
+
+class Frames:
+    """Of one session."""
+
+    def __init__(self, play: Play, session_id: str) -> None:
+        self.play, self.rpc = play, Rpc(play, session_id)
+
+    async def answer(self, text: str) -> str | None:
+        """The answer to a message; None to the one that closes the session."""
+        try:
+            said = strict_json.decode(text)
+        except strict_json.NotStrictJson as why:
+            return error(INVALID_JSON, f"Invalid JSON: {why}")
+        kind = said.get("type") if isinstance(said, dict) else None
+        if not isinstance(kind, str) or kind not in FIELDS:
+            return error(UNKNOWN_TYPE, f"Unknown message type: {str(kind)[:60]}")
+        if wrong := _wrong_fields(kind, said):
+            return error(VALIDATION_ERROR, "Invalid message", errors=wrong)
+        if kind == "close":
+            return None
+        try:
+            return await self._answer(kind, said.get("data", {}))
+        except Unplayable as why:
+            return error(EXECUTION_ERROR, str(why)) if why.errors is None else error(VALIDATION_ERROR, str(why), errors=why.errors)
+
+    async def _answer(self, kind: str, data: dict) -> str:
+        match kind:
+            case "reset":
+                return _frame("observation", await self.play.reset(data))
+            case "step":
+                return _frame("observation", await self.play.step(data))
+            case "state":
+                return _frame("state", self.play.state())
+        return _frame("mcp", await self.rpc.answer_to(data))
+
+    @staticmethod
+    def refusal(code: str, message: str, **more: object) -> str:
+        return error(code, message, **more)
+
+
+def error(code: str, message: str, **more: object) -> str:
+    return _frame("error", {"message": message, "code": code, **more})
+
+
+def _frame(kind: str, data: dict) -> str:
+    return json.dumps({"type": kind, "data": data}, ensure_ascii=False, allow_nan=False)
+
+
+def _wrong_fields(kind: str, said: dict) -> list[dict]:
+    known, needed = FIELDS[kind]
+    wrong = [{"type": "extra_forbidden", "loc": [name[:100]], "msg": "is not known here"} for name in sorted(set(said) - known)]
+    wrong += [{"type": "missing", "loc": [name], "msg": "must be there"} for name in sorted(needed - set(said))]
+    if "data" in said and not isinstance(said["data"], dict):
+        wrong.append({"type": "dict_type", "loc": ["data"], "msg": "must be an object"})
+    return wrong

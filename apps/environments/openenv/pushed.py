@@ -1,0 +1,81 @@
+"""A session of an environment that calls us: it takes the episode over REST, and what it says there is read from the rows."""
+
+import json
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+from django.db import connection
+
+from apps.environments.library.protocol import Step
+from apps.environments.models import Environment, Episode
+from apps.environments.pull.errors import CallFailed
+from apps.environments.waiting import Key, Waiters
+
+SEEN = """
+    SELECT e.id, k.number, e.state, e.reason, e.turns > k.number, t.observation, b.reward, coalesce(t.done, false), t.info
+    FROM unnest(%s::bigint[], %s::int[]) AS k(episode, number)
+    JOIN environments_episode e ON e.id = k.episode
+    LEFT JOIN environments_episodeturn t ON t.episode_id = e.id AND t.number = k.number
+    LEFT JOIN environments_episodeturn b ON b.episode_id = e.id AND b.number = k.number - 1"""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Observation `number` of an episode, or how the episode ended without it."""
+
+    episode_id: int
+    number: int
+    state: str
+    reason: str
+    is_there: bool
+    observation: str | None
+    reward: float | None
+    done: bool
+    info: str | None
+
+    @property
+    def is_settled(self) -> bool:
+        return self.is_there or self.state in Episode.CLOSED
+
+    @property
+    def step(self) -> Step:
+        """Raises CallFailed when the environment broke, or left."""
+        if self.is_there:
+            return Step(json.loads(self.observation), self.reward, self.done, json.loads(self.info))
+        if self.state == Episode.State.DONE:
+            return Step("", self.reward, True, {"ended": self.reason})
+        raise CallFailed(f"the episode is {self.state}: {self.reason}")
+
+
+class Observers(Waiters):
+    """Those who wait for what an environment says, in place of what the policy does."""
+
+    of_loop = WeakKeyDictionary()
+
+    @staticmethod
+    def look(keys: list[Key]) -> list[Seen]:
+        episodes, numbers = zip(*keys, strict=True)
+        with connection.cursor() as cursor:
+            cursor.execute(SEEN, [list(episodes), list(numbers)])
+            return [Seen(*row) for row in cursor.fetchall()]
+
+
+class PushedSession:
+    """One episode. It writes nothing: the environment does. No time limit of its own."""
+
+    def __init__(self, environment: Environment) -> None:
+        self.environment = environment
+
+    async def begin(self, episode: int, seed: int, options: dict) -> Step:
+        self.episode, self.number = episode, 0
+        return await self._seen()
+
+    async def step(self, text: str) -> Step:
+        self.number += 1
+        return await self._seen()
+
+    async def close(self) -> None:
+        """The environment hears of it when it speaks next."""
+
+    async def _seen(self) -> Step:
+        return (await Observers.here().settled((self.episode, self.number))).step

@@ -1,0 +1,139 @@
+"""OpenEnv's JSON-RPC: the tools `begin` and `act`, and the session's own methods. There is no `initialize`, as in OpenEnv."""
+
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from apps.accounts import strict_json
+from apps.environments.openenv import wire
+from apps.environments.openenv.plays import Play, Unplayable
+
+PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS = -32700, -32600, -32601, -32602
+INTERNAL_ERROR, SERVER_ERROR = -32603, -32000
+BEGINS = {
+    "type": "object",
+    "properties": {"seed": {"type": "integer", "minimum": 0}, "episode_id": {"type": "string", "maxLength": 255}},
+    "description": "Whatever else is said are options of the environment.",
+}
+
+
+class RpcError(Exception):
+    def __init__(self, code: int, message: str, data: object = None) -> None:
+        self.code, self.data = code, data
+        super().__init__(message)
+
+
+@dataclass(frozen=True)
+class Request:
+    method: str
+    params: dict
+    id: str | int | None
+
+
+Do = Callable[[Request], Awaitable[dict]]
+
+
+class Rpc:
+    """Of one session, whose connection holds it."""
+
+    def __init__(self, play: Play, session_id: str) -> None:
+        self.play, self.session_id = play, session_id
+
+    async def answer(self, text: str) -> str:
+        """The answer to a message of the socket `/mcp`."""
+        return json.dumps(await answer_to(text, self._done), ensure_ascii=False, allow_nan=False)
+
+    async def answer_to(self, said: dict) -> dict:
+        """The answer to a message within one of `/ws`."""
+        return await answered(said, self._done)
+
+    @staticmethod
+    def refusal(code: str, message: str, **more: object) -> str:
+        return json.dumps(failed(None, RpcError(SERVER_ERROR, message, {"code": code, **more})))
+
+    async def _done(self, request: Request) -> dict:
+        match request.method:
+            case "tools/list":
+                return {"tools": tools_of(self.play.environment.action_schema)}
+            case "tools/call":
+                return await called(self.play, request.params)
+            case "openenv/session/create":
+                return {"session_id": self.session_id}
+            case "openenv/session/close":
+                raise RpcError(INVALID_REQUEST, "A session ends with its connection: close the WebSocket.")
+        raise RpcError(METHOD_NOT_FOUND, f"Method not found: {request.method[:100]}")
+
+
+async def answer_to(text: str | bytes, do: Do) -> dict:
+    """The response to this text; `do` answers a Request, or raises RpcError."""
+    try:
+        said = strict_json.decode(text)
+    except strict_json.NotStrictJson as why:
+        return failed(None, RpcError(PARSE_ERROR, f"Parse error: {why}"))
+    return await answered(said, do)
+
+
+async def answered(said: object, do: Do) -> dict:
+    number = None
+    try:
+        request = read(said)
+        number = request.id
+        return {"jsonrpc": "2.0", "id": number, "result": await do(request)}
+    except RpcError as why:
+        return failed(number, why)
+    except Unplayable as why:
+        return failed(number, RpcError(INTERNAL_ERROR, str(why), why.errors))
+
+
+def failed(number: str | int | None, why: RpcError) -> dict:
+    return {"jsonrpc": "2.0", "id": number, "error": {"code": why.code, "message": str(why), "data": why.data}}
+
+
+def read(said: object) -> Request:
+    """Raises RpcError naming the field."""
+    if not isinstance(said, dict):
+        raise RpcError(INVALID_REQUEST, "Invalid request: it must be an object")
+    if unknown := set(said) - {"jsonrpc", "method", "params", "id"}:
+        raise RpcError(INVALID_REQUEST, f"Invalid request: {sorted(unknown)[0][:100]} is not known")
+    number = said.get("id")
+    if said.get("jsonrpc") != "2.0":
+        raise RpcError(INVALID_REQUEST, "Invalid request: jsonrpc must be '2.0'")
+    if not isinstance(said.get("method"), str):
+        raise RpcError(INVALID_REQUEST, "Invalid request: method must be a text")
+    if isinstance(number, bool) or not isinstance(number, str | int | None):
+        raise RpcError(INVALID_REQUEST, "Invalid request: id must be a text or a whole number")
+    if not isinstance(said.get("params", {}), dict):
+        raise RpcError(INVALID_REQUEST, "Invalid request: params must be an object")
+    return Request(said["method"], said.get("params", {}), number)
+
+
+def tools_of(schema: dict) -> list[dict]:
+    return [
+        {"name": "begin", "description": "Begin an episode; the answer is what there is to see first.", "inputSchema": BEGINS},
+        {
+            "name": "act", "description": "Do this; the answer is what follows. Without an episode one is begun.",
+            "inputSchema": wire.action_schema(schema),
+        },
+    ]  # fmt: skip
+
+
+async def called(play: Play, params: dict) -> dict:
+    """What a tool answers. Raises RpcError, Unplayable."""
+    name, arguments = params.get("name"), params.get("arguments", {})
+    if not isinstance(name, str) or not isinstance(arguments, dict):
+        raise RpcError(INVALID_PARAMS, "Invalid params: name must be a text, arguments an object")
+    match name:
+        case "begin":
+            return _result(await play.reset(arguments))
+        case "act":
+            if play.episode is None:
+                await play.reset({})
+            return _result(await play.step(arguments))
+    raise RpcError(INVALID_PARAMS, f"Tool not found: {name[:100]}; there are begin and act")
+
+
+def _result(told: dict) -> dict:
+    said = told["observation"]
+    text = said.get("text", "\n\n".join(message["content"] for message in said.get("messages", [])))
+    content = [{"type": "text", "text": text, "annotations": None, "meta": None}]
+    return {"content": content, "structured_content": told, "meta": None, "data": told, "is_error": False}

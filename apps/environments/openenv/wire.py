@@ -1,0 +1,121 @@
+"""OpenEnv's shapes, without anything that moves: schemas, actions, observations, states.
+
+OpenEnv's actions and observations are objects, a policy's are words. An action schema that is no object's is served as an object
+with the one field `action`; an observation is what a policy reads, a text (`text`) or chat messages (`messages`).
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import ValidationError
+from jsonschema.validators import extend
+from referencing import Registry
+from referencing.exceptions import Unresolvable
+
+from apps.environments.library.protocol import Step
+from apps.environments.models import Environment
+from apps.environments.pull.wording import only_text
+
+ACTION = "action"
+METADATA = {"type": "object", "description": "For programs; a policy never sees it."}
+OBSERVATION = {
+    "type": "object",
+    "properties": {
+        "text": {"type": "string", "description": "What a policy reads."},
+        "messages": {
+            "type": "array",
+            "description": "What a policy reads, where it is a chat.",
+            "items": {
+                "type": "object",
+                "properties": {"role": {"enum": ["user", "tool", "system"]}, "content": {"type": "string"}},
+                "required": ["role", "content"],
+            },
+        },
+        "metadata": METADATA,
+    },
+    "required": ["metadata"],
+}
+STATE = {
+    "type": "object",
+    "properties": {
+        "episode_id": {"type": ["string", "null"], "description": "As the reset said it; else our number of the episode."},
+        "step_count": {"type": "integer", "minimum": 0},
+        "seed": {"type": ["integer", "null"]},
+        "turn_limit": {"type": "integer", "description": "Actions in one episode, at most."},
+        "episode": {"type": ["integer", "null"], "description": "Our number of the episode."},
+        "done": {"type": "boolean"},
+    },
+    "required": ["episode_id", "step_count"],
+}
+
+
+def _unread(*_: object) -> Iterator[ValidationError]:
+    return iter(())
+
+
+# Without expressions: those of a schema from outside could hold the whole process up.
+Checked = extend(Draft202012Validator, {"pattern": _unread, "patternProperties": _unread})
+
+
+def metadata_of(environment: Environment) -> dict:
+    return {
+        "name": environment.name, "description": environment.description or environment.title or environment.name,
+        "readme_content": None, "version": environment.version,
+        "author": environment.created_by.username if environment.created_by else None, "documentation_url": None,
+    }  # fmt: skip
+
+
+def schemas_of(environment: Environment) -> dict:
+    return {
+        "action": action_schema(environment.action_schema), "observation": OBSERVATION, "state": STATE,
+        "reset_observation": OBSERVATION,
+    }  # fmt: skip
+
+
+def action_schema(schema: dict) -> dict:
+    """An object's, for every schema."""
+    if schema.get("type") == "object":
+        return schema
+    return {
+        "type": "object", "properties": {ACTION: schema, "metadata": METADATA}, "required": [ACTION],
+        "additionalProperties": False,
+    }  # fmt: skip
+
+
+def text_of_action(schema: dict, action: dict) -> str:
+    """The policy's words that this action is, for an environment of this schema."""
+    if field := only_text(action_schema(schema)):
+        return action.get(field, "")
+    said = {name: value for name, value in action.items() if name != "metadata"}
+    return json.dumps(said if schema.get("type") == "object" else said[ACTION], ensure_ascii=False)
+
+
+def wrong_in(schema: dict, action: dict) -> list[dict]:
+    """What is wrong with this action, each as OpenEnv tells it: {type, loc, msg}; nothing, when it is one."""
+    served = action_schema(schema)
+    known = "metadata" in served.get("properties", {})
+    said = action if known else {name: value for name, value in action.items() if name != "metadata"}
+    try:
+        return [_told(error) for error in Checked(served, registry=Registry()).iter_errors(said)]
+    except Unresolvable as missing:
+        return [
+            {"type": "schema", "loc": [], "msg": f"the environment's action schema refers to what is not in it: {missing}"[:300]}
+        ]
+
+
+def _told(error: ValidationError) -> dict:
+    return {"type": error.validator, "loc": list(error.absolute_path), "msg": error.message[:300]}
+
+
+def observed(step: Step, done: bool | None = None, **metadata: Any) -> dict:
+    """A step as OpenEnv tells it; what is for programs stands twice, as in the package."""
+    said = {"text": step.observation} if isinstance(step.observation, str) else {"messages": step.observation}
+    more = {**step.info, **metadata}
+    told = {"observation": {**said, "metadata": more}, "reward": step.reward, "done": step.done if done is None else done}
+    return {**told, "metadata": more} if more else told
+
+
+def state(episode_id: str | None = None, step_count: int = 0, **more: Any) -> dict:
+    return {"episode_id": episode_id, "step_count": step_count, **more}

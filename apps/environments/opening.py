@@ -1,0 +1,105 @@
+"""An episode for each attempt at a rollout, and who plays it."""
+
+from collections.abc import Sequence
+
+from django.db import transaction
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from apps.accounts.models import User
+from apps.environments.errors import CannotPlay
+from apps.environments.models import Environment, Episode, PlaySession
+from apps.rollouts.models import Group, Rollout
+from apps.runs.config import EnvironmentChoice
+from apps.runs.models import Run
+
+TAKEN_OVER = "another explorer makes the next attempt"
+
+
+@transaction.atomic
+def open_episodes(
+    environment: Environment, choice: EnvironmentChoice, groups: Sequence[Group], rollouts: Sequence[Rollout]
+) -> dict[int, Episode]:
+    """Episodes for these rollouts of claimed groups, by rollout id; those of earlier attempts are abandoned.
+
+    Called again for the same claim it finds the episodes that are there.
+    """
+    group_of = {group.pk: group for group in groups}
+    wanted = [_episode(environment, choice, group_of[rollout.group_id], rollout) for rollout in rollouts]
+    earlier = Q(pk__in=[])
+    for group in groups:
+        earlier |= Q(rollout__group=group, fence__lt=group.fence)
+    ids = list(Episode.objects.open().filter(earlier).order_by("pk").select_for_update(of=("self",)).values_list("pk", flat=True))
+    Episode.objects.filter(pk__in=ids).update(state=Episode.State.ABANDONED, reason=TAKEN_OVER, closed_at=Now())
+    # An attempt that was over and not written has no rollout any more that would wait for its rewards.
+    over = Episode.objects.filter(earlier, rollout__in=rollouts, reward_until__isnull=False).order_by("pk")
+    ids = list(over.select_for_update(of=("self",)).values_list("pk", flat=True))
+    Episode.objects.filter(pk__in=ids).update(reward_until=None)
+    Episode.objects.bulk_create(wanted, ignore_conflicts=True)
+    fences = {group.pk: group.fence for group in groups}
+    there = Episode.objects.filter(rollout__in=rollouts).select_related("rollout")
+    return {episode.rollout_id: episode for episode in there if episode.fence == fences[episode.rollout.group_id]}
+
+
+def _episode(environment: Environment, choice: EnvironmentChoice, group: Group, rollout: Rollout) -> Episode:
+    task = group.task
+    return Episode(
+        environment=environment, run_id=group.run_id, rollout=rollout, fence=group.fence, seed=seed_of(task.meta, task.index),
+        options={**environment.options, **choice.options, **task.meta.get("options", {})},
+        turn_limit=min(environment.turn_limit, choice.turns or environment.turn_limit),
+        reward_s=environment.reward_s if choice.reward_s is None else choice.reward_s,
+        state=Episode.State.WAITING if environment.calls_us else Episode.State.ENVIRONMENT,
+        begun_at=None if environment.calls_us else Now(),
+    )  # fmt: skip
+
+
+def open_for(session: PlaySession, environment: Environment, seed: int, options: dict) -> Episode:
+    """An episode in which this session's client acts. Nobody trains on it."""
+    return Episode.objects.create(
+        environment=environment, session=session, seed=seed, options={**environment.options, **options},
+        turn_limit=environment.turn_limit, state=Episode.State.WAITING if environment.calls_us else Episode.State.ENVIRONMENT,
+        begun_at=None if environment.calls_us else Now(),
+    )  # fmt: skip
+
+
+def seed_of(meta: dict, index: int) -> int:
+    """The task's own seed, or its place in the taskset."""
+    seed = meta.get("seed", index)
+    return seed if isinstance(seed, int) and not isinstance(seed, bool) and 0 <= seed < 2**63 else index
+
+
+@transaction.atomic
+def take(
+    environment: Environment, client: User, key: str = "", run_id: int | None = None, episode_id: int | None = None,
+    outside: bool = False,
+) -> Episode | None:  # fmt: skip
+    """The oldest episode (of this run; or this one) that nobody plays, for this client from now on; None when there is none, or no
+    room.
+
+    `key`: the client's own name for it; the same again is the same episode. `outside`: those too in which an outside client acts,
+    which have no run and no task. Raises CannotPlay when another client used it.
+    """
+    Environment.objects.select_for_update(no_key=True).get(pk=environment.pk)  # so that `parallel` and `key` hold
+    if key and (known := environment.episodes.filter(key=key).first()):
+        if known.client_id != client.pk:
+            raise CannotPlay("used_key", "key: another client has an episode of this name; choose another")
+        return known
+    played = environment.episodes.filter(state__in=[Episode.State.ENVIRONMENT, Episode.State.POLICY]).count()
+    if played >= environment.parallel:
+        return None
+    acts = Q(run__state=Run.State.RUNNING)
+    if outside:
+        acts |= Q(run=None, session__closed_at=None)
+    waiting = environment.episodes.filter(acts, state=Episode.State.WAITING).order_by("pk")
+    if run_id is not None:
+        waiting = waiting.filter(run=run_id)
+    if episode_id is not None:
+        waiting = waiting.filter(pk=episode_id)
+    episode = waiting.select_for_update(of=("self",), skip_locked=True).first()
+    if episode is None:
+        return None
+    episode.client, episode.key, episode.state = client, key, Episode.State.ENVIRONMENT
+    episode.begun_at = episode.moved_at = episode.heard_at = Now()
+    episode.save(update_fields=["client", "key", "state", "begun_at", "moved_at", "heard_at"])
+    episode.refresh_from_db()
+    return episode

@@ -1,0 +1,118 @@
+"""Which addresses may be called, and the one machine that a session talks to.
+
+Whoever may register an environment must not reach with it what only this machine can reach. The name is resolved once, all it
+resolves to is judged, and the connection goes to what was judged; redirects are answers like any other, and wrong ones.
+"""
+
+import asyncio
+import ipaddress
+import socket
+import ssl
+from dataclasses import dataclass
+from functools import cache
+from urllib.parse import urlsplit
+
+from django.conf import settings
+
+from apps.environments.pull.errors import BadAddress, CallFailed
+
+PORTS = {"http": 80, "ws": 80, "https": 443, "wss": 443}
+TLS = ("https", "wss")
+IP = ipaddress.IPv4Address | ipaddress.IPv6Address
+NAT64 = ipaddress.ip_network("64:ff9b::/96")  # the last 32 bits are an IPv4 address that a gateway calls
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a service is; `path` has no slash at its end."""
+
+    scheme: str
+    host: str
+    port: int
+    path: str
+
+    @property
+    def authority(self) -> str:
+        """As the Host header says it."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == PORTS[self.scheme] else f"{host}:{self.port}"
+
+    @property
+    def tls(self) -> ssl.SSLContext | None:
+        return _verifying() if self.scheme in TLS else None
+
+    @property
+    def tls_name(self) -> str | None:
+        """Whose certificate it must show: the name's, whatever it resolved to."""
+        return self.host if self.scheme in TLS else None
+
+
+@cache
+def _verifying() -> ssl.SSLContext:
+    """Reading the machine's certificates takes longer than a request."""
+    return ssl.create_default_context()
+
+
+def parsed(text: str) -> Address:
+    """Raises BadAddress for what is no plain http(s) or ws(s) address."""
+    if not text.isascii() or any(character <= " " or character == "\x7f" for character in text):
+        raise BadAddress("must be ASCII, without spaces")
+    try:
+        parts = urlsplit(text)
+        host, port = parts.hostname, parts.port
+    except ValueError as error:
+        raise BadAddress(f"is no address: {error}") from None
+    if parts.scheme not in PORTS:
+        raise BadAddress(f"must begin with {', '.join(f'{scheme}://' for scheme in PORTS)}")
+    if not host:
+        raise BadAddress("must name a host")
+    if parts.username is not None or parts.password is not None:
+        raise BadAddress("must hold no user and no password")
+    if parts.query or parts.fragment:
+        raise BadAddress("must have neither ? nor #")
+    if port == 0:
+        raise BadAddress("its port must be from 1 to 65535")
+    return Address(parts.scheme, host.lower(), port or PORTS[parts.scheme], parts.path.rstrip("/"))
+
+
+async def resolved(address: Address) -> str:
+    """The machine to connect to. Raises CallFailed when the name is unknown, BadAddress when it may not be called."""
+    loop = asyncio.get_running_loop()
+    try:
+        found = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise CallFailed(f"{address.host} cannot be resolved: {error}") from None
+    machines = [place[0] for *_, place in found]
+    for machine in machines:
+        require_allowed(address, ipaddress.ip_address(machine.partition("%")[0]))
+    return machines[0]
+
+
+def require_allowed(address: Address, ip: IP) -> None:
+    """Raises BadAddress unless the whole world, or this installation's list, may be called there."""
+    meant = _meant(ip)
+    if _is_listed(address, meant) or (settings.DEBUG and meant.is_loopback):
+        return
+    if not meant.is_global or meant.is_multicast or meant.is_reserved:
+        raise BadAddress(
+            f"{address.host} is {meant}, inside this network: an administrator may list it in RFTWEB_ENVIRONMENT_HOSTS"
+        )
+    if address.port != PORTS[address.scheme]:
+        raise BadAddress(
+            f"port {address.port} of {address.host} is neither 80 nor 443: an administrator may list "
+            f"{address.authority} in RFTWEB_ENVIRONMENT_HOSTS"
+        )
+
+
+def _meant(ip: IP) -> IP:
+    """The machine behind an IPv6 address that wraps an IPv4 one."""
+    if ip.version == 4:
+        return ip
+    if ip in NAT64:
+        return ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
+    return ip.ipv4_mapped or ip.sixtofour or ip
+
+
+def _is_listed(address: Address, ip: IP) -> bool:
+    names = (address.host, f"{address.host}:{address.port}", address.authority, str(ip))
+    return any(ip in ipaddress.ip_network(entry) if "/" in entry else entry in names for entry in settings.ENVIRONMENT_HOSTS)

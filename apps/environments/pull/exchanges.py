@@ -1,0 +1,82 @@
+"""One HTTP/1.1 request and its reply, on a connection of its own: bounded in size, without redirects, in strict JSON.
+
+Connections are not kept: one that the server has closed meanwhile looks like a request that was lost on the way, and a step must
+not be made twice.
+"""
+
+import asyncio
+import json
+
+import h11
+
+from apps.accounts import strict_json
+from apps.environments.pull.addresses import Address
+from apps.environments.pull.errors import CallFailed
+
+LONGEST = 4 << 20  # bytes of one reply
+CHUNK = 1 << 16
+
+
+async def asked(address: Address, machine: str, method: str, path: str, body: object = None) -> dict:
+    """What the service says to this, an object. Raises CallFailed. It has no time limit of its own."""
+    status, said = await _exchange(address, machine, method, path, None if body is None else json.dumps(body).encode())
+    if status != 200:
+        raise CallFailed(f"{method} {path} was answered with {status}{_excerpt(said)}")
+    try:
+        document = strict_json.decode(said)
+    except strict_json.NotStrictJson as why:
+        raise CallFailed(f"{method} {path}: its reply is no strict JSON: {why}") from None
+    if not isinstance(document, dict):
+        raise CallFailed(f"{method} {path}: its reply must be an object")
+    return document
+
+
+def _excerpt(said: bytes) -> str:
+    text = " ".join(said[:200].decode(errors="replace").replace("\0", "").split())
+    return f": {text}" if text else ""
+
+
+async def _exchange(address: Address, machine: str, method: str, path: str, body: bytes | None) -> tuple[int, bytes]:
+    try:
+        reader, writer = await asyncio.open_connection(machine, address.port, ssl=address.tls, server_hostname=address.tls_name)
+    except OSError as error:
+        raise CallFailed(f"cannot be reached: {error}") from None
+    try:
+        connection = h11.Connection(h11.CLIENT)
+        writer.write(_request(connection, address, method, path, body))
+        await writer.drain()
+        return await _reply(connection, reader)
+    except (OSError, h11.RemoteProtocolError) as error:
+        raise CallFailed(f"{method} {path}: no whole reply came: {error}") from None
+    finally:
+        writer.close()
+
+
+def _request(connection: h11.Connection, address: Address, method: str, path: str, body: bytes | None) -> bytes:
+    headers = [("Host", address.authority), ("Accept", "application/json"), ("Connection", "close"), ("User-Agent", "rftweb")]
+    if body is not None:
+        headers += [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
+    sent = connection.send(h11.Request(method=method, target=address.path + path, headers=headers))
+    if body is not None:
+        sent += connection.send(h11.Data(data=body))
+    return sent + connection.send(h11.EndOfMessage())
+
+
+async def _reply(connection: h11.Connection, reader: asyncio.StreamReader) -> tuple[int, bytes]:
+    status, said = 0, bytearray()
+    while True:
+        event = connection.next_event()
+        if event is h11.NEED_DATA:
+            connection.receive_data(await reader.read(CHUNK))
+        elif isinstance(event, h11.Response):
+            status = event.status_code
+            if dict(event.headers).get(b"content-encoding", b"identity") != b"identity":
+                raise CallFailed("its reply is compressed; it was asked not to be")
+        elif isinstance(event, h11.Data):
+            said += event.data
+            if len(said) > LONGEST:
+                raise CallFailed(f"its reply is longer than {LONGEST} bytes")
+        elif isinstance(event, h11.EndOfMessage):
+            return status, bytes(said)
+        elif not isinstance(event, h11.InformationalResponse):
+            raise CallFailed("it closed the connection before it answered")

@@ -1,0 +1,18 @@
+"""The administration's form of an environment: what the function refuses, it refuses at the field."""
+
+from django import forms
+
+from apps.environments.models import Environment
+from apps.environments.pull.registering import require_callable
+
+
+class EnvironmentForm(forms.ModelForm):
+    class Meta:
+        model = Environment
+        exclude = ("failures", "open_until", "open_reason", "created_by", "created_at")
+
+    def clean(self) -> dict:
+        cleaned = super().clean()
+        if {"kind", "address", "options"} <= cleaned.keys():
+            require_callable(Environment(kind=cleaned["kind"], address=cleaned["address"], options=cleaned["options"] or {}))
+        return cleaned

@@ -1,0 +1,76 @@
+"""A session of a reset/step/close service: three POST requests in JSON.
+
+    POST {address}/reset   {"session", "seed", "options"}     → {"observation"[, "session"][, "info"]}
+    POST {address}/step    {"session", "number", "action"}    → {"observation", "reward", "done"[, "info"]}
+    POST {address}/close   {"session"}                        → anything
+
+`session` is ours until the service answers the reset with a name of its own. `number` counts the actions, from 1.
+"""
+
+import json
+
+from apps.environments.library.protocol import Step
+from apps.environments.models import Environment
+from apps.environments.pull.addresses import parsed, resolved
+from apps.environments.pull.errors import CallFailed, NoAction
+from apps.environments.pull.exchanges import asked
+from apps.environments.pull.wording import action_of, no_action, observation_of
+
+LONGEST_SESSION = 200
+LONGEST_INFO = 64_000  # characters of its JSON
+
+
+class HttpSession:
+    """One episode in such a service. Its user sets the time limits."""
+
+    def __init__(self, environment: Environment) -> None:
+        self.environment, self.address = environment, parsed(environment.address)
+        self.machine = self.session = ""
+        self.number = 0
+
+    async def begin(self, episode: int, seed: int, options: dict) -> Step:
+        self.machine = await resolved(self.address)
+        self.session = str(episode)
+        said = await self._post("/reset", {"seed": seed, "options": options})
+        require_fields("/reset", said, {"observation"}, {"session", "info"})
+        name = said.get("session", self.session)
+        if not isinstance(name, str) or not 0 < len(name) <= LONGEST_SESSION:
+            raise CallFailed(f"/reset: session: must be a text of 1 to {LONGEST_SESSION} characters")
+        self.session = name
+        return Step(observation_of(said["observation"]), None, False, info_of("/reset", said))
+
+    async def step(self, text: str) -> Step:
+        try:
+            action = action_of(self.environment.action_schema, text)
+        except NoAction as why:
+            return Step(no_action(why), self.environment.reward_low, False)
+        self.number += 1
+        said = await self._post("/step", {"number": self.number, "action": action})
+        require_fields("/step", said, {"observation", "reward", "done"}, {"info"})
+        if not isinstance(said["done"], bool):
+            raise CallFailed("/step: done: must be true or false")
+        return Step(observation_of(said["observation"]), said["reward"], said["done"], info_of("/step", said))
+
+    async def close(self) -> None:
+        if self.session:
+            await self._post("/close", {})
+
+    async def _post(self, path: str, body: dict) -> dict:
+        return await asked(self.address, self.machine, "POST", path, {"session": self.session, **body})
+
+
+def require_fields(where: str, said: dict, needed: set[str], allowed: set[str]) -> None:
+    """Raises CallFailed when a field is missing or unknown."""
+    if missing := needed - set(said):
+        raise CallFailed(f"{where}: {', '.join(sorted(missing))}: must be there")
+    if unknown := set(said) - needed - allowed:
+        raise CallFailed(f"{where}: {', '.join(sorted(unknown))[:200]}: is not known here; put it into info")
+
+
+def info_of(where: str, said: dict, field: str = "info") -> dict:
+    """What is for people: it is kept with every turn, so it has its bound."""
+    info = said.get(field)
+    info = {} if info is None else info
+    if not isinstance(info, dict) or len(json.dumps(info)) > LONGEST_INFO:
+        raise CallFailed(f"{where}: {field}: must be an object of at most {LONGEST_INFO} characters")
+    return info

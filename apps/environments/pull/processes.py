@@ -1,0 +1,63 @@
+"""A session in a process of its own: classes of ours, and Gymnasium's.
+
+The process outlives an episode: the next `begin` goes on in it, and starts another where it has ended.
+"""
+
+import asyncio
+import json
+from asyncio.subprocess import PIPE, Process
+
+from apps.environments.library.process import CHILD, LONGEST_REPLY, command, surroundings
+from apps.environments.library.protocol import Step
+from apps.environments.models import Environment
+from apps.environments.pull import gymnasium
+from apps.environments.pull.errors import CallFailed
+
+
+class ProcessSession:
+    """One episode after the other. It has no time limit of its own; who gives up waiting closes it."""
+
+    def __init__(self, environment: Environment) -> None:
+        self.name = environment.address or environment.name
+        self.module = gymnasium.MODULE if environment.kind == Environment.Kind.GYMNASIUM else CHILD
+        self.process: Process | None = None
+        self.move: dict = {}
+
+    async def begin(self, episode: int, seed: int, options: dict) -> Step:
+        if self.process is None or self.process.returncode is not None:
+            self.process = await asyncio.create_subprocess_exec(
+                *command(self.module), stdin=PIPE, stdout=PIPE, env=surroundings(), limit=LONGEST_REPLY
+            )
+        elif self.move:
+            self._tell({"episode": self.move["episode"], "close": True})
+        self.move = {"episode": episode, "name": self.name, "seed": seed, "options": options, "actions": []}
+        return await self._asked()
+
+    async def step(self, text: str) -> Step:
+        self.move["actions"].append(text)
+        return await self._asked()
+
+    async def close(self) -> None:
+        if self.process is not None and self.process.returncode is None:
+            self.process.kill()
+            await self.process.wait()
+        self.process = None
+
+    def _tell(self, asked: dict) -> None:
+        self.process.stdin.write(json.dumps(asked).encode() + b"\n")
+
+    async def _asked(self) -> Step:
+        try:
+            self._tell(self.move)
+            await self.process.stdin.drain()
+            line = await self.process.stdout.readline()
+        except OSError as error:
+            raise CallFailed(f"its process could not be asked: {error}") from None
+        except ValueError:
+            raise CallFailed(f"its reply is longer than {LONGEST_REPLY} bytes") from None
+        if not line.endswith(b"\n"):
+            raise CallFailed(f"its process ended with {await self.process.wait()}")
+        said = json.loads(line)
+        if "error" in said:
+            raise CallFailed(said["error"])
+        return Step(said["observation"], said["reward"], said["done"], said["info"])

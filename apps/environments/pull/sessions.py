@@ -1,0 +1,21 @@
+"""Which session plays an environment behind an address."""
+
+from typing import Protocol
+
+from apps.environments.library.protocol import Step
+from apps.environments.models import Environment
+from apps.environments.pull.http import HttpSession
+from apps.environments.pull.openenv import OpenEnvSession
+
+
+class Session(Protocol):
+    """One episode. All of it raises CallFailed or BadAddress, and has no time limit of its own."""
+
+    async def begin(self, episode: int, seed: int, options: dict) -> Step: ...
+
+    async def step(self, text: str) -> Step: ...
+
+    async def close(self) -> None: ...
+
+
+SESSIONS: dict[str, type[Session]] = {Environment.Kind.HTTP: HttpSession, Environment.Kind.OPENENV: OpenEnvSession}

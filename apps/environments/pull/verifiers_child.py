@@ -1,0 +1,345 @@
+"""The process that plays the verifiers package's environments, by taskset: run by the interpreter of .venv-verifiers alone.
+
+Imports nothing of ours. It answers the questions of library/child.py, a line each. Verifiers drives its own loop: it asks its
+model, which is the policy. A request of the model's is an observation here, the action its reply; what the last action earned are
+the trace's rewards. The seed chooses the taskset's row. Tools are told in words and called as <tool_call>{…}</tool_call>.
+"""
+
+import asyncio
+import json
+import os
+import queue
+import re
+import signal
+import sys
+import threading
+from contextlib import AsyncExitStack
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import httpx
+from verifiers.v1 import EvalClientConfig, Harness, HarnessConfig, ModelContext
+from verifiers.v1.configs.agent import agent_config_fields
+from verifiers.v1.dialects.chat import message_to_wire
+from verifiers.v1.harnesses.utils.mcp import call_mcp, connect_mcp
+from verifiers.v1.runtimes import ProgramResult
+from verifiers.v1.utils.loaders import load_environment, resolve_env_config
+
+__all__ = ["PolicyHarness"]
+
+HARNESS = "rftweb_policy"
+MODEL = "policy"
+CALL = re.compile(r"<tool_call>\s*(\{.*?\})\s*</tool_call>", re.DOTALL)
+ROWS_LOOKED_AT = 10_000  # of a taskset; beyond these no seed chooses
+
+
+class PolicyHarness(Harness[HarnessConfig]):
+    """The chat loop of verifiers' own null harness, in this process: no program is installed or started for it."""
+
+    APPENDS_SYSTEM_PROMPT = True
+    SUPPORTS_MCP = True
+    SUPPORTS_RESUME = True
+    EXECUTES_CODE = False
+    NEEDS_CONTAINER = False
+
+    async def launch(self, ctx, trace, runtime, endpoint, secret, mcp_urls, data):
+        system, prompt = self.resolve_prompt(data)
+        messages = [{"role": "system", "content": system}] if system else []
+        if isinstance(prompt, str):
+            messages.append({"role": "user", "content": prompt})
+        elif prompt is not None:
+            messages += [message_to_wire(message) for message in prompt]
+        async with AsyncExitStack() as stack:
+            servers = {"mcpServers": {name: {"url": url} for name, url in mcp_urls.items()}}
+            tools, dispatch, open_servers = await connect_mcp(servers, stack)
+            client = await stack.enter_async_context(httpx.AsyncClient(timeout=None))
+            while (said := await _reply(client, endpoint, secret, messages, tools)) is not None:
+                messages.append(said)
+                if not said.get("tool_calls"):
+                    break
+                for call in said["tool_calls"]:
+                    result = await _called(open_servers, dispatch, call["function"])
+                    messages.append(
+                        {"role": "tool", "tool_call_id": call["id"], "name": call["function"]["name"], "content": result}
+                    )
+        return ProgramResult(exit_code=0, stdout="", stderr="")
+
+
+async def _reply(client, endpoint, secret, messages, tools):
+    """The model's next message; None when verifiers asks it no more (a limit, a stop condition)."""
+    asked = {"model": MODEL, "messages": messages, **({"tools": tools} if tools else {})}
+    answer = await client.post(f"{endpoint}/chat/completions", json=asked, headers={"Authorization": f"Bearer {secret}"})
+    return answer.json()["choices"][0]["message"] if answer.status_code == 200 else None
+
+
+async def _called(servers, dispatch, function):
+    if function["name"] not in dispatch:
+        return f"error: there is no tool {function['name']!r}; there are {', '.join(dispatch)}"
+    try:
+        return await call_mcp(servers, dispatch, function["name"], json.loads(function["arguments"]))
+    except Exception as error:  # whatever a tool raises is its result
+        return f"error: {error}"[:500]
+
+
+class Seat:
+    """One episode: what the model is asked goes out, what the policy does comes in."""
+
+    def __init__(self) -> None:
+        self.asked = queue.SimpleQueue()  # requests, and at the end what came of it
+        self.actions = queue.SimpleQueue()
+        self.heard = 0  # messages that the policy knows
+        self.calls = 0
+
+    def observation(self, body):
+        """The messages that are new. Raises ValueError when those before have changed."""
+        messages, tools = body["messages"], body.get("tools") or []
+        if len(messages) < self.heard:
+            raise ValueError("it took back what was said: histories that are rewritten cannot be played")
+        new = [_message(message) for message in messages[self.heard :]]
+        if self.heard == 0 and tools:
+            new.insert(0, {"role": "system", "content": _manual(tools)})
+            if len(new) > 1 and new[1]["role"] == "system":
+                new[:2] = [{"role": "system", "content": f"{new[1]['content']}\n\n{new[0]['content']}"}]
+        self.heard = len(messages) + 1  # and its reply
+        return new
+
+    def reply(self, text, has_tools):
+        """The policy's words as the model's message."""
+        calls = [call for call in map(_read_call, CALL.findall(text)) if call] if has_tools else []
+        message = {"role": "assistant", "content": text}
+        if calls:
+            message["content"] = CALL.sub("", text).strip()
+            message["tool_calls"] = []
+            for name, arguments in calls:
+                self.calls += 1
+                function = {"name": name, "arguments": json.dumps(arguments)}
+                message["tool_calls"].append({"id": f"call_{self.calls}", "type": "function", "function": function})
+        return message
+
+
+def _message(message):
+    """As the policy hears it. Raises ValueError for what is no text."""
+    content = message.get("content") or ""
+    if not isinstance(content, str):
+        if any(part.get("type") != "text" for part in content):
+            raise ValueError("it shows something else than text, which this kind of environment cannot pass on")
+        content = "\n".join(part["text"] for part in content)
+    if message["role"] not in ("system", "user", "tool"):
+        raise ValueError(f"it puts words into the mouth of the {message['role']}: only system, user and tool may speak")
+    return {"role": message["role"], "content": content}
+
+
+def _manual(tools):
+    shown = "\n".join(json.dumps(tool["function"]) for tool in tools)
+    form = '<tool_call>{"name": …, "arguments": {…}}</tool_call>'
+    return f"You may call tools. To call one, say {form} and wait for its result.\n{shown}"
+
+
+def _read_call(written):
+    try:
+        call = json.loads(written)
+    except ValueError:
+        return None
+    named = isinstance(call, dict) and isinstance(call.get("name"), str)
+    return (call["name"], call.get("arguments") or {}) if named else None
+
+
+class Model(BaseHTTPRequestHandler):
+    """The model that verifiers is given: an OpenAI endpoint on loopback, behind which the policy sits."""
+
+    seats: dict = {}  # by the trace's id
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        seat = self.seats.get(self.headers.get("X-Session-ID"))
+        if seat is None:
+            return self._answer(404, {"error": {"message": "no such episode"}})
+        seat.asked.put(("asked", body))
+        text = seat.actions.get()
+        if text is None:
+            return self._answer(503, {"error": {"message": "the episode was closed"}})
+        message = seat.reply(text, bool(body.get("tools")))
+        choice = {"index": 0, "message": message, "finish_reason": "tool_calls" if message.get("tool_calls") else "stop"}
+        usage = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
+        said = {"id": "said", "object": "chat.completion", "created": 0, "model": MODEL, "choices": [choice], "usage": usage}
+        return self._answer(200, said)
+
+    def _answer(self, status, document) -> None:
+        data = json.dumps(document).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_) -> None:
+        """Nothing is logged: what is said there is the episode's."""
+
+
+class Stage:
+    """The tasksets that are open, on one event loop."""
+
+    def __init__(self, client) -> None:
+        self.client = client
+        self.open = {}  # by name, options and turn limit: what to wait for, and the task that serves it
+
+    async def play(self, seat, name, seed, options, turns) -> None:
+        """One episode to its end; what came of it goes to the seat."""
+        try:
+            environment, tasks = await self._environment(name, options, turns)
+            task = tasks[seed % len(tasks)]
+            context = ModelContext(model=MODEL, client=self.client)
+            episode = await environment.run_episode(task, context, on_trace=lambda trace: Model.seats.update({trace.id: seat}))
+            for trace in episode.traces:
+                Model.seats.pop(trace.id, None)
+            seat.asked.put(("ended", _earned(episode)))
+        except (Exception, asyncio.CancelledError) as error:  # the loop around one unit of work: it belongs to this episode
+            seat.asked.put(("failed", f"{type(error).__name__}: {error}"[:300]))
+
+    async def _environment(self, name, options, turns):
+        key = name, json.dumps(options, sort_keys=True), turns
+        if key not in self.open:
+            ready = asyncio.get_running_loop().create_future()
+            # Kept: a task that nobody holds may be swept away.
+            self.open[key] = ready, asyncio.ensure_future(_serve(_loaded(name, options, turns), ready))
+        return await asyncio.shield(self.open[key][0])
+
+
+async def _serve(environment, ready) -> None:
+    """Hold what the environment's episodes share (tool servers) for as long as this process lives."""
+    try:
+        async with environment.serving():
+            tasks = list(environment.taskset.take(ROWS_LOOKED_AT))
+            if not tasks:
+                raise ValueError("its taskset is empty")
+            ready.set_result((environment, tasks))
+            await asyncio.Future()
+    except Exception as error:  # told to every episode that asks for it
+        ready.set_exception(error)
+
+
+def _loaded(name, options, turns):
+    """The taskset's own environment, with the policy in its one seat. Options are fields of the taskset's configuration."""
+    seats = agent_config_fields(resolve_env_config({"taskset": {**options, "id": name}}))
+    if len(seats) != 1:
+        raise ValueError(f"{name} has several agents ({', '.join(seats)}); only environments of one can be played")
+    (seat,) = seats
+    agent = {"harness": {"id": HARNESS}, "runtime": {"type": "subprocess"}, "max_turns": turns or None}
+    return load_environment(resolve_env_config({"taskset": {**options, "id": name}, seat: agent}))
+
+
+def _earned(episode):
+    """The rewards' sum, None where nothing was scored. Raises ValueError when verifiers calls the episode failed."""
+    errors = [*episode.errors, *(error for trace in episode.traces for error in trace.errors)]
+    if not episode.ok:
+        raise ValueError(f"{errors[-1].type}: {errors[-1].message}"[:300] if errors else "it failed and does not say why")
+    (trace,) = episode.traces
+    scored = any(reward is not None for reward in trace.rewards.values())
+    info = {"metrics": trace.metrics, "stop_condition": trace.stop_condition}
+    return {"reward": trace.reward if scored else None, "info": info}
+
+
+class Plays:
+    """The episodes under way, each with how many actions it has had."""
+
+    def __init__(self, stage, loop) -> None:
+        self.stage, self.loop = stage, loop
+        self.under_way = {}
+
+    def answer(self, asked):
+        episode = asked["episode"]
+        if "close" in asked:
+            self._close(episode)
+            return None
+        try:
+            return {"episode": episode, "number": len(asked["actions"]), **self._follow(asked)}
+        except Exception as error:  # likewise
+            self._close(episode)
+            return {"episode": episode, "error": str(error)[:300] or type(error).__name__}
+
+    def _follow(self, asked):
+        episode, actions = asked["episode"], asked["actions"]
+        seat, had = self.under_way.pop(episode, (None, -1))
+        if seat is None or had != len(actions) - 1:
+            seat, had = Seat(), 0
+            playing = self.stage.play(seat, asked["name"], asked["seed"], asked["options"], asked.get("turns", 0))
+            asyncio.run_coroutine_threadsafe(playing, self.loop)
+            step = self._heard(seat)
+        for action in actions[had:]:
+            seat.actions.put(action)
+            step = self._heard(seat)
+        self.under_way[episode] = seat, len(actions)
+        return step
+
+    def _heard(self, seat):
+        what, said = seat.asked.get()
+        if what == "failed":
+            raise ValueError(said)
+        if what == "ended":
+            return {"observation": "", "reward": said["reward"], "done": True, "info": said["info"]}
+        return {"observation": seat.observation(said), "reward": None, "done": False, "info": {}}
+
+    def _close(self, episode):
+        seat, _ = self.under_way.pop(episode, (None, 0))
+        if seat is not None:
+            seat.actions.put(None)
+
+
+def lines():
+    """What is asked; when who asks is gone, this process and all that it has started end."""
+    waiting = queue.SimpleQueue()
+
+    def read() -> None:
+        for line in sys.stdin.buffer:
+            waiting.put(line)
+        end()
+
+    threading.Thread(target=read, daemon=True).start()
+    while True:
+        yield waiting.get()
+
+
+def end() -> None:
+    for pid in descendants(os.getpid()):
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+    os._exit(0)
+
+
+def descendants(pid):
+    children = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            except OSError:
+                continue
+            children.setdefault(parent, []).append(int(folder.name))
+    found = list(children.get(pid, []))
+    for child in found:
+        found += children.get(child, [])
+    return found
+
+
+def main() -> None:
+    sys.modules[HARNESS] = sys.modules[__name__]
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what a taskset prints is no answer
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Model)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, daemon=True).start()
+    client = EvalClientConfig(base_url=f"http://127.0.0.1:{server.server_address[1]}/v1", api_key_var="RFTWEB_NO_KEY")
+    plays = Plays(Stage(client), loop)
+    for line in lines():
+        if answer := plays.answer(json.loads(line)):
+            answers.write(json.dumps(answer) + "\n")
+            answers.flush()
+
+
+if __name__ == "__main__":
+    main()

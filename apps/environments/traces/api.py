@@ -1,0 +1,29 @@
+"""A run's episodes over REST, as a file of lines."""
+
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema
+from rest_framework.exceptions import PermissionDenied
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from apps.accounts.downloads import download, in_chunks
+from apps.accounts.scopes import MayRead
+from apps.environments.traces.exporting import lines_of
+from apps.runs.models import Run
+
+JSON_LINES = "application/jsonl"
+
+
+class EpisodesOfRun(APIView):
+    permission_classes = [MayRead]
+
+    @extend_schema(operation_id="runs_episodes", responses={(200, JSON_LINES): OpenApiTypes.BINARY})
+    def get(self, request: Request, pk: int) -> HttpResponse:
+        """The run's episodes with their tokens and rewards: a line each, as the verifiers package's Episode (v1)."""
+        run = get_object_or_404(Run.objects.visible_to(request.user).select_related("project", "policy", "topic"), pk=pk)
+        if not Run.objects.steered_by(request.user).filter(pk=pk).exists():
+            raise PermissionDenied("Only owners and researchers of this project take its episodes away.")
+        name = f"{run.project.slug}-{run.slug}-episodes.jsonl"
+        return download(request._request, in_chunks(lines_of(run)), JSON_LINES, name)

@@ -1,0 +1,153 @@
+"""A run's episodes as lines, oldest first, a few at a time: nothing grows with the run."""
+
+import json
+import uuid
+from collections.abc import Iterator
+
+from django.db.models import Prefetch
+
+from apps.environments.models import Environment, Episode, EpisodeTurn
+from apps.environments.observations import messages, opening
+from apps.environments.traces.wording import message_of
+from apps.policies.fingerprint import tokenizer_fingerprint
+from apps.rollouts.models import Rollout
+from apps.rollouts.payload import Tokens
+from apps.runs.models import Run
+
+EPISODES_AT_ONCE = 50
+FORMAT = "0.4.0"  # of the verifiers package
+OURS = "rftweb"
+MADE_HERE = uuid.UUID("5f0d6c1e-2f0b-4a52-9d43-6a1b1a3c9e10")  # the namespace of our ids
+WRITTEN = (Rollout.State.FINISHED, Rollout.State.FAILED)
+
+
+def lines_of(run: Run) -> Iterator[bytes]:
+    """A line for each episode of the run whose rollout is written: of each rollout the last attempt."""
+    tokenizer = tokenizer_fingerprint(run.policy)
+    for episode in _episodes(run):
+        yield json.dumps(_episode(run, episode, tokenizer), ensure_ascii=False, allow_nan=False).encode() + b"\n"
+
+
+def _episodes(run: Run) -> Iterator[Episode]:
+    written = Episode.objects.filter(run=run, rollout__state__in=WRITTEN, state__in=Episode.CLOSED)
+    written = written.select_related("environment", "rollout__group__task", "rollout__payload")
+    written = written.prefetch_related(Prefetch("seen", EpisodeTurn.objects.order_by("number")))
+    last = 0
+    while some := list(written.filter(rollout__gt=last).order_by("rollout", "-fence").distinct("rollout")[:EPISODES_AT_ONCE]):
+        yield from some
+        last = some[-1].rollout_id
+
+
+def _episode(run: Run, episode: Episode, tokenizer: str) -> dict:
+    rollout, origin = episode.rollout, episode.origin
+    tokens = rollout.tokens if rollout.state == Rollout.State.FINISHED else None
+    made_here = uuid.uuid5(MADE_HERE, f"{run.topic.name}/{episode.pk}").hex
+    ok = episode.state == Episode.State.DONE and tokens is not None
+    line = {
+        "id": origin.get("id", made_here),
+        "env": {"id": episode.environment.name, "name": episode.environment.title or None},
+        "task": _task(rollout),
+        "group": origin.get("group", {"id": f"{run.topic.name}/{rollout.group.draw_index}"}),
+        "run": origin.get("run", {
+            "type": "train", "id": str(run.pk), "name": f"{run.project.slug}/{run.slug}",
+            "work": {"type": "train", "step": rollout.group.opened_version, "policy": _span(rollout)},
+        }),
+        "ok": ok,
+        "is_timeout": "took longer than" in episode.reason,
+        "errors": [] if ok else [{"type": episode.state, "message": episode.reason}],
+    }  # fmt: skip
+    ended = {"ok": ok, "errors": line["errors"]}
+    trace = {"version": 1, "id": uuid.uuid5(MADE_HERE, line["id"]).hex, **_trace(run, episode, tokens, tokenizer), **ended}
+    return {**line, "traces": [trace]}
+
+
+def _span(rollout: Rollout) -> dict | None:
+    return None if rollout.first_version is None else {"start": rollout.first_version, "end": rollout.last_version}
+
+
+def _task(rollout: Rollout) -> dict:
+    task = rollout.group.task
+    prompt = [message_of(message, f"task_{place}") for place, message in enumerate(task.prompt)]
+    return {
+        "type": "Task", "data": {"idx": task.index, "prompt": prompt, "answer": task.answer, "meta": task.meta,
+                                 "taskset": task.taskset.slug},
+        "key": task.digest,
+    }  # fmt: skip
+
+
+def _trace(run: Run, episode: Episode, tokens: Tokens | None, tokenizer: str) -> dict:
+    turns, plan = list(episode.seen.all()), run.settings
+    nodes, calls = _conversation(episode, turns, tokens)
+    earned = [turn.reward for turn in turns if turn.reward is not None]
+    agent = {"name": "policy", "trainable": True, "config": {
+        "model": run.policy.slug, "sampling": {"temperature": plan.sampling.temperature, "max_tokens": plan.sampling.max_tokens},
+        "max_turns": episode.turn_limit,
+    }}  # fmt: skip
+    ended = episode.closed_at.timestamp()
+    return {
+        "verifiers": {"version": FORMAT}, "task": _task(episode.rollout), "agent": agent, "tools": [], "nodes": nodes,
+        "calls": [{**call, "model": run.policy.slug} for call in calls],
+        "rewards": {episode.environment.name: {"score": sum(earned), "weight": 1.0} if earned else None},
+        "info": {OURS: _ours(episode, turns, tokens, tokenizer)},
+        "is_completed": True, "stop_condition": episode.reason, "is_timeout": "took longer than" in episode.reason,
+        "timing": {"start": episode.opened_at.timestamp(), "agent": {"start": episode.opened_at.timestamp(), "end": ended}},
+    }  # fmt: skip
+
+
+def _conversation(episode: Episode, turns: list[EpisodeTurn], tokens: Tokens | None) -> tuple[list[dict], list[dict]]:
+    """Every message with the tokens that it adds; the environment's go with the last of its messages."""
+    nodes: list[dict] = []
+    calls: list[dict] = []
+    heard = 0  # completion tokens told so far
+    for turn in turns:
+        is_agent = episode.environment.kind == Environment.Kind.AGENT
+        first = opening([] if is_agent else episode.rollout.group.task.prompt, turn.observation)
+        said = first if turn.number == 0 else messages(turn.observation)
+        spoken = turn.answered_at is not None
+        added = list(tokens.completion_ids[heard : turn.first if spoken else None]) if tokens else []
+        if turn.number == 0 and tokens:
+            added = [*tokens.prompt_ids, *added]
+        for place, message in enumerate(said):
+            ids = added if place == len(said) - 1 else []
+            nodes.append(_node(nodes, episode, message_of(message, f"turn_{turn.number}_{place}"), ids, [False] * len(ids)))
+        if spoken:
+            heard = turn.first + turn.tokens
+            nodes.append(_sampled(nodes, episode, turn, tokens))
+            calls.append({
+                "node": len(nodes) - 1, "finish_reason": "length" if turn.is_cut else "stop",
+                "usage": {"prompt_tokens": turn.before or 0, "completion_tokens": turn.tokens},
+            })  # fmt: skip
+    return nodes, calls
+
+
+def _sampled(nodes: list[dict], episode: Episode, turn: EpisodeTurn, tokens: Tokens | None) -> dict:
+    """What the policy said; what a person typed in its place is in the tokens and not in the mask."""
+    span = slice(turn.first, turn.first + turn.tokens)
+    mask = [bool(here) for here in tokens.action_mask[span]] if tokens else []
+    ids = list(tokens.completion_ids[span]) if tokens else []
+    chosen = zip(tokens.logprobs[span], mask, strict=True) if tokens else ()
+    node = _node(nodes, episode, {"role": "assistant", "content": turn.action}, ids, mask)
+    return {**node, "sampled": True, "logprobs": [logprob for logprob, here in chosen if here]}
+
+
+def _node(nodes: list[dict], episode: Episode, message: dict, ids: list[int], mask: list[bool]) -> dict:
+    parent = len(nodes) - 1 if nodes else None
+    return {"parent": parent, "message": message, "sampled": False, "timestamp": episode.opened_at.timestamp(),
+            "token_ids": ids, "mask": mask, "logprobs": []}  # fmt: skip
+
+
+def _ours(episode: Episode, turns: list[EpisodeTurn], tokens: Tokens | None, tokenizer: str) -> dict:
+    """What the format has no place for, and an import of ours needs to be the same again."""
+    return {
+        "tokenizer": tokenizer, "seed": episode.seed, "options": episode.options, "state": episode.state,
+        "stop_reason": episode.rollout.stop_reason, "sample": episode.rollout.sample_index,
+        "versions": episode.origin.get("versions", [list(segment) for segment in tokens.segments] if tokens else []),
+        "turns": [_turn(turn) for turn in turns],
+    }  # fmt: skip
+
+
+def _turn(turn: EpisodeTurn) -> dict:
+    return {
+        "observation": turn.observation, "done": turn.done, "info": turn.info, "tools": turn.tools, "reward": turn.reward,
+        "late_reward": turn.late_reward, "reason": turn.reason, "acted": turn.answered_at is not None,
+    }  # fmt: skip

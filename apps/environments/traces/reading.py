@@ -1,0 +1,207 @@
+"""A line, understood: the conversation's turns, and its tokens put together. Whatever does not fit is told with its place."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from math import fsum
+
+from pydantic import ValidationError
+
+from apps.accounts import strict_json
+from apps.environments.errors import CannotPlay
+from apps.environments.observations import Observation, checked
+from apps.environments.traces import lines
+from apps.environments.traces.wording import ours
+from apps.rollouts.payload import Tokens
+
+LONGEST_LINE = 64 << 20  # bytes
+
+
+class BadLine(ValueError):
+    """It cannot be taken; `where` is the dotted field, empty for the line as a whole."""
+
+    def __init__(self, where: str, why: str) -> None:
+        super().__init__(f"{where}: {why}" if where else why)
+
+
+@dataclass(frozen=True)
+class Turn:
+    """An observation and what followed; `first` and `tokens` of the completion, when the policy `acted`."""
+
+    observation: Observation
+    done: bool = False
+    info: dict = field(default_factory=dict)
+    tools: list = field(default_factory=list)
+    acted: bool = True
+    action: str = ""
+    is_cut: bool = False
+    first: int = 0
+    tokens: int = 0
+    reward: float | None = None
+    late_reward: float | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One episode of a file; `tokens` is None when it failed."""
+
+    episode: lines.Episode
+    trace: lines.Trace
+    turns: list[Turn]
+    tokens: Tokens | None
+
+    @property
+    def known(self) -> lines.Ours | None:
+        return self.trace.info.rftweb
+
+    @property
+    def prompt(self) -> list[dict]:
+        """The task's own messages."""
+        data = self.episode.task.data
+        if data.prompt is None or isinstance(data.prompt, str):
+            prompt = [{"role": "user", "content": data.prompt or ""}]
+        else:
+            prompt = [ours(message.model_dump()) for message in data.prompt]
+        return [{"role": "system", "content": data.system_prompt}, *prompt] if data.system_prompt else prompt
+
+    @property
+    def answer(self) -> dict:
+        """What scorers judge by; what is no object stands in one."""
+        said = self.episode.task.data.answer
+        return said if isinstance(said, dict) else {} if said is None else {"value": said}
+
+    @property
+    def group(self) -> str:
+        return self.episode.group.id if self.episode.group else self.episode.id
+
+    @property
+    def state(self) -> str:
+        return self.known.state if self.known else "done" if self.tokens else "failed"
+
+    @property
+    def reason(self) -> str:
+        """Why it ended."""
+        errors = [error.message for error in self.episode.errors]
+        return (self.trace.stop_condition or next(iter(errors), "") or "not said")[:300]
+
+    @property
+    def opened_at(self) -> datetime:
+        return datetime.fromtimestamp(self.trace.timing.start, UTC)
+
+    @property
+    def closed_at(self) -> datetime:
+        return datetime.fromtimestamp(max(self.trace.timing.agent.end, self.trace.timing.start), UTC)
+
+
+def read(raw: bytes) -> Line:
+    """Raises BadLine."""
+    if len(raw) > LONGEST_LINE:
+        raise BadLine("", f"has more than {LONGEST_LINE} bytes")
+    try:
+        episode = lines.Episode.model_validate(strict_json.decode(raw))
+    except strict_json.NotStrictJson as why:
+        raise BadLine("", f"is no strict JSON: {why}") from None
+    except ValidationError as wrong:
+        first = wrong.errors()[0]
+        raise BadLine(".".join(map(str, first["loc"])), first["msg"]) from None
+    place, trace = _the_one(episode)
+    _require_one_conversation(trace, f"traces.{place}.nodes")
+    tokens, spans = _tokens(trace, f"traces.{place}.nodes")
+    failed = not trace.ok if trace.info.rftweb is None else not any(node.token_ids for node in trace.nodes)
+    line = Line(episode, trace, list(_turns(trace, spans, place)), None if failed else tokens)
+    if not failed and not any(tokens.action_mask):
+        raise BadLine(f"traces.{place}.nodes", "have no token that the policy sampled: there is nothing to learn from")
+    return line
+
+
+def _the_one(episode: lines.Episode) -> tuple[int, lines.Trace]:
+    found = [(place, trace) for place, trace in enumerate(episode.traces) if trace.agent.trainable]
+    if len(found) != 1:
+        raise BadLine("traces", f"has {len(found)} of agents that are trained; an episode here is the conversation of one")
+    return found[0]
+
+
+def _require_one_conversation(trace: lines.Trace, where: str) -> None:
+    for number, node in enumerate(trace.nodes):
+        if node.parent != (number - 1 if number else None):
+            raise BadLine(f"{where}.{number}.parent", "is not the node before: conversations that branch cannot be taken")
+        if node.sampled and node.message.role != "assistant":
+            raise BadLine(f"{where}.{number}.message.role", "must be assistant where the model sampled")
+        if len(node.mask) != len(node.token_ids):
+            raise BadLine(f"{where}.{number}.mask", f"has {len(node.mask)} entries for {len(node.token_ids)} token_ids")
+        if len(node.logprobs) != sum(node.mask):
+            raise BadLine(f"{where}.{number}.logprobs", f"has {len(node.logprobs)} entries for {sum(node.mask)} sampled tokens")
+        if any(not 0 <= token < 2**31 for token in node.token_ids):
+            raise BadLine(f"{where}.{number}.token_ids", "has a number that is no token id")
+        if any(not -1e30 < logprob <= 0 for logprob in node.logprobs):
+            raise BadLine(f"{where}.{number}.logprobs", "has a number above 0, or one that is too low to be kept")
+    if trace.nodes and trace.nodes[0].sampled:
+        raise BadLine(f"{where}.0.sampled", "nothing stands before what was sampled")
+
+
+def _tokens(trace: lines.Trace, where: str) -> tuple[Tokens, list[tuple[int, int]]]:
+    """All nodes' tokens put together, and where the tokens of each node stand in the completion."""
+    prompt: list[int] = []
+    completion: list[tuple[int, float, int]] = []
+    spans = []
+    begun = False
+    for node in trace.nodes:
+        scaffold = node.mask.index(True) if node.sampled and True in node.mask and trace.info.rftweb is None else 0
+        begun = begun or (node.sampled and bool(node.token_ids))
+        logprobs = iter(node.logprobs)
+        rows = [(token, next(logprobs) if here else 0.0, int(here)) for token, here in zip(node.token_ids, node.mask, strict=True)]
+        if not completion and begun and scaffold:  # what leads up to the first answer is of the prompt
+            prompt += [token for token, _, _ in rows[:scaffold]]
+            rows, scaffold = rows[scaffold:], 0
+        if begun:
+            spans.append((len(completion) + scaffold, len(rows) - scaffold))
+            completion += rows
+        else:
+            spans.append((0, 0))
+            prompt += node.token_ids
+    ids, logprobs, mask = zip(*completion, strict=True) if completion else ((), (), ())
+    return Tokens(tuple(prompt), ids, logprobs, mask, ((0, 0),)), spans
+
+
+def _turns(trace: lines.Trace, spans: list[tuple[int, int]], place: int) -> Iterator[Turn]:
+    cut = {call.node for call in trace.calls if call.finish_reason == "length"}
+    actions = [
+        {"action": node.message.content or "", "first": spans[number][0], "tokens": spans[number][1], "is_cut": number in cut}
+        for number, node in enumerate(trace.nodes)
+        if node.sampled
+    ]
+    known = trace.info.rftweb
+    if known is None:
+        yield from _foreign(trace, actions, f"traces.{place}")
+        return
+    acted = sum(turn.acted for turn in known.turns)
+    if acted != len(actions):
+        raise BadLine(f"traces.{place}.info.rftweb.turns", f"has {acted} that acted, and there are {len(actions)} sampled nodes")
+    following = iter(actions)
+    for number, turn in enumerate(known.turns):
+        observation = _checked(turn.observation, f"traces.{place}.info.rftweb.turns.{number}")
+        yield Turn(**{**turn.model_dump(), "observation": observation, **(next(following) if turn.acted else {})})
+
+
+def _foreign(trace: lines.Trace, actions: list[dict], where: str) -> Iterator[Turn]:
+    """What stands between two answers is an observation; the first is the task itself. The last action earned the reward."""
+    rewards = [reward.score * reward.weight for reward in trace.rewards.values() if reward is not None]
+    observations: list[Observation] = []
+    between: list[dict] = []
+    for number, node in enumerate(trace.nodes):
+        if node.sampled:
+            observations.append(_checked(between, f"{where}.nodes.{number - 1}") if observations and between else "")
+            between = []
+        else:
+            between.append(ours(node.message.model_dump()))
+    for number, action in enumerate(actions):
+        is_last = number == len(actions) - 1
+        yield Turn(observation=observations[number], reward=fsum(rewards) if is_last and rewards else None, **action)
+
+
+def _checked(said: object, where: str) -> Observation:
+    try:
+        return checked(said)
+    except CannotPlay as why:
+        raise BadLine(where, str(why)) from None

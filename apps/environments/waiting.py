@@ -1,0 +1,224 @@
+"""Waiting for what the policy does, without a thread for each who waits.
+
+Postgres says how a turn stands; Redis rings when that may have changed. One look at the database serves all who wait in this
+process: at once when it rings, else every so often, which is soon while Redis is away.
+"""
+
+import asyncio
+import threading
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache, partial
+from weakref import WeakKeyDictionary
+
+import redis.asyncio
+import structlog
+from django.conf import settings
+from django.db import InterfaceError, OperationalError, connection, transaction
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+
+from apps.environments.models import Episode
+from apps.streaming import bells
+from apps.streaming.chunks import DEAD_REDIS
+
+log = structlog.get_logger(__name__)
+CHANNEL = "episodes"
+LOOK_S, LOOK_WITHOUT_BELL_S = 0.5, 0.02
+PATIENCE_S = 60.0  # between two looks of who waits without an end
+BACK_OFF_S = 0.5  # after the database or Redis was away
+Key = tuple[int, int]  # episode, number of the turn
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How turn `number` of an episode stands; `state` and `reason` are the episode's."""
+
+    episode_id: int
+    number: int
+    state: str
+    reason: str
+    action: str | None
+    tokens: int
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether waiting brings nothing more: the policy has acted, or the episode has ended."""
+        return self.action is not None or self.state in Episode.CLOSED
+
+
+async def action_of(episode_id: int, number: int, timeout_s: float) -> Standing:
+    """How this turn stands once the policy has acted on it, or its episode has ended; after the timeout, how it stands then.
+
+    Raises LookupError for an episode that is not there, OperationalError when the database is away at the end.
+    """
+    return await Waiters.here().action_of((episode_id, number), timeout_s)
+
+
+async def settled(episode_id: int, number: int) -> Standing:
+    """The same, however long it takes, and wherever the database is meanwhile."""
+    while True:
+        with suppress(OperationalError, InterfaceError):
+            standing = await action_of(episode_id, number, PATIENCE_S)
+            if standing.is_settled:
+                return standing
+
+
+def wait_for_action(episode_id: int, number: int, timeout_s: float) -> Standing:
+    """The same, for a thread: it sleeps meanwhile."""
+    return asyncio.run_coroutine_threadsafe(action_of(episode_id, number, timeout_s), _own_loop()).result()
+
+
+def ring(episode_ids: Iterable[int]) -> None:
+    """Something has happened in these episodes: tell those who wait, once it is committed."""
+    if ids := ",".join(map(str, episode_ids)):
+        transaction.on_commit(partial(_publish, ids))
+
+
+def _publish(ids: str) -> None:
+    try:
+        bells.connection().publish(CHANNEL, ids)
+    except DEAD_REDIS as error:
+        log.warning("episodes_not_rung", error=str(error))
+
+
+# Each episode with the turn that is asked for: what waits for two turns of one episode is asked twice.
+STANDING = """
+    SELECT e.id, k.number, e.state, e.reason, CASE WHEN t.answered_at IS NULL THEN NULL ELSE t.action END, coalesce(t.tokens, 0)
+    FROM unnest(%s::bigint[], %s::int[]) AS k(episode, number)
+    JOIN environments_episode e ON e.id = k.episode
+    LEFT JOIN environments_episodeturn t ON t.episode_id = e.id AND t.number = k.number"""
+
+
+def standings(keys: Iterable[Key]) -> list[Standing]:
+    """How these turns stand: one statement. Episodes that are not there are left out."""
+    episodes, numbers = zip(*keys, strict=True)
+    with connection.cursor() as cursor:
+        cursor.execute(STANDING, [list(episodes), list(numbers)])
+        return [Standing(*row) for row in cursor.fetchall()]
+
+
+class Waiters:
+    """All who wait in one event loop; `Waiters.here()` finds it. Subclasses that wait for something else have an own `of_loop`."""
+
+    of_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, "Waiters"] = WeakKeyDictionary()
+    look = staticmethod(standings)
+
+    def __init__(self) -> None:
+        self.waiting: dict[Key, set[asyncio.Future]] = {}
+        self.due: set[Key] = set()
+        self.rung = asyncio.Event()
+        self.hears = False  # whether Redis would ring
+        self.looker: asyncio.Task | None = None
+        self.listener: asyncio.Task | None = None
+        self.thread = ThreadPoolExecutor(1, thread_name_prefix="episodes")
+
+    @classmethod
+    def here(cls) -> "Waiters":
+        """The waiters of the running event loop."""
+        loop = asyncio.get_running_loop()
+        if loop not in cls.of_loop:
+            cls.of_loop[loop] = cls()
+        return cls.of_loop[loop]
+
+    async def action_of(self, key: Key, timeout_s: float) -> Standing:
+        try:
+            return await asyncio.wait_for(self.settled(key), timeout_s)
+        except TimeoutError:
+            [standing] = await self._standings([key]) or [None]
+            if standing is None:
+                raise LookupError(f"there is no episode {key[0]}") from None
+            return standing
+
+    async def settled(self, key: Key) -> Standing:
+        """How this stands once nothing more is to be waited for."""
+        future = asyncio.get_running_loop().create_future()
+        self.waiting.setdefault(key, set()).add(future)
+        self._look_soon([key])  # it may have happened before the bell was listened to
+        self.listener = _running(self.listener, self._listen)
+        self.looker = _running(self.looker, self._look)
+        try:
+            return await future
+        finally:
+            self._forget(key, future)
+
+    def _forget(self, key: Key, future: asyncio.Future) -> None:
+        if futures := self.waiting.get(key):
+            futures.discard(future)
+            if not futures:
+                del self.waiting[key]
+
+    def _look_soon(self, keys: Iterable[Key]) -> None:
+        self.due.update(keys)
+        self.rung.set()
+
+    async def _standings(self, keys: Iterable[Key]) -> list[Standing]:
+        return await asyncio.get_running_loop().run_in_executor(self.thread, self._looked, list(keys))
+
+    def _looked(self, keys: list[Key]) -> list[Standing]:
+        """In a thread that keeps its connection until it is broken."""
+        try:
+            return self.look(keys)
+        except (OperationalError, InterfaceError):
+            connection.close()
+            raise
+
+    async def _look(self) -> None:
+        """Look at what may have changed, as long as anybody waits."""
+        while self.waiting:
+            keys = self.due & self.waiting.keys()
+            self.due.clear()
+            self.rung.clear()
+            try:
+                if keys:
+                    self._tell(await self._standings(keys))
+            except (OperationalError, InterfaceError) as error:
+                log.warning("episodes_not_seen", error=str(error).strip())
+                await asyncio.sleep(BACK_OFF_S)
+            try:
+                await asyncio.wait_for(self.rung.wait(), LOOK_S if self.hears else LOOK_WITHOUT_BELL_S)
+            except TimeoutError:
+                self.due.update(self.waiting)
+
+    def _tell(self, found: Iterable[Standing]) -> None:
+        for standing in found:
+            if standing.is_settled:
+                for future in self.waiting.get((standing.episode_id, standing.number), ()):
+                    if not future.done():
+                        future.set_result(standing)
+
+    async def _listen(self) -> None:
+        """Hear the bell for as long as the loop runs: to listen anew for each turn would cost more than the turn."""
+        once = Retry(NoBackoff(), 0)
+        client = redis.asyncio.Redis.from_url(settings.REDIS_URL, socket_timeout=None, socket_connect_timeout=2, retry=once)
+        async with client:
+            while True:
+                with suppress(*DEAD_REDIS):
+                    await self._hear(client)
+                self.hears = False
+                await asyncio.sleep(BACK_OFF_S)
+
+    async def _hear(self, client: redis.asyncio.Redis) -> None:
+        async with client.pubsub() as bell:
+            await bell.subscribe(CHANNEL)
+            async for message in bell.listen():
+                if message["type"] == "subscribe":
+                    self.hears = True
+                    self._look_soon(self.waiting)
+                elif message["type"] == "message":
+                    rung = {int(pk) for pk in message["data"].split(b",")}
+                    self._look_soon([key for key in self.waiting if key[0] in rung])
+
+
+def _running(task: asyncio.Task | None, work) -> asyncio.Task:
+    return asyncio.create_task(work()) if task is None or task.done() else task
+
+
+@cache
+def _own_loop() -> asyncio.AbstractEventLoop:
+    """A loop of this process's own, for those who have none."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="episodes-loop", daemon=True).start()
+    return loop

@@ -1,0 +1,35 @@
+"""Whether two policies spell alike: token ids of one mean the same to the other."""
+
+import hashlib
+import json
+from pathlib import Path
+
+from apps.accounts import strict_json
+from apps.policies.damage import DamagedWeights
+from apps.policies.folder import CONFIG_LIMIT
+from apps.policies.manifest import read_manifest
+from apps.policies.models import Policy
+
+SPELLING = (
+    "tokenizer.json", "added_tokens.json", "special_tokens_map.json", "vocab.json", "vocab.txt", "merges.txt", "tokenizer.model",
+)  # fmt: skip
+
+
+def tokenizer_fingerprint(policy: Policy) -> str:
+    """sha256 over the files of its tokenizer; empty when its folder is not there to be asked."""
+    try:
+        files = read_manifest(policy.folder).files
+    except DamagedWeights:
+        return ""
+    spelling = {name: files[name].sha256 for name in SPELLING if name in files}
+    return hashlib.sha256(json.dumps(spelling, sort_keys=True).encode()).hexdigest()
+
+
+def vocabulary(policy: Policy) -> int:
+    """How many tokens it knows; 0 when its folder does not say."""
+    try:
+        config = strict_json.read(Path(policy.folder) / "config.json", CONFIG_LIMIT)
+    except (OSError, strict_json.NotStrictJson):
+        return 0
+    words = config.get("vocab_size") if isinstance(config, dict) else None
+    return words if isinstance(words, int) else 0

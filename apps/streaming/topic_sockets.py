@@ -1,0 +1,68 @@
+"""Sockets that follow topics: they only speak to the browser, of what its person may hear."""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from channels.db import database_sync_to_async
+
+from apps.accounts.models import User
+from apps.streaming.models import Topic
+from apps.streaming.sockets import NOT_YOURS, RESTARTING, TOO_BIG, TOO_CHATTY, Refused, Socket
+from apps.streaming.watcher import Watcher
+
+TOPICS_PER_SOCKET = 20
+LONGEST_FRAME = 1024  # characters from the browser
+MOST_FRAMES = 100  # from the browser, between two looks at its permission
+
+
+class Sight(Protocol):
+    """What a person may hear of what was said about a run: `apps.runs.blindness`, wired in `rftweb.asgi`."""
+
+    def open_topics(self, user: User, topics: Iterable[int]) -> frozenset[int]: ...
+
+    def told(self, kind: str, payload: dict) -> dict: ...
+
+
+class TopicSocket(Socket):
+    """Of signed-in people, from our own origin: `?topic=3&topic=7`."""
+
+    def __init__(self, sight: Sight) -> None:
+        super().__init__()
+        self.sight = sight
+        self.open_topics: frozenset[int] | None = None
+        self.watcher = Watcher()
+
+    def prepare(self) -> None:
+        self.topic_ids = self.numbers("topic", most=TOPICS_PER_SOCKET)
+
+    async def permit(self) -> int:
+        """Raises Refused unless the person may follow every one of the topics; `topics` are their names by id."""
+        user = await self.signed_in()
+        self.topics, open_topics = await self._visible(user)
+        if not self.topic_ids or set(self.topics) != set(self.topic_ids):
+            raise Refused(NOT_YOURS, "no such topic that you may follow")
+        if self.open_topics not in (None, open_topics):
+            raise Refused(RESTARTING, "what you may see has changed")
+        self.open_topics = open_topics
+        return user.pk
+
+    async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
+        self.frames_heard += 1
+        if len(text_data or bytes_data or "") > LONGEST_FRAME:
+            await self.end(TOO_BIG)
+        elif self.frames_heard > MOST_FRAMES:
+            await self.end(TOO_CHATTY)
+        elif text_data == "ping":
+            await self.send_json({"pong": True})
+
+    def numbers(self, name: str, most: int) -> list[int]:
+        """The query's integers of this name. Raises ValueError."""
+        found = [int(text) for text in self.query.get(name, [])]
+        if len(found) > most or any(abs(number) >= 2**63 for number in found):
+            raise ValueError(f"{name}: at most {most} 64-bit integers")
+        return found
+
+    @database_sync_to_async
+    def _visible(self, user: User) -> tuple[dict[int, str], frozenset[int]]:
+        names = dict(Topic.objects.visible_to(user).filter(pk__in=self.topic_ids).values_list("pk", "name"))
+        return names, self.sight.open_topics(user, self.topic_ids)

@@ -1,0 +1,55 @@
+"""An engine without a model, for measurements of everything around one: each request is answered as soon as it is asked."""
+
+import threading
+import time
+from pathlib import Path
+
+from workers.engines.interface import Delta, Health, LoadReport, ProbeLike, Request
+
+SAID, LOGPROB = 5, -0.5  # the one token of each answer before the stop token, and what both are said to have been worth
+
+
+class InstantEngine:
+    """Says one token and stops. It has no weights: whatever it is asked about them is what the asker said of them."""
+
+    name = "instant"
+
+    def __init__(self) -> None:
+        self.version: int | None = None
+        self.news: list[Delta] = []
+        self.came = threading.Condition()
+
+    def start(self, folder: Path, version: int, probe: ProbeLike) -> LoadReport:
+        return self.load(folder, version, probe)
+
+    def load(self, folder: Path, version: int, probe: ProbeLike) -> LoadReport:
+        self.version = version
+        return LoadReport(version, "0" * 16, 0.0, 0.0)
+
+    def submit(self, requests: list[Request]) -> None:
+        with self.came:
+            for request in requests:
+                said = (SAID, *request.sampling.stop_token_ids[:1])
+                self.news.append(Delta(request.id, 0, said, (LOGPROB,) * len(said), self.version, "stop"))
+            self.came.notify_all()
+
+    def drain(self, timeout: float) -> list[Delta]:
+        with self.came:
+            ends = time.monotonic() + timeout
+            while not self.news and (left := ends - time.monotonic()) > 0:
+                self.came.wait(left)
+            news, self.news = self.news, []
+        return news
+
+    def abort(self, ids: list[str]) -> None:
+        with self.came:
+            self.news = [delta for delta in self.news if delta.request_id not in ids]
+
+    def health(self, deadline_s: float) -> Health:
+        return Health(True, self.version, self.in_flight(), "")
+
+    def in_flight(self) -> int:
+        return len(self.news)
+
+    def stop(self) -> None:
+        """Nothing is held."""

@@ -1,0 +1,111 @@
+"""What is said to the installation and what it answers, with types. Fields that are newer than this client are left out."""
+
+from dataclasses import dataclass, fields
+from typing import Any, TypedDict, TypeVar
+
+Observation = str | list[dict[str, str]]  # a text, or chat messages of `role` (user, tool, system) and `content`
+Document = TypeVar("Document")
+
+
+class Settings(TypedDict, total=False):
+    """What an environment may say of itself; the installation has a default for each."""
+
+    version: str
+    title: str
+    description: str
+    observation_schema: dict[str, Any]
+    action_schema: dict[str, Any]
+    reward_low: float  # of one action
+    reward_high: float
+    turn_limit: int
+    turn_s: float  # seconds you may take for one answer
+    episode_s: float
+    reward_s: float  # after an episode's end, within which its rewards may still come
+    parallel: int
+    options: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Environment:
+    id: int
+    project: str
+    name: str
+    version: str
+    reward_low: float
+    reward_high: float
+    turn_limit: int
+    turn_s: float
+    episode_s: float
+    reward_s: float
+    parallel: int
+    open_until: str | None  # its breaker rests it until then, because of `open_reason`
+    open_reason: str
+
+
+@dataclass(frozen=True)
+class Task:
+    """What the policy is asked. `answer` is yours to judge by. `options`: the environment's, the run's and the task's, merged."""
+
+    index: int
+    prompt: list[dict[str, Any]]
+    answer: Any
+    options: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Episode:
+    """One attempt at a task. `next`: the number of the next observation. `reason`: why it ended."""
+
+    id: int
+    environment: str
+    run: int
+    key: str
+    seed: int
+    task: Task
+    turn_limit: int
+    state: str
+    reason: str
+    next: int
+
+
+@dataclass(frozen=True)
+class Turn:
+    """`action`: what the policy does; None when the episode has ended, and `state` and `reason` say how."""
+
+    episode: int
+    number: int
+    state: str
+    reason: str
+    action: str | None
+    tokens: int
+    next: int
+
+
+@dataclass(frozen=True)
+class Reward:
+    """What the action of a turn earned; `turn` None: of the last action. `final`: nothing more comes for the episode."""
+
+    episode: int
+    reward: float
+    turn: int | None = None
+    final: bool = False
+
+
+@dataclass(frozen=True)
+class RewardResult:
+    """`status` 201: taken, now or before. `is_late`: kept, not trained on, since the rollout was judged already."""
+
+    status: int
+    episode: int | None
+    turn: int | None
+    is_late: bool
+    detail: str
+
+
+def read(kind: type[Document], document: dict[str, Any]) -> Document:
+    return kind(**{field.name: document[field.name] for field in fields(kind)})
+
+
+def read_episode(document: dict[str, Any]) -> Episode:
+    task = read(Task, {**document["task"], "options": document["options"]})
+    return read(Episode, {**document, "task": task})

@@ -1,0 +1,77 @@
+"""Episodes as lines of the verifiers package's Episode and Trace: export those of a run, import a file as a run of its own."""
+
+from argparse import ArgumentParser
+from pathlib import Path
+
+import yaml
+from django.core.management.base import BaseCommand, CommandError
+
+from apps.accounts.models import Project
+from apps.environments.traces.exporting import lines_of
+from apps.environments.traces.importing import BadEpisodes, Destination, import_episodes
+from apps.policies.models import Policy
+from apps.runs.config import ConfigError
+from rftweb.management.console import explained, project_named, run_named
+
+
+class Command(BaseCommand):
+    help = __doc__
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        verbs = parser.add_subparsers(dest="verb", required=True)
+        exporting = verbs.add_parser("export", help="write the lines to standard output")
+        exporting.add_argument("run", help="slug of the run")
+        exporting.add_argument("--project")
+        importing = verbs.add_parser("import", help="make a run of a file, all of it or nothing")
+        importing.add_argument("project", help="slug of the project")
+        importing.add_argument("file", type=Path)
+        importing.add_argument("--run", help="slug of the new run (default: the file's name)")
+        importing.add_argument("--policy", help="slug of the policy that learns from it; may be left out when there is one")
+        importing.add_argument("--environment", default="", help="which of ours it was, where the file calls it otherwise")
+        importing.add_argument("--same-tokenizer", action="store_true", help="the tokens are the policy's; the file does not say")
+        importing.add_argument("--config", type=Path, help="YAML of fields of the run's configuration, such as algorithm")
+
+    def handle(self, **options: object) -> None:
+        {"export": self._export, "import": self._import}[options["verb"]](options)
+
+    def _export(self, options: dict) -> None:
+        for line in lines_of(run_named(options["run"], options["project"])):
+            self.stdout.write(line.decode(), ending="")
+
+    def _import(self, options: dict) -> None:
+        project, path = project_named(options["project"]), options["file"]
+        to = Destination(
+            project, options["run"] or path.stem, _policy(project, options["policy"]), options["environment"],
+            options["same_tokenizer"], _changes(options["config"]),
+        )  # fmt: skip
+        try:
+            made = import_episodes(path, to)
+        except (BadEpisodes, OSError) as refusal:
+            raise CommandError(f"nothing was stored:\n{refusal}") from None
+        except ConfigError as error:
+            raise explained(error) from None
+        self.stdout.write(self.style.SUCCESS(
+            f"run {made.run.slug}: {made.episodes} episodes in {made.groups} groups; {made.admitted} can be learned from, in "
+            f"{made.run.planned_steps} steps; `manage.py run start {made.run.slug}` begins"
+        ))  # fmt: skip
+
+
+def _policy(project: Project, slug: str | None) -> Policy:
+    policies = list(project.policies.filter(**({"slug": slug} if slug else {})))
+    if len(policies) == 1:
+        return policies[0]
+    known = ", ".join(project.policies.values_list("slug", flat=True)) or "none"
+    raise CommandError(f"--policy: {f'no policy {slug!r}' if slug else 'say which'}; there are: {known}")
+
+
+def _changes(path: Path | None) -> dict:
+    if path is None:
+        return {}
+    try:
+        found = yaml.safe_load(path.read_text())
+    except (OSError, yaml.YAMLError) as error:
+        raise CommandError(f"--config: {error}") from None
+    if not isinstance(found, dict):
+        raise CommandError("--config: must be a mapping of fields")
+    return found

@@ -1,0 +1,27 @@
+// A part that is fetched again every so often while it is looked at: <div data-again="milliseconds" hx-get=… hx-trigger="changed">.
+// Without data-again in what came last, it has come to its end.
+const WORDS = { late: "not refreshed", live: "live" };
+
+function show(state) {
+  const dot = document.querySelector("[data-connection]");
+  dot.dataset.socket = "yes"; // it speaks for this page
+  dot.hidden = false;
+  dot.dataset.state = state;
+  dot.textContent = WORDS[state];
+}
+
+const isWritten = (field) => field.value !== field.defaultValue; // what is typed is never morphed away
+const isInUse = (part) => part.contains(document.activeElement) || String(getSelection()) !== "" || part.querySelector("dialog[open]") || [...part.querySelectorAll("textarea")].some(isWritten);
+
+for (const part of document.querySelectorAll("[data-again]")) {
+  show("live");
+  part.addEventListener("htmx:error", () => show("late"));
+  part.addEventListener("htmx:response:error", () => show("late"));
+  part.addEventListener("htmx:after:swap", () => show("live"));
+  const timer = setInterval(() => {
+    if (part.querySelector("[data-ended]")) {
+      clearInterval(timer);
+      document.querySelector("[data-connection]").hidden = true;
+    } else if (document.visibilityState === "visible" && !isInUse(part)) htmx.trigger(part, "changed");
+  }, Number(part.dataset.again));
+}

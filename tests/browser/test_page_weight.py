@@ -1,0 +1,57 @@
+"""What the rating page asks of the network: requests and bytes as they travel, the first time and with everything cached."""
+
+from dataclasses import dataclass, field
+
+import pytest
+from playwright.sync_api import Page
+
+from tests.browser.rating import asking
+from tests.keeping import elsewhere
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+REQUESTS, COLD_BYTES, WARM_BYTES = 12, 150_000, 20_000
+
+
+@dataclass
+class Traffic:
+    """Addresses that a page asked the network for, and the bytes that came, headers and compression counted."""
+
+    page: Page
+    asked: list[str] = field(default_factory=list)
+    came: int = 0
+
+    def __post_init__(self) -> None:
+        wire = self.page.context.new_cdp_session(self.page)
+        wire.on("Network.requestWillBeSent", self._asked)
+        wire.on("Network.loadingFinished", lambda event: self._came(event["encodedDataLength"]))
+        wire.send("Network.enable")
+
+    def _asked(self, event: dict) -> None:
+        if not event["request"]["url"].startswith("data:"):
+            self.asked.append(event["request"]["url"])
+
+    def _came(self, length: float) -> None:
+        self.came += int(length)
+
+    def begin(self) -> None:
+        self.asked.clear()
+        self.came = 0
+
+
+@pytest.mark.parametrize("form", ["stars", "ranking"])
+def test_the_rating_page_is_a_dozen_requests_and_light(visit, transactional_db, form):
+    asked = elsewhere(lambda: asking(form))
+    window = visit(asked.bob)
+    traffic = Traffic(window.page)
+    page = window.open("/rate/")
+    page.wait_for_selector(f"[data-form={form}]")
+    page.wait_for_load_state("networkidle")
+    assert 5 < len(traffic.asked) <= REQUESTS, traffic.asked
+    assert 10_000 < traffic.came <= COLD_BYTES
+    traffic.begin()
+    page.reload()
+    page.wait_for_selector(f"[data-form={form}]")
+    page.wait_for_load_state("networkidle")
+    assert len(traffic.asked) <= REQUESTS, traffic.asked
+    assert 0 < traffic.came <= WARM_BYTES
+    assert window.complaints == []

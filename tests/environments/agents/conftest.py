@@ -1,0 +1,128 @@
+"""An agent with a key of a run, a web process it calls over the wire, and somebody who acts for the policy."""
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import openai
+import pytest
+import redis
+from django.conf import settings
+from django.db import connection
+
+from apps.accounts.models import Token
+from apps.environments.choosing import find
+from apps.environments.closing import abandon
+from apps.environments.models import Environment, Episode
+from apps.environments.playing import Action, act
+from apps.environments.waiting import Waiters
+from apps.runs.models import Run
+from tests.streaming.conftest import serve  # noqa: F401
+
+SECONDS = 20
+
+
+@pytest.fixture
+def agent(project) -> Environment:
+    return find(project, "agent")
+
+
+@pytest.fixture
+def run(agent, new_run) -> Run:
+    return new_run(environment={"name": "agent"}, rewards=[], group_size=2)
+
+
+@pytest.fixture
+def key(run, alice) -> str:
+    return Token.issue(alice, "an agent", [f"agent:{run.pk}"])[1]
+
+
+@pytest.fixture
+def episodes(agent, run, opened) -> list[Episode]:
+    """Those of one group, free to be played."""
+    return opened(agent, run)
+
+
+@dataclass
+class Actor:
+    """Acts on every observation with the next of `says`, as the explorer does, until it is stopped."""
+
+    says: list[str] = field(default_factory=lambda: ["one", "two", "three"])
+    is_cut: bool = False
+    tells: bool = False  # the logprobs of its tokens
+    stopped: threading.Event = field(default_factory=threading.Event)
+
+    def work(self) -> None:
+        try:
+            while not self.stopped.wait(0.01):
+                for episode in Episode.objects.filter(state="policy"):
+                    number = episode.turns - 1
+                    text = self.says[number % len(self.says)]
+                    told = [(letter, list(letter.encode()), -0.5) for letter in text]
+                    act(
+                        [
+                            Action(
+                                episode.pk, number, text, 10 * number, 3, 5 + 10 * number, self.is_cut, told if self.tells else None
+                            )
+                        ]
+                    )
+        finally:
+            connection.close()
+
+
+@pytest.fixture
+def actor(transactional_db) -> Iterator[Actor]:
+    actor = Actor()
+    thread = threading.Thread(target=actor.work)
+    thread.start()
+    yield actor
+    actor.stopped.set()
+    thread.join()
+
+
+@pytest.fixture
+def address(serve) -> Iterator[str]:  # noqa: F811
+    yield serve().replace("ws:", "http:")
+    for waiters in list(Waiters.of_loop.values()):  # their threads keep connections that would outlive the test database
+        waiters.thread.submit(lambda: connection.close()).result()
+
+
+@pytest.fixture
+def client_of(address) -> Callable[..., openai.OpenAI]:
+    """The official client, with this key; it tries nothing again by itself."""
+
+    def make(secret: str, **more: object) -> openai.OpenAI:
+        return openai.OpenAI(base_url=f"{address}/v1", api_key=secret, timeout=SECONDS, max_retries=0, **more)
+
+    return make
+
+
+@pytest.fixture
+def client(client_of, key) -> openai.OpenAI:
+    return client_of(key)
+
+
+@pytest.fixture
+def redis_of() -> redis.Redis:
+    """The suite's Redis."""
+    return redis.Redis.from_url(settings.REDIS_URL)
+
+
+@pytest.fixture
+def ender(transactional_db) -> Iterator[None]:
+    """Ends the first episode in which it is the policy's move."""
+
+    def work() -> None:
+        try:
+            while not stopped.wait(0.01):
+                for pk in Episode.objects.filter(state="policy").values_list("pk", flat=True):
+                    abandon(pk, "its explorer has gone")
+        finally:
+            connection.close()
+
+    stopped = threading.Event()
+    thread = threading.Thread(target=work)
+    thread.start()
+    yield
+    stopped.set()
+    thread.join()

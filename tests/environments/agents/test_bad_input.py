@@ -1,0 +1,59 @@
+"""Whatever is sent, the answer is OpenAI's error shape and never a fault of ours."""
+
+import json
+
+import pytest
+from django.test import Client
+
+from apps.environments.models import Episode
+
+pytestmark = pytest.mark.django_db
+SAID = {"role": "user", "content": "Guess!"}
+DEEP = "[" * 5_000 + "]" * 5_000
+
+
+def with_messages(*messages: object, **more: object) -> dict:
+    return {"model": "tiny", "messages": list(messages), **more}
+
+
+BODIES = [
+    [], "x", 3, None, {}, {"model": ["tiny"], "messages": [SAID]}, {"model": "tiny"}, {"model": "tiny", "messages": "x"},
+    with_messages(3), with_messages({"role": ["user"], "content": "x"}), with_messages({"role": "user"}),
+    with_messages({"role": "user", "content": {"type": "text"}}), with_messages({"role": "user", "content": [{"type": "text"}]}),
+    with_messages({"role": "assistant", "tool_calls": 3}), with_messages({"role": "assistant", "tool_calls": [{"id": 1}]}),
+    with_messages({"role": "assistant", "tool_calls": [{"id": 1, "function": {"name": "x", "arguments": DEEP}}]}),
+    with_messages({"role": "assistant", "content": "mine"}), with_messages({"role": "tool", "content": "x", "tool_call_id": [1]}),
+    with_messages({"role": "user", "content": "x" * 200_001}), with_messages(*[SAID] * 300), with_messages(SAID, stream="yes"),
+    with_messages(SAID, temperature=True), with_messages(SAID, temperature=10**39), with_messages(SAID, max_tokens="many"),
+    with_messages(SAID, tools=3), with_messages(SAID, tools=[{"type": "function", "function": {"name": {}}}]),
+    with_messages(SAID, tool_choice={"type": "function"}), with_messages(SAID, stream_options=[1]), with_messages(SAID, n=True),
+    with_messages(SAID, logit_bias=[]), with_messages(SAID, **{"x" * 500: 1}),
+]  # fmt: skip
+
+
+def posted(verb: str, body: bytes, key: str, **headers: str):
+    client = Client(raise_request_exception=False)
+    fields = {"Authorization": f"Bearer {key}", **headers}
+    return client.post(f"/v1/{verb}", body, content_type="application/json", headers=fields)
+
+
+def test_what_is_no_call_is_refused_in_openais_shape(key, episodes):
+    for body in [*(json.dumps(body).encode() for body in BODIES), b"", b"{", b'{"model": NaN}', b"\xff", DEEP.encode()]:
+        answer = posted("chat/completions", body, key)
+        assert 400 <= answer.status_code < 500, (body[:100], answer.content)
+        assert set(answer.json()["error"]) == {"message", "type", "param", "code"}
+    assert not Episode.objects.exclude(state="waiting").exists()
+
+
+def test_an_episode_needs_a_name_that_can_be_one(key, episodes):
+    for name in ("a b", "x" * 101, "-", "../x"):
+        answer = posted("chat/completions", json.dumps(with_messages(SAID)).encode(), key, **{"X-Rftweb-Episode": name})
+        assert (answer.status_code, answer.json()["error"]["param"]) == (422, "X-Rftweb-Episode")
+    answer = posted("chat/completions", json.dumps(with_messages(SAID)).encode(), key, **{"X-Rftweb-Episode": "9" * 18})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (404, "episode_not_found")
+
+
+def test_an_address_that_is_not_here_is_refused_in_the_same_shape(key):
+    for verb in ("embeddings", "responses", "chat/completions/", "threads/1/runs"):
+        answer = posted(verb, b"{}", key)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (404, "unsupported_endpoint")

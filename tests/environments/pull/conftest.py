@@ -1,0 +1,21 @@
+"""Real services on loopback, which this installation lets be called."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from apps.environments.models import Environment
+from tests.guessing_service import Service, serving
+
+
+@pytest.fixture
+def service(settings) -> Iterator[Service]:
+    settings.ENVIRONMENT_HOSTS = ["127.0.0.1"]
+    with serving() as server:
+        yield server
+
+
+@pytest.fixture
+def called(service) -> Environment:
+    """The environment that this service is; not stored."""
+    return Environment(name="called", kind=Environment.Kind.HTTP, address=service.address, turn_s=5)

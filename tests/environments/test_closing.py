@@ -1,0 +1,171 @@
+"""How episodes end: what a rollout earned is written once, a failure is NULL with its reason, and a breaker counts failures."""
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from apps.environments.closing import Ending, abandon, close_left, end, fail, fail_overdue, rests, settle
+from apps.environments.errors import CannotPlay
+from apps.environments.ledger import episodes_end_with_their_rollouts, what_was_played_was_rewarded_once
+from apps.environments.models import Environment, Episode
+from apps.environments.opening import open_episodes, take
+from apps.environments.playing import Action, act, observe, reward
+from apps.rewards.combining import Judgement, combined
+from apps.rewards.models import Reward
+from apps.rollouts.models import Group, Rollout
+
+
+def turn(episode: Episode, number: int, earned: float | None = None) -> None:
+    """An observation, with what the action before it earned, and an action on it."""
+    observe(episode.pk, number, f"see {number}", reward=earned)
+    act([Action(episode.pk, number, f"do {number}", number, 1)])
+
+
+def settled(episode: Episode, failure: str = "") -> Reward:
+    settle([Ending(episode.pk, episode.rollout_id, "turn limit", failure)])
+    return Reward.objects.get(rollout=episode.rollout_id)
+
+
+@pytest.fixture
+def episode(guessing, opened) -> Episode:
+    return opened(guessing)[0]
+
+
+def test_a_rollout_earns_the_sum_of_its_turns_once(episode):
+    turn(episode, 0)
+    turn(episode, 1, 0.25)
+    observe(episode.pk, 2, "over", reward=0.5, done=True)
+    for _ in range(2):
+        word = settled(episode)
+    assert (word.source, word.scorer, word.value, word.details["rewards"]) == ("environment", "guess_number", 0.75, [0.25, 0.5])
+
+
+def test_an_episode_in_which_nothing_was_rewarded_has_no_reward(episode):
+    turn(episode, 0)
+    word = settled(episode)
+    assert (word.value, word.reason) == (None, "the environment gave no reward")
+    assert episode.seen.get().reason == "the environment gave no reward"
+
+
+def test_a_failure_is_null_with_its_reason_whatever_was_earned_before(episode):
+    turn(episode, 0)
+    turn(episode, 1, 1.0)
+    fail(episode.pk, "it crashed")
+    word = settled(episode, failure="environment failed: it crashed")
+    assert (word.value, word.reason) == (None, "environment failed: it crashed")
+    assert Episode.objects.get(pk=episode.pk).state == "failed"
+
+
+def test_what_breaks_on_our_side_is_no_failure_of_the_environment(episode):
+    settled(episode, failure="the engine returned nothing (error)")
+    assert Episode.objects.get(pk=episode.pk).state == "abandoned"
+    assert Environment.objects.get().failures == 0
+
+
+def test_a_reward_that_comes_after_the_judgement_is_late(episode):
+    turn(episode, 0)
+    turn(episode, 1, 0.25)
+    settled(episode)
+    late = reward(episode.pk, 1, 0.5)
+    assert (late.reward, late.late_reward) == (None, 0.5)
+    assert reward(episode.pk, 1, 0.5).late_reward == 0.5
+    assert Reward.objects.get().value == 0.25
+
+
+def test_ends_said_twice_are_one_and_another_end_is_refused(episode):
+    assert end(episode.pk, "the user left").state == end(episode.pk, "again").state == "done"
+    assert Episode.objects.get(pk=episode.pk).reason == "the user left"
+    with pytest.raises(CannotPlay, match="the user left"):
+        fail(episode.pk, "crashed")
+
+
+def test_a_breaker_opens_after_failures_in_a_row_and_closes_with_a_success(guessing, opened, new_run):
+    run = new_run(environment={"name": guessing.name}, rewards=[], group_size=7)
+    *episodes, last = opened(guessing, run)
+    for count, episode in enumerate(episodes, start=1):
+        fail(episode.pk, f"crash {count}")
+        assert rests(guessing) == (count >= 5)
+    guessing.refresh_from_db()
+    assert guessing.open_reason == "crash 6" and guessing.open_until > timezone.now() + timedelta(seconds=55)
+    end(last.pk, "well played")
+    assert not rests(guessing) and Environment.objects.get().failures == 0
+
+
+def test_silence_of_one_that_calls_us_is_a_failure_and_waiting_for_it_is_none(pushed, opened, alice):
+    first, second = opened(pushed)
+    taken = take(pushed, alice)
+    Episode.objects.update(moved_at=timezone.now() - timedelta(hours=1))
+    fail_overdue(pushed, [first.pk, second.pk])
+    assert dict(Episode.objects.values_list("pk", "state")) == {taken.pk: "failed", second.pk: "waiting"}
+
+
+def test_an_episode_played_for_too_long_has_failed(episode, guessing):
+    Episode.objects.filter(pk=episode.pk).update(begun_at=timezone.now() - timedelta(hours=1))
+    fail_overdue(guessing, [episode.pk])
+    assert Episode.objects.get(pk=episode.pk).reason == "the episode took longer than 1800 s"
+
+
+def test_what_a_closed_group_left_open_is_abandoned(episode):
+    Group.objects.update(state=Group.State.SCORING)
+    assert close_left() == 2
+    assert set(Episode.objects.values_list("state", flat=True)) == {"abandoned"}
+
+
+def test_the_ledger_sees_an_open_episode_of_a_written_rollout_and_a_missing_reward(episode):
+    Rollout.objects.filter(pk=episode.rollout_id).update(state=Rollout.State.FINISHED)
+    assert len(list(episodes_end_with_their_rollouts())) == len(list(what_was_played_was_rewarded_once())) == 1
+    turn(episode, 0)
+    observe(episode.pk, 1, "over", reward=1, done=True)
+    settled(episode)
+    assert [*episodes_end_with_their_rollouts(), *what_was_played_was_rewarded_once()] == []
+    Reward.objects.update(value=0.5)
+    assert "its turns earned 1" in next(what_was_played_was_rewarded_once())
+
+
+def test_the_environments_word_is_weighed_with_the_scorers(plan):
+    both = plan(environment={"name": "guess_number", "weight": 2.0})
+    assert combined([Judgement("sort", 0.5), Judgement("guess_number", 0.25)], both) == 1.0
+    assert combined([Judgement("sort", 0.5)], both) is None
+    assert combined([Judgement("sort", 0.5), Judgement("guess_number", None)], both) is None
+
+
+# -- opening ----------------------------------------------------------------------------------------------------------
+
+
+def test_opening_again_finds_the_same_and_the_next_attempt_abandons_it(guessing, opened):
+    before = opened(guessing)
+    group, rollouts = Group.objects.get(), list(Rollout.objects.order_by("sample_index"))
+    choice = group.run.settings.environment
+    again = open_episodes(guessing, choice, [group], rollouts)
+    assert [again[rollout.pk].pk for rollout in rollouts] == [episode.pk for episode in before]
+    group.fence += 1
+    other = open_episodes(guessing, choice, [group], rollouts)
+    assert {episode.pk for episode in other.values()}.isdisjoint(episode.pk for episode in before)
+    assert set(Episode.objects.filter(pk__in=[e.pk for e in before]).values_list("state", flat=True)) == {"abandoned"}
+    with pytest.raises(CannotPlay, match="another explorer"):
+        observe(before[0].pk, 0, "too late")
+
+
+def test_an_episode_is_taken_once_under_its_key_and_no_more_than_may_be_played(pushed, opened, new_run, alice, bob):
+    run = new_run(environment={"name": pushed.name}, rewards=[], group_size=4)
+    opened(pushed, run)
+    first = take(pushed, alice, key="game 1")
+    assert take(pushed, alice, key="game 1").pk == first.pk and first.state == "environment"
+    with pytest.raises(CannotPlay, match="another client"):
+        take(pushed, bob, key="game 1")
+    second = take(pushed, bob)
+    assert second.pk != first.pk and take(pushed, bob) is None  # it may play two
+    end(first.pk, "over")
+    assert take(pushed, bob) is not None
+
+
+def test_all_rollouts_of_a_group_begin_alike_and_the_tightest_turn_limit_holds(pushed, opened, new_run, taskset):
+    taskset.tasks.update(meta={"seed": 42, "options": {"size": 5}})
+    run = new_run(environment={"name": pushed.name, "turns": 2, "options": {"size": 4, "walls": 0}}, rewards=[])
+    for episode in opened(pushed, run):
+        assert (episode.seed, episode.options, episode.turn_limit) == (42, {"size": 5, "walls": 0}, 2)
+
+
+def test_abandoned_says_why(episode):
+    assert abandon(episode.pk, "its client is gone").reason == "its client is gone"

@@ -1,0 +1,21 @@
+"""What an environment may say, where it is not a matter of the episode."""
+
+import pytest
+
+from apps.environments.errors import CannotPlay
+from apps.environments.observations import checked
+
+PICTURE = {"type": "image", "data": "iVBORw0KGgo="}
+BY_ADDRESS = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
+
+
+@pytest.mark.parametrize("content", [PICTURE, [PICTURE], [{"type": "text", "text": "what is it?"}, BY_ADDRESS]])
+def test_a_picture_is_refused_in_words_that_say_why(content):
+    with pytest.raises(CannotPlay, match=r"observation\[1\].content: holds a picture; policies here read text alone"):
+        checked([{"role": "user", "content": "look"}, {"role": "user", "content": content}])
+
+
+@pytest.mark.parametrize("content", [None, 3, [], [{"type": ["image"]}], {"type": {}}, [{"type": "text", "text": "x"}]])
+def test_what_else_is_no_text_is_a_mistake(content):
+    with pytest.raises(CannotPlay, match=r"observation\[0\]: must have exactly `role` and `content`, a text"):
+        checked([{"role": "user", "content": content}])

@@ -1,0 +1,148 @@
+"""Episodes go out as lines and come back as a run: the same tokens, the same rewards, and something to learn from."""
+
+import json
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from apps.buffer.models import Experience, plan_step
+from apps.dashboard.reconciliation import CHECKS
+from apps.environments.models import Episode
+from apps.environments.traces.exporting import lines_of
+from apps.environments.traces.importing import BadEpisodes, Destination, import_episodes
+from apps.rewards.models import Reward
+from apps.rollouts.models import Rollout
+from apps.runs.admission import groups_allowed
+from apps.runs.config import ConfigError
+from apps.runs.models import Run
+from tests.environments.traces.conftest import TOKENS, rollouts_of, spelt_by
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def imported(played, file_of, project, policy) -> Run:
+    return import_episodes(file_of(played), Destination(project, "again", policy)).run
+
+
+def parsed(run: Run) -> list[dict]:
+    return [json.loads(line) for line in lines_of(run)]
+
+
+def test_a_line_holds_the_conversation_with_its_tokens_and_rewards(played):
+    line, *_, broken = parsed(played)
+    (trace,) = line["traces"]
+    roles = [(node["message"]["role"], node["token_ids"], node["mask"]) for node in trace["nodes"]]
+    assert roles == [
+        ("user", [1, 2, 3], [False] * 3), ("assistant", [10, 11], [True] * 2), ("user", [20, 21], [False] * 2),
+        ("assistant", [12, 13], [True] * 2), ("tool", [], []),
+    ]  # fmt: skip
+    assert [node["logprobs"] for node in trace["nodes"] if node["sampled"]] == [[-0.5, -0.25], [-0.125, -2.0]]
+    assert trace["rewards"] == {"guess_number": {"score": 1.0, "weight": 1.0}}
+    assert (line["ok"], broken["ok"], broken["is_timeout"]) == (True, False, True)
+    assert broken["traces"][0]["rewards"] == {"guess_number": None}
+
+
+def test_what_was_exported_and_imported_is_exported_the_same(played, imported):
+    assert parsed(imported) == parsed(played)
+
+
+def test_tokens_masks_logprobs_and_rewards_come_back_equal(played, imported):
+    for before, after in zip(rollouts_of(played), rollouts_of(imported), strict=True):
+        assert (after.state, after.text, after.turns, after.stop_reason) == (
+            before.state,
+            before.text,
+            before.turns,
+            before.stop_reason,
+        )
+        if after.state == Rollout.State.FINISHED:
+            assert (after.tokens.prompt_ids, after.tokens.completion_ids) == (TOKENS.prompt_ids, TOKENS.completion_ids)
+            assert (after.tokens.logprobs, after.tokens.action_mask) == (TOKENS.logprobs, TOKENS.action_mask)
+    word = Reward.objects.order_by("rollout").values_list("value", "reason")
+    assert list(word.filter(rollout__run=imported)) == list(word.filter(rollout__run=played))
+
+
+def test_the_run_learns_from_the_file_and_samples_nothing_beside_it(played, imported):
+    experiences = Experience.objects.filter(run=imported)
+    assert sorted(experiences.values_list("advantage", flat=True))[0] < 0 < max(experiences.values_list("advantage", flat=True))
+    imported.start()
+    imported.refresh_from_db()
+    assert groups_allowed(imported.pace) == 0
+    wrong = [f"{check.name}: {found}" for check in CHECKS for found in check.find()]
+    assert [found for found in wrong if f"run {played.pk}:" not in found] == []  # no engine stands behind that one here
+
+
+def test_an_update_takes_what_was_imported(imported):
+    imported.start()
+    imported.claim_trainer("trainer@test", 60)
+    run = Run.objects.get(pk=imported.pk)
+    step = plan_step(run, run.fence)
+    assert step.items.count() == imported.settings.usual_rows_per_step == 2
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        (("traces", 0, "nodes", 1, "mask"), [True], "line 2: traces.0.nodes.1.mask: has 1 entries for 2 token_ids"),
+        (("traces", 0, "nodes", 1, "logprobs"), [-0.5], "line 2: traces.0.nodes.1.logprobs"),
+        (("traces", 0, "nodes", 3, "token_ids"), [1, True], "line 2: traces.0.nodes.3.token_ids.1"),
+        (("traces", 0, "nodes", 3, "token_ids"), [12, 130], "line 2: traces.nodes.token_ids: has 130"),
+        (("traces", 0, "nodes", 3, "parent"), 0, "line 2: traces.0.nodes.3.parent"),
+        (("traces", 0, "info", "rftweb", "seed"), "7", "line 2: traces.0.info.rftweb.seed"),
+        (("traces", 0, "info", "rftweb", "more"), 1, "line 2: traces.0.info.rftweb.more"),
+        (("traces", 0, "info", "rftweb", "tokenizer"), "b" * 64, "line 2: traces.info.rftweb.tokenizer"),
+        (("traces", 0, "info", "rftweb", "turns", 0, "observation"), [{"role": "robot", "content": ""}], "turns.0"),
+        (("traces", 0, "info", "rftweb", "turns", 1, "reward"), 7.0, "line 2: traces.rewards"),
+        (("traces",), [], "line 2: traces: has 0"),
+        (("id",), 5, "line 2: id"),
+        (("env", "id"), "nowhere", "env.id: the file has several"),
+    ],
+)
+def test_a_wrong_line_is_told_with_its_field_and_nothing_is_stored(played, file_of, project, policy, path, value, words):
+    lines = parsed(played)
+    *way, last = path
+    place = lines[1]
+    for step in way:
+        place = place[step]
+    place[last] = value
+    with pytest.raises(BadEpisodes, match=words.replace("[", r"\[")):
+        import_episodes(file_of(lines=lines), Destination(project, "again", policy))
+    assert Run.objects.count() == 1 and Episode.objects.exclude(run=played).count() == 0
+
+
+@pytest.mark.parametrize("raw", [b"{", b'{"id": NaN}', b'{"id": "a", "id": "b"}', b"[" * 50, b"", b"\xff"])
+def test_what_is_no_strict_json_is_told_by_its_line(project, policy, tmp_path, raw):
+    (tmp_path / "bad.jsonl").write_bytes(raw + b"\n")
+    with pytest.raises(BadEpisodes, match="line 1: is no strict JSON"):
+        import_episodes(tmp_path / "bad.jsonl", Destination(project, "again", policy))
+
+
+def test_a_file_of_which_nothing_can_be_learned_is_refused_with_the_reason(played, file_of, project, policy):
+    alone_and_failed = parsed(played)[2:]
+    with pytest.raises(BadEpisodes, match="no group of it can be learned from: "):
+        import_episodes(file_of(lines=alone_and_failed), Destination(project, "again", policy))
+    assert Run.objects.count() == 1
+
+
+def test_tokens_of_another_tokenizer_are_refused(played, file_of, project, policy, tmp_path):
+    path = file_of(played)
+    spelt_by(policy, tmp_path / "other", "b")
+    with pytest.raises(BadEpisodes, match="its tokens mean something else"):
+        import_episodes(path, Destination(project, "again", policy))
+
+
+def test_changes_of_the_configuration_are_honoured_but_for_what_the_file_says(played, file_of, project, policy):
+    changes = {"groups_per_step": 1, "algorithm": {"name": "rloo"}}
+    run = import_episodes(file_of(played), Destination(project, "again", policy, changes=changes)).run
+    assert (run.settings.algorithm.name, run.settings.groups_per_step) == ("rloo", 1)
+    with pytest.raises(ConfigError, match="policy, environment and rewards"):
+        import_episodes(file_of(played), Destination(project, "more", policy, changes={"rewards": [{"scorer": "sort"}]}))
+
+
+def test_the_command_exports_imports_and_says_what_came_of_it(played, project, policy, tmp_path, capsys):
+    with (tmp_path / "taken.jsonl").open("w") as stream:
+        call_command("episodes", "export", played.slug, stdout=stream)
+    call_command("episodes", "import", "lab", str(tmp_path / "taken.jsonl"))
+    assert "run taken: 4 episodes in 2 groups; 1 can be learned from, in 1 steps" in capsys.readouterr().out
+    with pytest.raises(CommandError, match="has a run 'taken'"):
+        call_command("episodes", "import", "lab", str(tmp_path / "taken.jsonl"))

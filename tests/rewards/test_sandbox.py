@@ -1,0 +1,104 @@
+"""The sandbox: what code gives comes back, and nothing of this machine is within its reach."""
+
+import pytest
+
+from apps.rewards.sandbox import Call, NoSandbox, Outcome, bubblewrap, run
+
+ATTACKS = """
+import os
+
+def secrets():
+    return [sorted(os.environ), os.path.exists("/etc/passwd"), os.path.exists("/proc/1/environ"), os.path.exists("/root"),
+            os.path.exists("/work"), os.path.exists("/home")]
+
+def connect():
+    import socket
+    socket.create_connection(("127.0.0.1", PORT), 1)
+
+def fork():
+    return os.fork()
+
+def thread():
+    import threading
+    threading.Thread(target=print).start()
+
+def remember():
+    return len(bytearray(1 << 30))
+
+def namespaces():
+    import ctypes
+    return ctypes.CDLL(None).unshare(0x10000000)
+
+def large_file():
+    with open("/tmp/large", "wb") as file:
+        file.write(bytes(2 << 20))
+
+def fill():
+    written = 0
+    for number in range(100):
+        with open(f"/tmp/{number}", "wb") as file:
+            written += file.write(bytes(1 << 19))
+    return written
+
+def write_out():
+    open("/usr/lib/python3/mine.py", "w")
+
+def signal():
+    os.kill(os.getppid(), 9)
+    return os.getpid() < 10
+"""
+
+
+@pytest.fixture(scope="module")
+def attacked() -> dict[str, Outcome]:
+    import socket
+
+    names = [line.split()[1].removesuffix("():") for line in ATTACKS.splitlines() if line.startswith("def ")]
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        code = ATTACKS.replace("PORT", str(listening.getsockname()[1]))
+        return dict(zip(names, run(code, [Call(name, ()) for name in names]), strict=True))
+
+
+def test_what_calls_give_comes_back_in_their_order():
+    code = "print('noise')\ndef double(x):\n    return x * 2\ndef odd(x):\n    return {1}\n"
+    calls = [Call("double", (4,)), Call("double", ("ab",)), Call("odd", (1,)), Call("missing", ()), Call("double", ())]
+    four, text, odd, missing, wrong = run(code, calls)
+    assert (four, text) == (Outcome(8), Outcome("abab"))
+    assert "set" in odd.error and missing.error == "there is no function missing" and wrong.error.startswith("TypeError")
+
+
+def test_code_sees_no_environment_no_files_and_no_processes(attacked):
+    names, *there = attacked["secrets"].value
+    assert "PATH" not in names and "DATABASE_URL" not in names and not any(there)
+    assert attacked["signal"].value is True or "Operation not permitted" in attacked["signal"].error
+
+
+@pytest.mark.parametrize(
+    ("attack", "error"),
+    [("connect", "Connection"), ("fork", "BlockingIOError"), ("thread", "can't start new thread"), ("remember", "MemoryError"),
+     ("fill", "No space left"), ("write_out", "Read-only"), ("large_file", "File too large")],
+)  # fmt: skip
+def test_code_reaches_no_network_and_takes_no_more_than_its_share(attacked, attack, error):
+    assert error in attacked[attack].error
+
+
+def test_code_makes_no_namespaces_of_its_own(attacked):
+    assert attacked["namespaces"].value == -1
+
+
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [("while True: pass", "it took longer"), ("import time; time.sleep(60)", "it took longer"),
+     ("import os; os._exit(0)", "cannot be read"), ("import os; os.abort()", "it ended its process"),
+     ("import os\n while True: os.write(3, b'x' * 60000)", "cannot be read"),
+     ("import sys; sys.exit(0)", "SystemExit"), ("raise ValueError('\\0\\ud800')", "ValueError")],
+)  # fmt: skip
+def test_code_that_does_not_end_well_gave_nothing(body, error):
+    (outcome,) = run(f"def f():\n {body}", [Call("f", ())])
+    assert outcome.value is None and error in outcome.error
+
+
+def test_without_bubblewrap_nothing_is_run(monkeypatch):
+    monkeypatch.setattr(bubblewrap.shutil, "which", lambda *_, **__: None)
+    with pytest.raises(NoSandbox, match="bubblewrap"):
+        run("def f(): pass", [Call("f", ())])

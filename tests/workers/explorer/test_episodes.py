@@ -1,0 +1,209 @@
+"""Rollouts played in environments: exact tokens between the turns, every action answered, and failures that are never a number."""
+
+import pytest
+from django.db.models import F
+
+from apps.buffer.models import Experience
+from apps.dashboard.reconciliation import CHECKS
+from apps.environments.choosing import find
+from apps.environments.closing import fail
+from apps.environments.models import Environment, Episode, EpisodeTurn
+from apps.environments.opening import take
+from apps.environments.playing import observe
+from apps.feedback.interventions import typed_spans
+from apps.pipelines.refining import refine
+from apps.rewards.scoring import open_questions, record_verdicts
+from apps.rollouts.models import Group, Rollout
+from apps.rollouts.turns import turns_of
+from apps.tasksets.models import Task
+from tests.workers.explorer.conftest import another
+
+pytestmark = pytest.mark.django_db(transaction=True)
+ROOM = {"max_tokens": 100}
+
+
+@pytest.fixture
+def library_run(new_run, tiny_policy):
+    Task.objects.update(meta={"seed": 7, "options": {"low": 1, "high": 9}})
+    return new_run(**SHAPE, environment={"name": "guess_number", "turns": 3}, rewards=[])
+
+
+SHAPE = {"sampling": ROOM, "engine": "transformers", "group_size": 4, "max_staleness": 0}
+
+
+@pytest.fixture
+def outside(project) -> Environment:
+    return Environment.objects.create(project=project, name="outside", kind="push", turn_limit=3, reward_low=-1)
+
+
+@pytest.fixture
+def push_run(new_run, tiny_policy, outside):
+    return new_run(**SHAPE, environment={"name": "outside"}, rewards=[])
+
+
+def played(stage, run, groups: int = 2) -> list[Rollout]:
+    """All rollouts of so many groups, once they are written."""
+
+    def look() -> bool:
+        stage.explorer.serve()
+        return Group.objects.filter(run=run, state=Group.State.SCORING).count() >= groups
+
+    stage.eventually(look, 60)
+    return list(Rollout.objects.filter(run=run).order_by("pk"))
+
+
+def clean() -> list[str]:
+    return [f"{check.name}: {found}" for check in CHECKS for found in check.find()]
+
+
+def test_a_library_environment_is_played_to_the_end_and_every_action_is_answered(library_run, stage):
+    rollouts = played(stage, library_run)
+    assert {rollout.stop_reason for rollout in rollouts} <= {"the environment is done", "turn limit", "length"}
+    for rollout in rollouts:
+        episode = rollout.episodes.get()
+        acted = list(episode.seen.filter(answered_at__isnull=False))
+        said = [turn for turn in turns_of(rollout) if turn.role == "assistant"]
+        assert [turn.action for turn in acted] == [turn.text for turn in said]
+        assert [(turn.first, turn.tokens) for turn in acted] == [(turn.first_token, turn.tokens) for turn in said]
+        assert all(turn.reward in (0.0, 1.0) for turn in acted) and len(acted) <= 3
+        word = rollout.rewards.get()
+        assert (word.source, word.scorer, word.value) == ("environment", "guess_number", sum(turn.reward for turn in acted))
+        assert episode.state == Episode.State.DONE
+    assert clean() == []
+
+
+def test_what_the_environment_said_is_what_the_group_is_trained_on(library_run, stage):
+    played(stage, library_run)
+    claimed = Group.objects.claim(Group.State.SCORING, "scorer@test", 60, 8)
+    assert open_questions(claimed) == []
+    record_verdicts(claimed, [])
+    refine(Group.objects.claim(Group.State.JUDGED, "refiner@test", 60, 8))
+    lessons = list(Experience.objects.select_related("rollout"))
+    assert lessons and all(lesson.reward == lesson.rollout.rewards.get().value for lesson in lessons)
+    assert clean() == []
+
+
+def test_a_person_waits_for_the_environments_answer_before_they_type(push_run, stage, outside, alice):
+    stage.explorer.serve()
+    flight = next(iter(stage.seat.flights.values()))
+    for kind, text in (("edit", "1"), ("seat", "1"), ("hold", "")):
+        act = stage.ask(alice, flight, kind, text)
+        assert (act.state, act.reason) == ("refused", "it is the environment's move: wait for its answer")
+    assert stage.ask(alice, flight, "stop").reason == "it has not said anything yet"
+
+
+def test_a_person_takes_the_policys_seat_and_the_environment_answers_what_they_typed(library_run, stage, alice):
+    flight = stage.streaming(tokens=2)
+    number, request = stage.seat.episodes.played[flight.episode_id].known - 1, flight.request_id
+    first, text = flight.turn.first, another(flight.turn.text[0]) + "5"
+    assert stage.ask(alice, flight, "seat", text).state == "done"
+    assert flight.request_id != request  # what the policy was about to say is not waited for
+    rollout = stage.ended(flight.rollout_id)
+    turn = EpisodeTurn.objects.get(episode=flight.episode_id, number=number)
+    typed = slice(first, first + turn.tokens)
+    assert turn.action == text and turn.first == first and turn.reward is not None
+    assert stage.seat.speaker.text(list(rollout.tokens.completion_ids[typed])) == text
+    assert set(rollout.tokens.action_mask[typed]) == {0} and set(rollout.tokens.logprobs[typed]) == {0.0}
+    assert [(span.first_token, span.act.by) for span in typed_spans(rollout)] == [(first, alice)]
+    assert clean() == []
+
+
+def test_the_next_attempt_begins_the_episodes_again(library_run, stage):
+    stage.explorer.serve()
+    before = set(Episode.objects.values_list("pk", flat=True))
+    Group.objects.update(lease_until=None, lease_owner="", fence=F("fence") + 1)
+    stage.seat.abandon({claim.group_id for claim in stage.seat.claims})
+    rollouts = played(stage, library_run)
+    assert set(Episode.objects.filter(pk__in=before).values_list("state", flat=True)) == {"abandoned"}
+    assert all(rollout.rewards.count() == rollout.episodes.filter(state="done").count() == 1 for rollout in rollouts)
+    assert clean() == []
+
+
+def test_the_environments_tokens_are_masked_and_are_the_templates(library_run, stage):
+    rollouts = played(stage, library_run)
+    several = [rollout for rollout in rollouts if len(turns_of(rollout)) > 1]
+    assert several
+    for rollout in several:
+        tokens, speaker = rollout.tokens, stage.seat.speaker
+        for turn in turns_of(rollout):
+            span = slice(turn.first_token, turn.first_token + turn.tokens)
+            assert set(tokens.action_mask[span]) == {int(turn.role == "assistant")}
+            if turn.role == "user":
+                assert tokens.completion_ids[span] == speaker.prompt_ids([{"role": "user", "content": turn.text}])
+                assert set(tokens.logprobs[span]) == {0.0}
+            else:
+                assert all(value < 0 for value in tokens.logprobs[span])
+        assert sum(turn.tokens for turn in turns_of(rollout)) == len(tokens.completion_ids)
+    longest = max(several, key=lambda rollout: rollout.completion_tokens).tokens
+    alone = stage.seat.engine.probe_logprobs((*longest.prompt_ids, *longest.completion_ids))[len(longest.prompt_ids) - 1 :]
+    own = [(kept, now) for kept, now, mask in zip(longest.logprobs, alone, longest.action_mask, strict=True) if mask]
+    assert [kept for kept, _ in own] == pytest.approx([now for _, now in own], abs=1e-3)
+
+
+def test_all_rollouts_of_a_group_begin_alike(push_run, stage, outside, alice):
+    stage.explorer.serve()
+    group = push_run.groups.first()
+    assert len({(episode.seed, str(episode.options)) for episode in Episode.objects.filter(rollout__group=group)}) == 1
+
+
+def test_one_that_calls_us_is_waited_for_and_its_first_words_complete_the_prompt(push_run, stage, outside, alice):
+    stage.explorer.serve()
+    assert set(Episode.objects.values_list("state", flat=True)) == {"waiting"}
+    assert not stage.seat.engine.in_flight() and len(stage.seat.flights) == 8
+    episode = take(outside, alice, key="first")
+    observe(episode.pk, 0, "1+1")
+
+    def acted():
+        stage.explorer.serve()
+        return episode.seen.filter(answered_at__isnull=False).first()
+
+    stage.eventually(acted, 60)
+    observe(episode.pk, 1, "good", reward=-0.5, done=True)
+    rollout = stage.ended(episode.rollout_id)
+    task = rollout.group.task.prompt[-1]["content"]
+    asked = stage.seat.speaker.prompt_ids([{"role": "user", "content": f"{task}\n\n1+1"}])
+    assert rollout.tokens.prompt_ids == asked and len(turns_of(rollout)) == 1
+    assert (rollout.stop_reason, rollout.rewards.get().value) == ("the environment is done", -0.5)
+
+
+def test_a_failed_environment_is_no_reward_with_its_reason(push_run, stage, outside, alice):
+    stage.explorer.serve()
+    episode = take(outside, alice)
+    fail(episode.pk, "it crashed")
+    rollout = stage.ended(episode.rollout_id)
+    word = rollout.rewards.get()
+    assert (rollout.state, rollout.stop_reason) == ("failed", "environment failed: it crashed")
+    assert (word.value, word.reason) == (None, "environment failed: it crashed")
+    assert clean() == []
+
+
+def test_one_that_is_silent_for_too_long_has_failed(push_run, stage, outside, alice, monkeypatch):
+    monkeypatch.setattr("workers.explorer.episodes.OVERDUE_LOOK_S", 0.0)
+    Environment.objects.update(turn_s=0.05)
+    stage.explorer.serve()
+    episode = take(outside, alice)
+    rollout = stage.ended(episode.rollout_id)
+    assert rollout.rewards.get().value is None and "took longer than 0.05 s" in rollout.rewards.get().reason
+
+
+@pytest.mark.parametrize(
+    ("breaks", "reason"),
+    [
+        ("hang", "took longer than 0.5 s"),
+        ("end", "its process ended with 3"),
+        ("raise", "RuntimeError: out of luck"),
+        ("lie", "reward: must be a number from 0 to 1, or null"),
+    ],
+)
+def test_a_class_that_breaks_fails_its_own_episodes_and_the_others_go_on(library_run, stage, project, monkeypatch, breaks, reason):
+    monkeypatch.setattr("workers.explorer.player.CHILD", "tests.workers.explorer.broken_child")
+    find(project, "guess_number")
+    Environment.objects.update(turn_s=0.5)
+    (first,) = library_run.taskset.draw([0], library_run.settings.seed)
+    Task.objects.filter(pk=first.pk).update(meta={"seed": 7, "options": {"breaks": breaks}})
+    rollouts = played(stage, library_run)
+    for rollout in rollouts:
+        word = rollout.rewards.get()
+        assert (word.value is None) == (rollout.group.task_id == first.pk)
+        assert word.reason == (f"environment failed: {reason}" if rollout.group.task_id == first.pk else "")
+    assert clean() == []

@@ -1,0 +1,153 @@
+"""Tasksets of the verifiers package, played in its own virtual environment: one turn, several, tools, and what cannot be played."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from django.core.exceptions import ValidationError
+
+from apps.environments.models import Environment
+from apps.environments.pull.registering import check, register
+from apps.rewards.models import Reward
+from apps.rollouts.models import Group, Rollout
+from tests.verifiers_process import PYTHON, ROOT, SLOW_S
+from workers.explorer.player import Move, Reply, VerifiersPlayer
+
+pytestmark = pytest.mark.skipif(
+    not PYTHON.exists(), reason="the verifiers package is not installed: scripts/setup --with verifiers"
+)
+
+TASKSETS = ["sums_single", "sums_dialogue", "sums_tool", "no_such_taskset"]
+CALL = '<tool_call>{"name": "adder_add", "arguments": {"left": 4, "right": 75}}</tool_call>'
+
+
+@pytest.fixture(autouse=True)
+def allowed(settings) -> None:
+    settings.VERIFIERS_TASKSETS = TASKSETS
+    settings.VERIFIERS_PYTHON = PYTHON
+    settings.VERIFIERS_PATH = f"{ROOT / 'tests' / 'verifiers_tasksets'}:{ROOT}"
+
+
+@pytest.fixture
+def player(allowed, player_kept) -> VerifiersPlayer:
+    return player_kept
+
+
+@pytest.fixture(scope="module")
+def player_kept() -> Iterator[VerifiersPlayer]:
+    """One process for all tests here: its package imports slowly."""
+    player = VerifiersPlayer(SLOW_S)
+    yield player
+    player.stop()
+
+
+@pytest.fixture
+def play(player, eventually):
+    """What follows each of these actions, and the first observation before them."""
+
+    def follow(episode: int, taskset: str, *actions: str, turns: int = 4) -> list[Reply]:
+        found = []
+        for done in range(len(actions) + 1):
+            player.ask(Move(episode, taskset, 3, {}, actions[:done], turns))
+            found += eventually(player.replies, 2 * SLOW_S)
+        return found
+
+    return follow
+
+
+def test_a_single_turn_is_asked_answered_and_rewarded(play):
+    first, last = play(1, "sums_single", "79")
+    assert first.observation == [{"role": "system", "content": "Add."}, {"role": "user", "content": "4+75"}]
+    assert (first.reward, first.done) == (None, False)
+    assert (last.observation, last.reward, last.done) == ("", 1.0, True)
+
+
+def test_the_seed_chooses_the_row_and_a_wrong_answer_earns_nothing(play, player, eventually):
+    *_, last = play(2, "sums_single", "80")
+    assert (last.reward, last.done) == (0.0, True)
+    player.ask(Move(3, "sums_single", 4, {}, ()))
+    (other,) = eventually(player.replies, SLOW_S)
+    assert other.observation[1]["content"] != "4+75"
+
+
+def test_several_turns_bring_only_what_is_new(play):
+    _, second, third, last = play(4, "sums_dialogue", "1", "2", "79")
+    assert second.observation == third.observation == [{"role": "user", "content": "no, try again"}]
+    assert (last.reward, last.done, last.info["stop_condition"]) == (1.0, True, "user_closed")
+
+
+def test_the_turn_limit_ends_the_episode_with_its_reward(play):
+    *_, last = play(5, "sums_dialogue", "1", "2", turns=2)
+    assert (last.reward, last.done) == (0.0, True)
+
+
+def test_a_tool_is_told_in_words_called_and_answered(play):
+    first, result, last = play(6, "sums_tool", f"Let me add. {CALL}", "79")
+    manual, question = first.observation
+    assert manual["role"] == "system" and '"name": "adder_add"' in manual["content"] and question["content"] == "4+75"
+    assert result.observation == [{"role": "tool", "content": "79"}]
+    assert (last.reward, last.done) == (1.0, True)
+
+
+def test_a_call_that_cannot_be_is_answered_not_raised_at(play):
+    wrong = '<tool_call>{"name": "subtract", "arguments": {}}</tool_call>'
+    _, told, last = play(7, "sums_tool", wrong, "<tool_call>{not json}</tool_call>")
+    assert told.observation == [{"role": "tool", "content": "error: there is no tool 'subtract'; there are adder_add"}]
+    assert last.done
+
+
+def test_a_taskset_that_is_not_there_fails_its_own_episode_alone(play):
+    (failed,) = play(8, "no_such_taskset")
+    assert "no_such_taskset" in failed.error
+    assert play(9, "sums_single")[0].error == ""
+
+
+def test_an_episode_begins_again_from_its_actions(play, player, eventually):
+    play(10, "sums_dialogue", "1")
+    player.ask(Move(11, "sums_dialogue", 3, {}, ("1", "2"), 4))
+    (reply,) = eventually(player.replies, SLOW_S)
+    assert (reply.number, reply.observation) == (2, [{"role": "user", "content": "no, try again"}])
+
+
+def test_what_the_process_started_ends_with_it(play, player, eventually):
+    play(12, "sums_tool")
+    child = psutil.Process(player.child.pid)
+    started = child.children(recursive=True)
+    assert started
+    player.stop()
+    eventually(lambda: not any(process.is_running() for process in [child, *started]))
+
+
+@pytest.mark.django_db
+def test_only_listed_tasksets_are_registered_and_one_that_answers_is_checked(project, settings):
+    made = register(project, "sums", "verifiers", "sums_single")
+    assert "4+75" in check(made) or "role" in check(made)
+    with pytest.raises(ValidationError, match="RFTWEB_VERIFIERS lists"):
+        register(project, "other", "verifiers", "os")
+    settings.VERIFIERS_PYTHON = Path("/nonexistent")
+    with pytest.raises(ValidationError, match="scripts/setup --with verifiers"):
+        register(project, "more", "verifiers", "sums_single")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_run_plays_in_it_with_the_tiny_policy(new_run, tiny_policy, project, stage, eventually):
+    place = Environment.objects.create(project=project, name="sums", kind="verifiers", address="sums_single", turn_limit=1)
+    run = new_run(
+        environment={"name": place.name},
+        rewards=[],
+        sampling={"max_tokens": 60},
+        engine="transformers",
+        group_size=2,
+        max_staleness=0,
+    )
+
+    def look() -> bool:
+        stage.explorer.serve()
+        return Group.objects.filter(run=run, state=Group.State.SCORING).exists()
+
+    eventually(look, 2 * SLOW_S)
+    written = Rollout.objects.filter(run=run, state=Rollout.State.FINISHED)
+    words = Reward.objects.filter(rollout__in=written)
+    assert written.exists() and {word.value for word in words} <= {0.0, 1.0}, json.dumps([word.reason for word in words])
