@@ -1,7 +1,8 @@
 """Addresses of the pages. What changes something is POST."""
 
 from django.conf import settings
-from django.urls import path
+from django.urls import path, register_converter
+from django.urls.converters import StringConverter
 from django.views.generic import RedirectView
 
 from apps.dashboard.views import (
@@ -16,6 +17,7 @@ from apps.dashboard.views import (
     lessons,
     live,
     people,
+    pictures,
     playing,
     quality,
     rater_model,
@@ -29,6 +31,14 @@ from apps.dashboard.views import (
     weights,
 )
 
+
+class Sha256(StringConverter):
+    """A digest in hex, as pictures are named."""
+
+    regex = "[0-9a-f]{64}"
+
+
+register_converter(Sha256, "sha256")
 RUN = "runs/<slug:project>/<slug:slug>/"
 
 urlpatterns = [
@@ -69,6 +79,7 @@ urlpatterns = [
     path("lessons/<slug:project>/import/", lessons.import_page, name="lessons-import"),
     path("tasksets/", tasksets.tasksets, name="tasksets"),
     path("tasksets/<slug:project>/<slug:slug>/", tasksets.taskset, name="taskset"),
+    path("pictures/<sha256:sha256>/", pictures.picture, name="picture"),
     path("environments/", environments.environments, name="environments"),
     path("environments/<slug:project>/<slug:name>/", environments.environment, name="environment"),
     path("environments/<slug:project>/<slug:name>/now/", environments.environment_now, name="environment-now"),

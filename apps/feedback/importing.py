@@ -16,6 +16,7 @@ from apps.accounts.models import Membership, Project, User
 from apps.feedback.models import LESSONS, Lesson
 from apps.feedback.reading import LessonLine, RawBadLine, bad, read
 from apps.runs.models import Run
+from apps.tasksets.messages import pictures_of
 from apps.tasksets.models import Task, Taskset
 
 Placed = tuple[LessonLine, Lesson]
@@ -111,6 +112,8 @@ def _placed(lines: list[LessonLine], kind: type[Lesson], to: Destination) -> tup
             refused.append(bad(line.number, line.raw, f"author: {line.author!r} is no member of {to.project.slug!r}"))
         elif task is None and (to.taskset is not None or line.task is not None):
             refused.append(bad(line.number, line.raw, _no_task(line, to)))
+        elif task is None and pictures_of(line.prompt):
+            refused.append(bad(line.number, line.raw, "prompt: shows a picture; import its task, and name the taskset"))
         else:
             author = to.author if line.author is None else authors[line.author]
             lesson = kind(

@@ -78,7 +78,7 @@ def _lesson(number: int, raw: bytes, kind: str, columns: Mapping[str, str]) -> L
     task = row.get("task")
     if task is not None and (type(task) is not int or task < 0):
         raise NotALesson("task: must be the index of a task, a whole number from 0")
-    prompt = prompt_of(row, "prompt") if task is None or "prompt" in row else None
+    prompt = prompt_of(row, "prompt", {}) if task is None or "prompt" in row else None
     said = {name: _text(row, name) for name in TEXTS[kind]} | _verdict(row, kind)
     return LessonLine(number, raw, prompt, task, _author(row), said)
 

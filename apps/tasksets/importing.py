@@ -5,6 +5,7 @@ from pathlib import Path
 
 from apps.accounts.models import Project, User
 from apps.tasksets import generators
+from apps.tasksets.beside import beside
 from apps.tasksets.models import Taskset
 from apps.tasksets.reading import Columns, read_jsonl
 from apps.tasksets.storing import Origin, store
@@ -19,7 +20,7 @@ def import_jsonl(
 ) -> Taskset:
     """The file's tasks as a new taskset; `progress(bytes read)`. Raises BadLines, ValueError, OSError."""
     with path.open("rb") as stream:
-        return store(origin, read_jsonl(stream, columns), quarantine, lambda read: progress(stream.tell()))
+        return store(origin, read_jsonl(stream, columns, beside(path)), quarantine, lambda read: progress(stream.tell()))
 
 
 def generate(

@@ -1,10 +1,14 @@
 """What may be asked: tasksets, and the tasks in them. A taskset that a run has used never changes."""
 
+from collections.abc import Iterable
+
 from django.conf import settings
 from django.db import models
 
 from apps.accounts.models import Project, User
 from apps.tasksets.drawing import position
+from apps.tasksets.messages import text_of
+from apps.tasksets.pictures import Encoded, encode
 
 
 class TasksetQuerySet(models.QuerySet):
@@ -46,7 +50,7 @@ class Task(models.Model):
 
     taskset = models.ForeignKey(Taskset, on_delete=models.CASCADE, related_name="tasks")
     index = models.PositiveIntegerField()
-    prompt = models.JSONField(help_text="Chat messages: [{role, content}].")
+    prompt = models.JSONField(help_text="Chat messages: [{role, content}], see apps.tasksets.messages.")
     follow_ups = models.JSONField(default=list, help_text="What the user says after each answer of the policy: texts, in order.")
     answer = models.JSONField(default=dict, help_text="For scorers only; never shown to the policy.")
     meta = models.JSONField(default=dict)
@@ -60,8 +64,8 @@ class Task(models.Model):
 
     @property
     def question(self) -> str:
-        """The last user message, for lists and cards."""
-        return next((m["content"] for m in reversed(self.prompt) if m["role"] == "user"), "")
+        """The last user message as a text, for lists and cards."""
+        return next((text_of(m["content"]) for m in reversed(self.prompt) if m["role"] == "user"), "")
 
 
 class QuarantinedLine(models.Model):
@@ -74,3 +78,40 @@ class QuarantinedLine(models.Model):
 
     class Meta:
         ordering = ["line"]
+
+
+class PictureQuerySet(models.QuerySet):
+    def visible_to(self, user: User) -> "PictureQuerySet":
+        return self.filter(project__in=Project.objects.visible_to(user))
+
+    def keep(self, project: Project, pictures: Iterable[Encoded]) -> None:
+        """Store these for the project; one that is there already stays as it is, since its name is its content."""
+        rows = [Picture(project=project, sha256=p.sha256, width=p.width, height=p.height, png=p.png) for p in pictures]
+        self.bulk_create(rows, ignore_conflicts=True)
+
+
+class Picture(models.Model):
+    """A picture that messages of this project show, in our own encoding (apps.tasksets.pictures); it never changes."""
+
+    project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="pictures")
+    sha256 = models.CharField(max_length=64, help_text="Of the PNG, in hex: what messages call it.")
+    width = models.PositiveSmallIntegerField(help_text="Pixels.")
+    height = models.PositiveSmallIntegerField(help_text="Pixels.")
+    png = models.BinaryField()
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    objects = PictureQuerySet.as_manager()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["project", "sha256"], name="one_picture_per_content")]
+        indexes = [models.Index(fields=["sha256"], name="picture_by_name")]  # its address tells no project
+
+    def __str__(self) -> str:
+        return f"{self.sha256[:12]} ({self.width} × {self.height})"
+
+    @classmethod
+    def take(cls, project: Project, raw: bytes) -> "Picture":
+        """The picture in these untrusted bytes, stored. Raises BadPicture with the reason."""
+        picture = encode(raw)
+        cls.objects.keep(project, [picture])
+        return cls.objects.get(project=project, sha256=picture.sha256)

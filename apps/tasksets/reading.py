@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from apps.accounts import strict_json
+from apps.tasksets.messages import BadContent, Content, ReadPath, pictures_of, read_content, text_of
+from apps.tasksets.pictures import Encoded
 from apps.tasksets.rows import TaskRow, user_message
 
 LONGEST_LINE = 1 << 20  # bytes
@@ -39,15 +41,15 @@ class BadLine:
     excerpt: str
 
 
-def read_jsonl(stream: BinaryIO, columns: Columns) -> Iterator[TaskRow | BadLine]:
-    """Tasks and bad lines in the order of the file; blank lines are skipped."""
+def read_jsonl(stream: BinaryIO, columns: Columns, path: ReadPath | None = None) -> Iterator[TaskRow | BadLine]:
+    """Tasks and bad lines in the order of the file; blank lines are skipped. `path` reads pictures beside the file."""
     for number, raw in enumerate(lines_of(stream), start=1):
         if number == 1:
             raw = raw.removeprefix(BYTE_ORDER_MARK)
         if not raw.strip():
             continue
         try:
-            yield _task(raw, columns)
+            yield _task(raw, columns, path)
         except (NotATask, strict_json.NotStrictJson) as error:
             yield BadLine(number, str(error), excerpt_of(raw))
 
@@ -61,36 +63,47 @@ def lines_of(stream: BinaryIO) -> Iterator[bytes]:
         yield raw
 
 
-def _task(raw: bytes, columns: Columns) -> TaskRow:
+def _task(raw: bytes, columns: Columns, path: ReadPath | None) -> TaskRow:
     if len(raw.rstrip(b"\r\n")) > LONGEST_LINE:
         raise NotATask(f"longer than {LONGEST_LINE} bytes")
     row = strict_json.decode(raw)
     if not isinstance(row, dict):
         raise NotATask("not a JSON object")
+    taken: dict[str, Encoded] = {}
+    prompt = prompt_of(row, columns.prompt, taken, path)
     follow_ups = _follow_ups(row, columns.follow_ups)
-    return TaskRow(prompt_of(row, columns.prompt), _answer(row, columns.answer), follow_ups=follow_ups)
+    return TaskRow(prompt, _answer(row, columns.answer), follow_ups=follow_ups, pictures=tuple(taken.values()))
 
 
-def prompt_of(row: dict[str, Any], column: str) -> list[dict[str, str]]:
-    """A text becomes one user message; a list must be chat messages that end with the user's."""
+def prompt_of(
+    row: dict[str, Any], column: str, taken: dict[str, Encoded], path: ReadPath | None = None
+) -> list[dict[str, Content]]:
+    """A text becomes one user message; a list must be chat messages that end with the user's. Pictures are added to `taken`."""
     if column not in row:
         raise NotATask(f"no column {column!r}; there are {', '.join(sorted(row)[:10]) or 'none'}")
     prompt = row[column]
     messages = user_message(prompt) if isinstance(prompt, str) else prompt
     if not isinstance(messages, list) or not messages:
         raise NotATask(f"{column}: must be a text or a list of messages")
-    for message in messages:
-        _require_message(message, column)
-    if messages[-1]["role"] != "user" or not messages[-1]["content"].strip():
+    messages = [_message(message, column, place, taken, path) for place, message in enumerate(messages)]
+    last = messages[-1]
+    if last["role"] != "user" or not text_of(last["content"]).strip():
         raise NotATask(f"{column}: the last message must be the user's, and say something")
     return messages
 
 
-def _require_message(message: Any, column: str) -> None:
+def _message(message: Any, column: str, place: int, taken: dict[str, Encoded], path: ReadPath | None) -> dict[str, Content]:
     if not isinstance(message, dict) or set(message) != {"role", "content"}:
         raise NotATask(f"{column}: a message has exactly role and content")
-    if message["role"] not in ROLES or not isinstance(message["content"], str):
-        raise NotATask(f"{column}: role must be one of {', '.join(sorted(ROLES))}, content a text")
+    if message["role"] not in ROLES:
+        raise NotATask(f"{column}: role must be one of {', '.join(sorted(ROLES))}")
+    try:
+        said = {"role": message["role"], "content": read_content(message["content"], taken, path)}
+    except BadContent as error:
+        raise NotATask(f"{column}[{place}].content{error.where}: {error.why}") from None
+    if said["role"] != "user" and pictures_of([said]):
+        raise NotATask(f"{column}[{place}].content: only the user shows pictures")
+    return said
 
 
 def _follow_ups(row: dict[str, Any], column: str) -> list[str]:

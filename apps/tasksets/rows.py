@@ -4,18 +4,23 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
+from apps.tasksets.messages import Content
+from apps.tasksets.pictures import Encoded
+
 
 @dataclass(frozen=True)
 class TaskRow:
     """`prompt` is a list of chat messages {"role", "content"}; `answer` is what scorers judge by.
 
     `follow_ups`: what the user says after each answer of the policy; none in a task of one question.
+    `pictures`: those that the prompt shows.
     """
 
-    prompt: list[dict[str, str]]
+    prompt: list[dict[str, Content]]
     answer: dict[str, Any] = field(default_factory=dict)
     meta: dict[str, Any] = field(default_factory=dict)
     follow_ups: list[str] = field(default_factory=list)
+    pictures: tuple[Encoded, ...] = ()
 
 
 def user_message(text: str) -> list[dict[str, str]]:

@@ -1,19 +1,19 @@
 """Putting tasks into the database: all of them, or all but the quarantined, in one transaction."""
 
 import hashlib
-import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from django.db import transaction
 
 from apps.accounts.models import Project, User
-from apps.tasksets.models import QuarantinedLine, Task, Taskset
+from apps.tasksets.models import Picture, QuarantinedLine, Task, Taskset
 from apps.tasksets.reading import BadLine
 from apps.tasksets.rows import TaskRow
 
 BATCH = 1_000  # rows held in memory and written together
+BATCH_BYTES = 32 << 20  # of their pictures: a batch that holds more is written before it is full
 LISTED = 1_000  # bad lines that a refusal names; the rest are counted
 
 Progress = Callable[[int], None]
@@ -73,9 +73,15 @@ def store(
 
 def _batches(rows: Iterable[TaskRow | BadLine]) -> Iterator[tuple[int, list[TaskRow | BadLine]]]:
     """Rows read so far, and the newest of them."""
-    stream, read = iter(rows), 0
-    while batch := list(itertools.islice(stream, BATCH)):
-        read += len(batch)
+    batch, read, held = [], 0, 0
+    for row in rows:
+        batch.append(row)
+        read += 1
+        held += sum(len(picture.png) for picture in row.pictures) if isinstance(row, TaskRow) else 0
+        if len(batch) == BATCH or held > BATCH_BYTES:
+            yield read, batch
+            batch, held = [], 0
+    if batch:
         yield read, batch
 
 
@@ -84,13 +90,16 @@ def _write(taskset: Taskset, rows: list[TaskRow], digest: "hashlib._Hash") -> in
     tasks = [_task(taskset, index, row) for index, row in enumerate(rows, start=taskset.size)]
     for task in tasks:
         digest.update(task.digest.encode())
+    Picture.objects.keep(taskset.project, (picture for row in rows for picture in row.pictures))
     Task.objects.bulk_create(tasks)
     return taskset.size + len(tasks)
 
 
 def _task(taskset: Taskset, index: int, row: TaskRow) -> Task:
     # Tasks of one question are spelt as they were before there were follow-ups: the same set has the same digest for ever.
-    said = {name: value for name, value in asdict(row).items() if value or name != "follow_ups"}
+    # Pictures are in the prompt, by the digests of their bytes.
+    told = asdict(replace(row, pictures=()))
+    said = {name: value for name, value in told.items() if name != "pictures" and (value or name != "follow_ups")}
     canonical = json.dumps(said, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     task_digest = hashlib.sha256(canonical.encode()).hexdigest()
     return Task(

@@ -1,6 +1,7 @@
 """Every address × every role: who is let in. An address that is not in the table fails, so nobody forgets one."""
 
 import uuid
+from base64 import b64decode
 from collections.abc import Iterator
 
 import pytest
@@ -12,7 +13,9 @@ from apps.accounts.models import Token
 from apps.environments.models import Environment, Episode
 from apps.feedback.models import Rating
 from apps.rollouts.models import Rollout
+from apps.tasksets.models import Picture
 
+DOT = b64decode("R0lGODlhAQABAIAAAAAAAP///ywAAAAAAQABAAACAUwAOw==")  # a GIF of one pixel
 ROLES = ("nobody", "stranger", "rater", "owner", "administrator")
 # What each role in turn meets. "in": let in, though the answer may argue (a redirect, 400, 409, 422).
 OPEN = ("in", "in", "in", "in", "in")
@@ -147,6 +150,7 @@ TABLE = {
     },
     "tasksets/": {"GET": PERSON, "POST": None},
     "tasksets/<slug:project>/<slug:slug>/": {"GET": MEMBER, "POST": None},
+    "pictures/<sha256:sha256>/": {"GET": MEMBER, "POST": None},
     "environments/": {"GET": PERSON, "POST": None},
     ENVIRONMENT: {"GET": MEMBER, "POST": None},
     ENVIRONMENT + "now/": {"GET": MEMBER, "POST": None},
@@ -196,12 +200,13 @@ def visit(cast, run, finish):
     )
     environment = Environment.objects.create(project=run.project, name="maze", kind=Environment.Kind.PUSH)
     episode = Episode.objects.create(environment=environment, run=run, seed=0, turn_limit=3, state=Episode.State.WAITING)
+    picture = Picture.take(run.project, DOT)
     people = dict(zip(ROLES, (None, cast.carol, cast.bob, cast.alice, cast.admin), strict=True))
     named = {
         "<slug:project>": "lab", "<slug:name>": environment.name,
         "<slug:part>": "now", "<slug:verb>": "pause", "<int:rollout>": rollout.pk,
         "<slug:what>": "votes", "<slug:format>": "jsonl", "<int:version>": 0,
-        "<int:run>": run.pk, "<int:slot>": 1, "<int:number>": 1,
+        "<int:run>": run.pk, "<int:slot>": 1, "<int:number>": 1, "<sha256:sha256>": picture.sha256,
     }  # fmt: skip
 
     def call(role: str, method: str, route: str) -> HttpResponse:

@@ -1,0 +1,51 @@
+"""The first picture of a GIF, and nothing else of it.
+
+A GIF may hold any number of pictures, comments and extensions, each cut into blocks as small as a byte, and readers
+that gather them take time in the square of the file. Here the file is walked once, and what we do not want is left out.
+The layout is that of the GIF89a specification: header, screen, colours, blocks.
+"""
+
+HEADERS = (b"GIF87a", b"GIF89a")
+EXTENSION, PICTURE = 0x21, 0x2C  # how a block begins
+GRAPHIC_CONTROL = 0xF9  # the extension that tells which colour is transparent
+END = b";"
+
+
+class BrokenGif(ValueError):
+    """The file ends, or holds something else, where a block should be."""
+
+
+def first_picture(raw: bytes) -> bytes:
+    """A GIF of the first picture alone. Raises BrokenGif."""
+    try:
+        return _first_picture(raw)
+    except IndexError:
+        raise BrokenGif("the file ends before its first picture does") from None
+
+
+def _first_picture(raw: bytes) -> bytes:
+    if not raw.startswith(HEADERS):
+        raise BrokenGif("the file is no GIF")
+    at = 13 + _colours(raw[10])  # six bytes of header, seven of the screen
+    kept = bytearray(raw[:at])
+    while raw[at] == EXTENSION:
+        behind = _behind_blocks(raw, at + 2)
+        if raw[at + 1] == GRAPHIC_CONTROL and behind - at == 8:
+            kept += raw[at:behind]
+        at = behind
+    if raw[at] != PICTURE:
+        raise BrokenGif("there is no picture in the file")
+    data = at + 10 + _colours(raw[at + 9])
+    return bytes(kept) + raw[at : _behind_blocks(raw, data + 1)] + END
+
+
+def _colours(flags: int) -> int:
+    """Bytes of the table of colours that these flags announce."""
+    return 3 << ((flags & 7) + 1) if flags & 0x80 else 0
+
+
+def _behind_blocks(raw: bytes, at: int) -> int:
+    """Where the chain of blocks that begins at `at` has ended: each tells its length first, and an empty one is the last."""
+    while length := raw[at]:
+        at += 1 + length
+    return at + 1

@@ -1,0 +1,70 @@
+"""Tasks with pictures from a file: in the line, or in a file beside it, and from nowhere else."""
+
+import json
+
+import pytest
+
+from apps.tasksets.importing import import_jsonl
+from apps.tasksets.models import Picture, Task
+from apps.tasksets.storing import BadLines, Origin
+from tests.tasksets.test_messages import HOW_MANY, data_url, png, shown
+
+
+def write(folder, *contents):
+    lines = [{"prompt": [{"role": "user", "content": content}], "answer": {"count": 3}} for content in contents]
+    path = folder / "tasks.jsonl"
+    path.write_text("\n".join(map(json.dumps, lines)))
+    return path
+
+
+def bring(project, path):
+    return import_jsonl(path, Origin(project, "seen", "Seen", path.name))
+
+
+def at(path: str) -> list:
+    return [{"type": "image", "path": path}, HOW_MANY]
+
+
+def test_pictures_in_lines_and_in_files_beside_are_the_same_pictures(project, tmp_path):
+    (tmp_path / "pictures").mkdir()
+    (tmp_path / "pictures" / "red.png").write_bytes(png())
+    bring(project, write(tmp_path, [shown(data_url(png())), HOW_MANY], at("pictures/red.png"), at("./pictures/red.png")))
+    (picture,) = Picture.objects.all()
+    assert picture.project == project
+    tasks = Task.objects.all()
+    assert {task.digest for task in tasks} == {tasks[0].digest} and len(tasks) == 3
+    assert tasks[0].prompt[0]["content"][0] == {"type": "image", "picture": picture.sha256}
+    assert tasks[0].question == "[picture 1]\nHow many?"
+
+
+@pytest.mark.parametrize(
+    "path", ["../out.png", "link.png", "/etc/passwd", "none.png", ".", "a\\u0000b", "x" * 5000, "linked/out.png"]
+)
+def test_a_path_that_leads_out_or_nowhere_is_refused(project, tmp_path, path):
+    (tmp_path / "out.png").write_bytes(png())
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "link.png").symlink_to(tmp_path / "out.png")
+    (folder / "linked").symlink_to(tmp_path)
+    with pytest.raises(BadLines, match=r"prompt\[0\].content\[0\].path: "):
+        bring(project, write(folder, at(path)))
+    assert not Picture.objects.exists()
+
+
+def test_a_file_that_is_no_picture_is_told_apart(project, tmp_path):
+    (tmp_path / "a.png").write_text("hello")
+    with pytest.raises(BadLines, match=r"content\[0\].path: is no picture that we read"):
+        bring(project, write(tmp_path, at("a.png")))
+
+
+def test_only_the_user_shows_pictures(project, tmp_path):
+    path = tmp_path / "a.jsonl"
+    messages = [{"role": "system", "content": [shown(data_url(png()))]}, {"role": "user", "content": "hello"}]
+    path.write_text(json.dumps({"prompt": messages, "answer": 1}))
+    with pytest.raises(BadLines, match="only the user shows pictures"):
+        bring(project, path)
+
+
+def test_a_prompt_of_one_picture_says_something(project, tmp_path):
+    bring(project, write(tmp_path, [shown(data_url(png()))]))
+    assert Task.objects.get().question == "[picture 1]"

@@ -1,0 +1,85 @@
+"""What messages say, from outside and as it is kept: texts and pictures, and nothing that would have to be fetched."""
+
+import base64
+import io
+
+import pytest
+from PIL import Image
+
+from apps.tasksets.messages import BadContent, as_texts, data_of, pictures_of, read_content, text_of
+
+
+def png(size: int = 8, colour: str = "red") -> bytes:
+    stream = io.BytesIO()
+    Image.new("RGB", (size, size), colour).save(stream, "PNG")
+    return stream.getvalue()
+
+
+def data_url(raw: bytes, kind: str = "png") -> str:
+    return f"data:image/{kind};base64,{base64.b64encode(raw).decode()}"
+
+
+def shown(url: str, **more) -> dict:
+    return {"type": "image_url", "image_url": {"url": url, **more}}
+
+
+HOW_MANY = {"type": "text", "text": "How many?"}
+
+
+def test_a_picture_as_openai_spells_it_is_kept_by_its_name_and_handed_on():
+    taken = {}
+    kept = read_content([shown(data_url(png()), detail="low"), HOW_MANY], taken)
+    (name,) = taken
+    assert kept == [{"type": "image", "picture": name}, HOW_MANY]
+    assert (taken[name].sha256, taken[name].width) == (name, 8)
+
+
+def test_a_text_stays_a_text_and_parts_of_text_alone_become_one():
+    assert read_content("hello", {}) == "hello"
+    assert read_content([HOW_MANY, HOW_MANY], {}) == "How many?How many?"
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        (None, "must be a text, or a list"),
+        ([], "1 to 64 parts"),
+        ([HOW_MANY] * 65, "1 to 64 parts"),
+        (["text"], r"\[0\]: must be a part"),
+        ([HOW_MANY, {"type": "audio"}], r"\[1\]: must be a part"),
+        ([{**HOW_MANY, "more": 1}], "nothing else in it"),
+        ([{"type": "text", "text": 5}], "must be a part"),
+        ([{"type": "image", "picture": "0" * 64}], "must be a part"),
+        ([{"type": "image", "path": "a.png"}], r"\[0\].path: is taken from a file"),
+        ([{"type": "image_url", "image_url": "http://x/a.png"}], "must be a part"),
+        ([shown("http://example.org/a.png")], r"\[0\].image_url.url: .*no address is ever fetched"),
+        ([shown("https://example.org/a.png")], "no address is ever fetched"),
+        ([shown("file:///etc/passwd")], "no address is ever fetched"),
+        ([shown("data:text/html;base64,aGk=")], "no address is ever fetched"),
+        ([shown("data:image/png,abc")], "no address is ever fetched"),
+        ([shown("data:image/png;base64,###")], "is not base64"),
+        ([shown("data:image/png;base64,aGVsbG8=")], "no picture that we read"),
+        ([shown("data:image/svg+xml;base64,PHN2Zy8+")], "no picture that we read"),
+        ([shown("data:image/png;base64," + "A" * (7 << 20))], "more than the"),
+        ([shown(data_url(png()))] * 17, "more than 16 pictures"),
+    ],
+)
+def test_what_is_not_of_this_form_is_refused_with_its_place(said, reason):
+    with pytest.raises(BadContent, match=reason):
+        read_content(said, {})
+
+
+def test_the_word_before_the_picture_is_not_believed():
+    assert data_of(data_url(png(), "jpeg")) == png()
+
+
+def test_texts_count_pictures_through_the_conversation():
+    picture = {"type": "image", "picture": "ab"}
+    messages = [
+        {"role": "user", "content": [picture, HOW_MANY, picture]},
+        {"role": "assistant", "content": "2"},
+        {"role": "user", "content": [picture]},
+    ]
+    assert [message["content"] for message in as_texts(messages)] == ["[picture 1]\nHow many?\n[picture 2]", "2", "[picture 3]"]
+    assert pictures_of(messages) == ["ab"] * 3
+    assert text_of("plain") == "plain"
