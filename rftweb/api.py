@@ -17,6 +17,7 @@ from apps.rewards.scoring import require_known_scorers
 from apps.rollouts.api import OneRollout, Rollouts
 from apps.runs.api import ActWithReason, OneRun, PlainAct, RunMetrics, Runs
 from apps.runs.config import RunConfig
+from apps.tasksets.api import OnePicture
 
 
 def require_known_names(plan: RunConfig, project: Project) -> None:
@@ -42,6 +43,7 @@ urlpatterns = [
     path("runs/<int:pk>/episodes.jsonl", EpisodesOfRun.as_view(), name="run-episodes"),
     path("rollouts/", Rollouts.as_view(), name="rollouts"),
     path("rollouts/<int:pk>/", OneRollout.as_view(), name="rollout"),
+    path("pictures/<sha256:sha256>/", OnePicture.as_view(), name="picture"),
     path("ratings/", Ratings.as_view(), name="ratings"),
     path("ratings/<int:pk>/trace/", TraceOfRating.as_view(), name="rating-trace"),
     path("rating-queue/", RatingQueue.as_view(), name="rating-queue"),

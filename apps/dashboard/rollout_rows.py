@@ -52,7 +52,8 @@ def blind_row(rollout: Rollout, user: User) -> dict:
 
 
 def _bare(rollout: Rollout) -> dict:
-    return {"rollout": rollout, "question": rollout.group.task.question, "excerpt": rollout.text[:EXCERPT]}
+    task = rollout.group.task
+    return {"rollout": rollout, "question": task.question, "prompt": task.prompt, "excerpt": rollout.text[:EXCERPT]}
 
 
 def advantage_of(experience: Experience) -> float:

@@ -1,8 +1,7 @@
 """Addresses of the pages. What changes something is POST."""
 
 from django.conf import settings
-from django.urls import path, register_converter
-from django.urls.converters import StringConverter
+from django.urls import path
 from django.views.generic import RedirectView
 
 from apps.dashboard.views import (
@@ -31,14 +30,6 @@ from apps.dashboard.views import (
     weights,
 )
 
-
-class Sha256(StringConverter):
-    """A digest in hex, as pictures are named."""
-
-    regex = "[0-9a-f]{64}"
-
-
-register_converter(Sha256, "sha256")
 RUN = "runs/<slug:project>/<slug:slug>/"
 
 urlpatterns = [

@@ -2,6 +2,7 @@
 
 import math
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from apps.accounts.listing import Id, Paged
@@ -52,9 +53,31 @@ class TokenArrays(serializers.Serializer):
     segments = Segment(many=True, allow_null=True)
 
 
+TEXT_PART = {
+    "type": "object",
+    "properties": {"type": {"const": "text"}, "text": {"type": "string"}},
+    "required": ["type", "text"],
+}
+PICTURE_PART = {
+    "type": "object",
+    "properties": {
+        "type": {"const": "image"},
+        "picture": {"type": "string", "description": "Its name: /api/v1/pictures/{name}/ is the PNG."},
+        "width": {"type": "integer", "description": "Pixels."},
+        "height": {"type": "integer", "description": "Pixels."},
+    },
+    "required": ["type", "picture", "width", "height"],
+}
+
+
+@extend_schema_field({"oneOf": [{"type": "string"}, {"type": "array", "items": {"oneOf": [TEXT_PART, PICTURE_PART]}}]})
+class Content(serializers.JSONField):
+    """What a message says: a text, or parts, texts and pictures."""
+
+
 class Message(serializers.Serializer):
     role = serializers.CharField()
-    content = serializers.CharField()
+    content = Content()
 
 
 class RolloutDocument(RolloutRow):

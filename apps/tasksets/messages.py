@@ -1,7 +1,8 @@
 """Chat messages as they are kept: what is said is a text, or a list of parts, texts and pictures.
 
-A part is {"type": "text", "text": …} or {"type": "image", "picture": sha256 of a Picture}. From outside a picture comes
-as OpenAI spells it, {"type": "image_url", "image_url": {"url": "data:image/png;base64,…"}}; nothing is ever fetched.
+A part is {"type": "text", "text": …} or {"type": "image", "picture": sha256 of a Picture, "width": …, "height": …}, in
+pixels, so that a page can leave room for it without asking. From outside a picture comes as OpenAI spells it,
+{"type": "image_url", "image_url": {"url": "data:image/png;base64,…"}}; nothing is ever fetched.
 """
 
 import base64
@@ -11,7 +12,8 @@ from typing import Any
 
 from apps.tasksets.pictures import MOST_BYTES, BadPicture, Encoded, encode
 
-Content = str | list[dict[str, str]]
+Part = dict[str, str | int]
+Content = str | list[Part]
 ReadPath = Callable[[str], bytes]
 
 MOST_PARTS, MOST_PICTURES = 64, 16  # of one message
@@ -45,7 +47,7 @@ def read_content(said: object, taken: dict[str, Encoded], path: ReadPath | None 
     return parts if pictures_in(parts) else "".join(part["text"] for part in parts)
 
 
-def _part(where: str, part: Any, taken: dict[str, Encoded], path: ReadPath | None) -> dict[str, str]:
+def _part(where: str, part: Any, taken: dict[str, Encoded], path: ReadPath | None) -> Part:
     match part:
         case {"type": "text", "text": str(text), **rest} if not rest:
             return {"type": "text", "text": text}
@@ -58,13 +60,18 @@ def _part(where: str, part: Any, taken: dict[str, Encoded], path: ReadPath | Non
     raise BadContent(where, f"must be a part of one of these types, with nothing else in it: {KINDS}")
 
 
-def _kept(where: str, raw: Callable[[], bytes], taken: dict[str, Encoded]) -> dict[str, str]:
+def _kept(where: str, raw: Callable[[], bytes], taken: dict[str, Encoded]) -> Part:
     try:
         picture = encode(raw())
     except BadPicture as error:
         raise BadContent(where, str(error)) from None
     taken[picture.sha256] = picture
-    return {"type": "image", "picture": picture.sha256}
+    return shown(picture)
+
+
+def shown(picture: Encoded) -> Part:
+    """The part that shows this picture."""
+    return {"type": "image", "picture": picture.sha256, "width": picture.width, "height": picture.height}
 
 
 def data_of(url: str) -> bytes:

@@ -73,6 +73,7 @@ TABLE = {
     API_RUN + "replay/": {"GET": None, "POST": API_STEERER},
     API_RUN + "exports/<slug:kind>/": {"GET": API_STEERER, "POST": None},
     API_RUN + "episodes.jsonl": {"GET": API_STEERER, "POST": None},
+    "api/v1/pictures/<sha256:sha256>/": {"GET": API_MEMBER, "POST": None},
     "api/v1/ratings/": {"GET": None, "POST": API_PERSON},
     "api/v1/ratings/<int:pk>/trace/": {"GET": API_MEMBER, "POST": None},
     "api/v1/rating-queue/": {"GET": API_PERSON, "POST": None},

@@ -33,7 +33,7 @@ def test_pictures_in_lines_and_in_files_beside_are_the_same_pictures(project, tm
     assert picture.project == project
     tasks = Task.objects.all()
     assert {task.digest for task in tasks} == {tasks[0].digest} and len(tasks) == 3
-    assert tasks[0].prompt[0]["content"][0] == {"type": "image", "picture": picture.sha256}
+    assert tasks[0].prompt[0]["content"][0] == {"type": "image", "picture": picture.sha256, "width": 8, "height": 8}
     assert tasks[0].question == "[picture 1]\nHow many?"
 
 

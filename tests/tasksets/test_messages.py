@@ -30,7 +30,7 @@ def test_a_picture_as_openai_spells_it_is_kept_by_its_name_and_handed_on():
     taken = {}
     kept = read_content([shown(data_url(png()), detail="low"), HOW_MANY], taken)
     (name,) = taken
-    assert kept == [{"type": "image", "picture": name}, HOW_MANY]
+    assert kept == [{"type": "image", "picture": name, "width": 8, "height": 8}, HOW_MANY]
     assert (taken[name].sha256, taken[name].width) == (name, 8)
 
 

@@ -4,15 +4,19 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from django import template
+from django.urls import reverse
 from django.utils import timezone
-from django.utils.html import format_html
+from django.utils.html import escape, format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from apps.rollouts.markup import markup
+from apps.tasksets.messages import Content, Part, text_of
 
 register = template.Library()
 AGE_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 HUES = 10
+ROOM = 240  # CSS pixels: smaller pictures are shown larger, by a whole factor, so that their pixels stay squares
+MINIATURE, MINIATURES = 56, 4  # CSS pixels of a side; how many a line shows
 
 
 @register.simple_tag
@@ -144,3 +148,53 @@ def stars(given: int | None) -> SafeString:
 def prose(text: str) -> SafeString:
     """Model output, by the one function that makes HTML of it."""
     return markup(text)
+
+
+@register.filter
+def as_text(content: Content) -> str:
+    """What a message says in words alone, for lines and lists."""
+    return text_of(content)
+
+
+@register.simple_tag
+def said(content: Content, is_plain: bool = False) -> SafeString:
+    """What a message says: its texts, as prose or (`is_plain`) as they are, and its pictures, each in the room it will take."""
+    words = escape if is_plain else markup
+    if isinstance(content, str):
+        return words(content)
+    numbered, pictures = [], 0
+    for part in content:
+        pictures += part["type"] == "image"
+        numbered.append((picture(part, pictures) if part["type"] == "image" else words(part["text"]),))
+    return format_html_join("", "{}", numbered)
+
+
+def picture(part: Part, number: int) -> SafeString:
+    side = max(part["width"], part["height"])
+    times = max(1, ROOM // side)
+    return format_html(
+        '<img class="shown{}" src="{}" width="{}" height="{}" alt="Picture {}" decoding="async">',
+        " pixels" if times > 1 else "", reverse("picture", args=[part["picture"]]),
+        part["width"] * times, part["height"] * times, number,
+    )  # fmt: skip
+
+
+@register.simple_tag
+def miniatures(prompt: list[dict]) -> SafeString:
+    """The first pictures of a prompt, small, for cards and lists; nothing where it has none."""
+    parts = [part for message in prompt if not isinstance(message["content"], str) for part in message["content"]]
+    pictures = [part for part in parts if part["type"] == "image"]
+    if not pictures:
+        return SafeString("")
+    drawn = format_html_join("", '<img src="{}" width="{}" height="{}" alt="Picture {}" loading="lazy" decoding="async">', (
+        (reverse("picture", args=[part["picture"]]), *_within(part, MINIATURE), number)
+        for number, part in enumerate(pictures[:MINIATURES], start=1)
+    ))  # fmt: skip
+    more = f"+{len(pictures) - MINIATURES}" if len(pictures) > MINIATURES else ""
+    return format_html('<span class="minis">{}{}</span>', drawn, more)
+
+
+def _within(part: Part, side: int) -> tuple[int, int]:
+    """The picture's width and height, scaled so that the longer is `side`."""
+    scale = side / max(part["width"], part["height"])
+    return max(1, round(part["width"] * scale)), max(1, round(part["height"] * scale))

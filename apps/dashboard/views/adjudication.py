@@ -106,7 +106,7 @@ def _settle(request: HttpRequest, item: Item, votes: list[Decision], form: Settl
 
 def _row(item: Item, votes: list[Decision], people: People, texts: dict[int, str]) -> dict:
     return {
-        "item": item, "apart": apart(votes, people), "question": item.group.task.question,
+        "item": item, "apart": apart(votes, people), "question": item.group.task.question, "prompt": item.group.task.prompt,
         "replies": [(LETTERS[n % len(LETTERS)], texts.get(pk, "")) for n, pk in enumerate(item.members)],
         "votes": [
             {

@@ -22,6 +22,7 @@ from apps.rollouts.models import Group, Rollout
 from apps.rollouts.turns import said_by_policy
 from apps.runs.models import Run
 from apps.runs.people import WORDS_ONLY, People
+from apps.tasksets.messages import as_texts
 
 ROWS_AT_ONCE = 200
 Row = dict[str, object]
@@ -86,8 +87,9 @@ def votes(wanted: Wanted) -> Iterator[Row]:
                 "rating": rating.pk, "run": wanted.run.slug, "task": group.task.index, "group": group.pk, "item": rating.item_id,
                 "form": rating.form, "purpose": rating.item.purpose if rating.item else None,
                 "answer": json.dumps(rating.answer, ensure_ascii=False), "critique": rating.critique,
-                "rater": wanted.name_of(rating.rater), "is_simulated": rating.rater.is_simulated, "prompt": group.task.prompt,
-                "rollouts": members, "texts": [texts.get(pk, "") for pk in members], "values": [values.get(pk) for pk in members],
+                "rater": wanted.name_of(rating.rater), "is_simulated": rating.rater.is_simulated,
+                "prompt": as_texts(group.task.prompt), "rollouts": members,
+                "texts": [texts.get(pk, "") for pk in members], "values": [values.get(pk) for pk in members],
                 "is_current": rating.is_current, "is_withdrawn": rating.is_withdrawn, "is_late": rating.is_late,
                 "replaces": rating.replaces_id, "seconds": rating.seconds, "at": rating.at,
             }  # fmt: skip
@@ -138,7 +140,7 @@ def _group_row(run: Run, group: Group) -> Row:
     learned = [next(iter(rollout.learned), None) for rollout in group.finished]
     steps = [item.step.number for one in learned if one for item in one.step_items.all()]
     return {
-        "prompt": group.task.prompt, "completions": [answered(rollout.text) for rollout in group.finished],
+        "prompt": as_texts(group.task.prompt), "completions": [answered(rollout.text) for rollout in group.finished],
         "rewards": [one and one.reward for one in learned], "advantages": [one and one.advantage for one in learned],
         "people": [_peoples_word(rollout) for rollout in group.finished],
         "uncertainties": [_uncertainty(rollout) for rollout in group.finished],
@@ -224,7 +226,7 @@ def _pair(
 ) -> Row:  # fmt: skip
     task = said.task if isinstance(said, Preference) else _group(said).task
     return {
-        "prompt": prompt, "chosen": answered(chosen), "rejected": answered(rejected), "margin": margin,
+        "prompt": as_texts(prompt), "chosen": answered(chosen), "rejected": answered(rejected), "margin": margin,
         **wanted.said_by(author), "source": source, "run": wanted.run.slug, "task": task and task.index, "at": said.at,
     }  # fmt: skip
 
@@ -237,7 +239,7 @@ def demonstrations(wanted: Wanted) -> Iterator[Row]:
     for some in in_batches(wanted.lessons(Demonstration)):
         for lesson in some:
             yield {
-                "messages": [*lesson.prompt, *answered(lesson.answer)], **wanted.said_by(lesson.author),
+                "messages": [*as_texts(lesson.prompt), *answered(lesson.answer)], **wanted.said_by(lesson.author),
                 "source": lesson.source, "run": wanted.run.slug, "task": lesson.task and lesson.task.index, "at": lesson.at,
             }  # fmt: skip
 
@@ -250,7 +252,7 @@ def turn_labels(wanted: Wanted) -> Iterator[Row]:
             turns = said_by_policy(rating.rollout.text, rating.rollout.turns)
             marks = marks_of(rating.answer, len(turns))
             yield {
-                "prompt": "\n\n".join(message["content"] for message in rating.rollout.group.task.prompt),
+                "prompt": "\n\n".join(message["content"] for message in as_texts(rating.rollout.group.task.prompt)),
                 "completions": turns, "labels": [mark != -1 for mark in marks], "marks": marks,
                 **wanted.said_by(rating.rater), "run": wanted.run.slug, "task": rating.rollout.group.task.index,
                 "rollout": rating.rollout_id, "at": rating.at,

@@ -6,6 +6,7 @@ from functools import lru_cache
 from apps.feedback.models import Surprise as SurpriseRow
 from apps.feedback.rater_model.reading import Seen, Surprise, Topics, read
 from apps.rollouts.models import Rollout
+from apps.tasksets.messages import text_of
 from apps.tasksets.models import Task
 
 PROMPTS_LOOKED_AT = 2_000  # of a taskset, to know which words say what a prompt is about
@@ -27,7 +28,7 @@ def seen(found: dict[int, tuple[str, str, Surprise]], topics: Topics) -> dict[in
 
 def asked(prompt: list[dict]) -> str:
     """What the user says in a prompt's messages."""
-    return "\n".join(message["content"] for message in prompt if message["role"] == "user")
+    return "\n".join(text_of(message["content"]) for message in prompt if message["role"] == "user")
 
 
 @lru_cache(maxsize=32)

@@ -1,0 +1,36 @@
+"""Pictures over REST. Their address is their content, so whoever has one need not ask again."""
+
+from django.http import Http404, HttpResponse
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from apps.accounts.models import User
+from apps.accounts.scopes import MayRead
+from apps.tasksets import addresses  # noqa: F401 - makes <sha256:…> known
+from apps.tasksets.models import Picture
+
+PNG = "image/png"
+FOR_EVER = "private, max-age=31536000, immutable"
+
+
+class OnePicture(APIView):
+    permission_classes = [MayRead]
+
+    @extend_schema(operation_id="pictures_show", responses={(200, PNG): OpenApiTypes.BINARY})
+    def get(self, request: Request, sha256: str) -> HttpResponse:
+        """The PNG of a picture that messages in your projects show."""
+        return png_for(request.user, sha256)
+
+
+def png_for(user: User, sha256: str) -> HttpResponse:
+    """The file, for members of a project that keeps it; raises Http404. It is shown to our own pages alone, and never run."""
+    found = Picture.objects.visible_to(user).filter(sha256=sha256).first()
+    if found is None:
+        raise Http404("no picture of that name in your projects")
+    headers = {
+        "Cache-Control": FOR_EVER, "ETag": f'"{found.sha256}"', "X-Content-Type-Options": "nosniff",
+        "Cross-Origin-Resource-Policy": "same-origin", "Content-Disposition": f'inline; filename="{found.sha256[:12]}.png"',
+    }  # fmt: skip
+    return HttpResponse(bytes(found.png), content_type=PNG, headers=headers)

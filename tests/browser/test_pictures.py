@@ -1,0 +1,42 @@
+"""Pictures before a rater's eyes: they come, they fit the screen, nothing moves when they do, and the keys do what they did."""
+
+import pytest
+
+from tests.browser.conftest import DESKTOP, PHONE
+from tests.browser.rating import asking
+from tests.dashboard.test_pictures_shown import show_pictures
+from tests.keeping import elsewhere
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+
+def ask_about_a_picture(form: str, width: int, height: int):
+    asked = asking(form)
+    show_pictures(asked.run.project, width, height)
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("viewport", "scheme", "size"),
+    [(DESKTOP, "light", (96, 96)), (PHONE, "dark", (1024, 300)), (PHONE, "light", (300, 1024))],
+)
+def test_a_picture_is_rated_by_the_same_keys_and_moves_nothing(visit, transactional_db, eventually, viewport, scheme, size):
+    asked = elsewhere(lambda: ask_about_a_picture("stars", *size))
+    window = visit(asked.bob, viewport, scheme)
+    held = []
+    window.page.route("**/pictures/**", lambda route: held.append(route))
+    window.page.goto(f"{window.site}/rate/", wait_until="commit")  # the picture is kept waiting, and with it the page's load
+    picture = window.page.locator("[data-item] img.shown").first
+    picture.wait_for(state="attached")
+    eventually(lambda: held or window.page.wait_for_timeout(10))
+    before = picture.bounding_box()
+    for route in held:
+        route.continue_()
+    window.page.unroute("**/pictures/**")
+    eventually(lambda: picture.evaluate("drawn => drawn.complete && drawn.naturalWidth > 0"))
+    assert picture.bounding_box() == before
+    assert before["x"] >= 0 and before["x"] + before["width"] <= viewport["width"]
+    assert before["height"] <= 0.27 * viewport["height"]
+    window.press("2", "Enter")
+    [rating] = eventually(asked.ratings)
+    assert rating.answer == {"stars": 2} and window.complaints == []
