@@ -162,13 +162,13 @@ class _Story:
         from apps.feedback.opening import open_items
         from apps.feedback.starring import Stars, give
         from apps.rewards.scorers import find
-        from apps.rewards.scoring import open_questions, record_verdicts
+        from apps.rewards.scoring import Answered, open_questions, record_verdicts
         from apps.rollouts.models import Group
 
         groups = Group.objects.claim("scoring", "scorer@lab", 60, 100, self.run)
-        questions = open_questions(groups)
-        open_items(record_verdicts(groups, [(q, find(q.scorer)(q.prompt, q.text, q.answer)) for q in questions]))
-        truth = {q.rollout_id: find(q.scorer)(q.prompt, q.text, q.answer).value for q in questions}
+        answers = [Answered(q, find(q.scorer).judge(q.rollouts, q.task, q.options)) for q in open_questions(groups)]
+        open_items(record_verdicts(groups, answers))
+        truth = {answer.question.rollout_ids[0]: answer.verdicts[0].value for answer in answers}
         for group in groups:
             # What people were asked about: which replies that are hangs on the group's id, how many of them does not.
             for [rollout] in Item.objects.filter(group=group).order_by("members").values_list("members", flat=True)[:rated]:

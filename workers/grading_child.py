@@ -1,12 +1,13 @@
-"""The child of `workers.grading`: reads a question a line, writes a verdict a line. No database, no secrets."""
+"""The child of `workers.grading`: reads a question a line, writes its verdicts a line. No database, no secrets."""
 
 import ctypes
 import json
 import resource
 import signal
 import sys
+from dataclasses import asdict
 
-from apps.rewards.scorers import Verdict, judge
+from apps.rewards.scorers import RolloutView, TaskView, Verdict, find
 
 PR_SET_PDEATHSIG = 1
 
@@ -15,21 +16,23 @@ def main(memory_bytes: int) -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    say("up")
     for line in sys.stdin.buffer:
-        sys.stdout.write(json.dumps(vars_of(judged(json.loads(line)))) + "\n")
-        sys.stdout.flush()
+        say([asdict(verdict) for verdict in judged(json.loads(line))])
 
 
-def judged(question: dict) -> Verdict:
+def say(what: object) -> None:
+    sys.stdout.write(json.dumps(what) + "\n")
+    sys.stdout.flush()
+
+
+def judged(question: dict) -> list[Verdict]:
     """A scorer that raises has failed, not judged: NULL with the error's words."""
     try:
-        return judge(question["scorer"], question["prompt"], question["turns"], question["text"], question["answer"])
+        rollouts = [RolloutView(**rollout) for rollout in question["rollouts"]]
+        return find(question["scorer"]).judge(rollouts, TaskView(**question["task"]), question["options"])
     except Exception as error:  # the loop around one unit of work: whatever went wrong belongs to this question
-        return Verdict(None, f"{type(error).__name__}: {error}"[:300], {})
-
-
-def vars_of(verdict: Verdict) -> dict:
-    return {"value": verdict.value, "reason": verdict.reason, "details": verdict.details}
+        return [Verdict(None, f"{type(error).__name__}: {error}"[:300])] * len(question["rollouts"])
 
 
 if __name__ == "__main__":

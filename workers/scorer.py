@@ -1,6 +1,7 @@
 """The scorer's job: machine rewards for groups whose rollouts are all there."""
 
 import contextlib
+import time
 from collections import defaultdict
 from collections.abc import Sequence
 from functools import cache
@@ -18,7 +19,7 @@ from apps.feedback.rater_model.surprising import keep, unread
 from apps.policies.damage import DamagedWeights
 from apps.rewards import learned
 from apps.rewards.scorers import Verdict
-from apps.rewards.scoring import Question, open_questions, record_verdicts
+from apps.rewards.scoring import Answered, Question, judges_groups, known_values, open_questions, record_verdicts
 from apps.rollouts.models import Group
 from apps.runs.models import Run, StaleFence, Worker
 from apps.streaming import bells
@@ -53,9 +54,9 @@ def serve() -> bool:
         return False
     groups = with_their_base(groups)
     questions = open_questions(groups)
-    verdicts = answered(groups, questions)
+    answers = answered(groups, questions)
     with transaction.atomic():
-        done = record_verdicts(groups, verdicts)
+        done = record_verdicts(groups, answers)
         open_items(done)
     bells.ring("refine")
     for run in {group.run_id: group.run for group in done}.values():
@@ -113,28 +114,41 @@ def base_policies():
     return Bases()
 
 
-def answered(groups: Sequence[Group], questions: Sequence[Question]) -> list[tuple[Question, Verdict]]:
-    """Each question with its verdict: rules' from the killable child, learned scorers' from their models."""
-    by_rule = [question for question in questions if not learned.is_learned(question.scorer)]
-    verdicts = list(zip(by_rule, grader().grade(by_rule), strict=True))
+def answered(groups: Sequence[Group], questions: Sequence[Question]) -> list[Answered]:
+    """Each question with its verdicts: rules' from the killable children, learned scorers' from their models.
+
+    Scorers of whole groups come last, with what the others said.
+    """
+    single = [question for question in questions if not judges_groups(question.scorer)]
+    together = [question for question in questions if judges_groups(question.scorer)]
+    answers = grader().grade([question for question in single if not learned.is_learned(question.scorer)])
     by_model = defaultdict(list)
     projects = {group.pk: group.run.project_id for group in groups}
-    for question in questions:
+    for question in single:
         if learned.is_learned(question.scorer):
             by_model[projects[question.group_id], question.scorer].append(question)
     for (project, scorer), some in by_model.items():
-        verdicts += zip(some, judged(project, scorer, some), strict=True)
-    return verdicts
+        answers += judged(project, scorer, some)
+    if not together:
+        return answers
+    said = known_values(groups)
+    for answer in answers:
+        for pk, verdict in zip(answer.question.rollout_ids, answer.verdicts, strict=True):
+            said[pk][answer.question.scorer] = verdict.value
+    return answers + grader().grade([question.with_values(said) for question in together])
 
 
-def judged(project: int, scorer: str, questions: Sequence[Question]) -> list[Verdict]:
+def judged(project: int, scorer: str, questions: Sequence[Question]) -> list[Answered]:
     """A model that is not there, or cannot be loaded, has not judged: NULL with the reason."""
+    began = time.monotonic()
     try:
         folder = learned.find(project, scorer).folder
-        return reward_models().of(folder).judge([(question.prompt, question.text) for question in questions])
+        verdicts = reward_models().of(folder).judge([(asked.task.prompt, asked.rollouts[0].text) for asked in questions])
     except (LookupError, OSError, DamagedWeights) as error:
         log.error("reward_model_unusable", scorer=scorer, error=str(error))
-        return [Verdict(None, f"scorer {scorer}: {error}"[:300])] * len(questions)
+        verdicts = [Verdict(None, f"scorer {scorer}: {error}"[:300])] * len(questions)
+    each = (time.monotonic() - began) / len(questions)
+    return [Answered(asked, [verdict], each) for asked, verdict in zip(questions, verdicts, strict=True)]
 
 
 @cache

@@ -169,18 +169,18 @@ def _said(plan: RunConfig, judged: set[int]) -> tuple[dict[int, float], dict[int
             human[rollout].append(Judgement(scorer, value, is_human=True))
         elif plan.rewards or scorer == RATER_MODEL:
             words[rollout].append(Judgement(scorer, value))
-    full = full_reward(plan)
-    machine = {pk: _machine(said, plan, full) for pk, said in words.items()}
+    domains = dict(Rollout.objects.filter(pk__in=words).values_list("pk", "group__task__domain"))
+    machine = {pk: _machine(said, plan, domains[pk]) for pk, said in words.items()}
     people = {pk: peoples_word(said) for pk, said in human.items()}
     return tuple({pk: value for pk, value in found.items() if value is not None} for found in (machine, people))
 
 
-def _machine(said: list[Judgement], plan: RunConfig, full: float) -> float | None:
+def _machine(said: list[Judgement], plan: RunConfig, domain: str) -> float | None:
     """From 0 to 1: of what the scorers could give at most; without scorers what the rater model foretells."""
     if not plan.rewards:
         return next((judgement.value for judgement in said if judgement.scorer == RATER_MODEL), None)
-    value = combined([judgement for judgement in said if judgement.scorer != RATER_MODEL], plan)
-    return None if value is None else value / full
+    value = combined([judgement for judgement in said if judgement.scorer != RATER_MODEL], plan, domain)
+    return None if value is None else value / full_reward(plan, domain)
 
 
 def same_order(pairs: Sequence[tuple[float, float]]) -> float | None:

@@ -66,13 +66,14 @@ def _preferences(answers: Sequence[Answer], over: float) -> Iterator[Lesson]:
 
 def _drawn(run: Run, from_version: int, lessons_of: Callable[[Sequence[Answer]], Iterator[Lesson]]) -> Iterator[Lesson]:
     """Task by task, so that no more than one task's answers are held in memory."""
-    full = full_reward(run.settings) - ROUNDING
+    plan = run.settings
     judged = Experience.objects.usual().filter(run=run, rollout__first_version__gte=from_version)
     rows = judged.order_by("group__task", "rollout").values_list(
-        "group__task", "rollout__text", "rollout__completion_tokens", "reward", "rollout__stop_reason"
+        "group__task", "group__task__domain", "rollout__text", "rollout__completion_tokens", "reward", "rollout__stop_reason"
     )
-    for task_id, some in groupby(rows.iterator(BATCH), key=lambda row: row[0]):
-        answers = [Answer(text, tokens, reward >= full, stop == "stop") for _, text, tokens, reward, stop in some]
+    for (task_id, domain), some in groupby(rows.iterator(BATCH), key=lambda row: row[:2]):
+        full = full_reward(plan, domain) - ROUNDING
+        answers = [Answer(text, tokens, reward >= full, stop == "stop") for *_, text, tokens, reward, stop in some]
         for lesson in lessons_of(answers):
             lesson.project_id, lesson.run, lesson.task_id, lesson.source = run.project_id, run, task_id, f"shortest of {run.slug}"
             yield lesson

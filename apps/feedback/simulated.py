@@ -18,8 +18,10 @@ from apps.accounts.models import Membership, Project, Token, User
 from apps.feedback.models import STARS, Rating, Slot
 from apps.feedback.simulated_answers import WRITES_NOTHING, answer
 from apps.rewards import scorers
+from apps.rewards.scorers import RolloutView, TaskView
 from apps.rollouts.models import Group, Rollout
 from apps.rollouts.turns import turns_of
+from apps.runs.config import ScorerChoice
 from apps.runs.models import Run
 
 USERNAME, DISPLAY_NAME = "simulated-rater", "Simulated rater"
@@ -103,10 +105,10 @@ def stars_for(rollout: Rollout) -> int | None:
 
 def worth_of(rollout: Rollout) -> float | None:
     """Between 0 and 1 by the run's first scorer, or by the rule for tone where the run has none; None when it cannot judge."""
-    choices = rollout.run.settings.rewards
-    rule = scorers.find(choices[0].scorer if choices else RULE_WITHOUT_SCORER)
     task = rollout.group.task
-    value = rule(task.prompt, rollout.text, task.answer).value
+    choice = next(iter(rollout.run.settings.scorers_of(task.domain)), ScorerChoice(scorer=RULE_WITHOUT_SCORER))
+    asked = TaskView(task.prompt, task.answer, task.domain, task.meta)
+    value = scorers.find(choice.scorer).judge([RolloutView(rollout.text)], asked, choice.options)[0].value
     return None if value is None else min(1.0, max(0.0, value))
 
 

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 import structlog
 from django.db import transaction
+from django.db.models import prefetch_related_objects
 from django.db.models.functions import Now
 
 from apps.buffer.models import Experience
 from apps.pipelines.crediting import Judged, of_group
-from apps.pipelines.length import length_rewards
 from apps.rewards.combining import Judgement, combined, full_reward
+from apps.rewards.length import length_rewards
 from apps.rewards.models import LATE, Reward
 from apps.rollouts.models import Group, Rollout
 from apps.rollouts.turns import spoken_by_policy, stretches
@@ -25,6 +26,7 @@ ROUNDING = 1e-6
 
 def refine(groups: Sequence[Group]) -> int:
     """Admit or drop these claimed groups, each in its own transaction; returns how many were admitted."""
+    prefetch_related_objects(groups, "task")
     rollouts = _finished(groups)
     judgements = _judgements([rollout.pk for rows in rollouts.values() for rollout in rows])
     admitted = sum(_refine_held(group, rollouts[group.pk], judgements) for group in groups)
@@ -44,8 +46,8 @@ def _refine_held(group: Group, rollouts: list[Rollout], judgements: dict[int, li
 
 @transaction.atomic
 def _refine_one(group: Group, rollouts: list[Rollout], judgements: dict[int, list[Judgement]]) -> bool:
-    plan = group.run.settings
-    usable = [(rollout, reward) for rollout in rollouts if _is_number(reward := combined(judgements[rollout.pk], plan))]
+    plan, domain = group.run.settings, group.task.domain
+    usable = [(rollout, reward) for rollout in rollouts if _is_number(reward := combined(judgements[rollout.pk], plan, domain))]
     if reason := _why_drop(plan, usable, judgements):
         group.drop(reason)
         return False
@@ -78,7 +80,7 @@ def _with_length(plan: RunConfig, group: Group, usable: list[tuple[Rollout, floa
     penalty = plan.length_penalty
     if penalty is None or _draw_of(plan, group) // plan.groups_per_step < penalty.from_step:
         return usable
-    full = full_reward(plan) - ROUNDING
+    full = full_reward(plan, group.task.domain) - ROUNDING
     lengths = length_rewards([rollout.completion_tokens for rollout, _ in usable], [reward >= full for _, reward in usable])
     return [(rollout, reward + penalty.weight * extra) for (rollout, reward), extra in zip(usable, lengths, strict=True)]
 

@@ -4,7 +4,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from apps.runs.config import RunConfig
+from apps.rewards.scorers import find, names
+from apps.runs.config import RunConfig, ScorerChoice
 
 RATER_MODEL = "rater_model"  # the scorer whose word is what people would say
 PEOPLE = "people"  # the scorer whose word is what all who judged a rollout say together
@@ -19,10 +20,10 @@ class Judgement:
     is_human: bool = False
 
 
-def combined(judgements: Sequence[Judgement], plan: RunConfig) -> float | None:
-    """The rollout's reward, or None when it has none.
+def combined(judgements: Sequence[Judgement], plan: RunConfig, domain: str = "") -> float | None:
+    """The reward of a rollout at a task of this domain, or None when it has none.
 
-    machine = Σ weight × value over the run's scorers and its environment, None while any is missing or failed; people =
+    machine = Σ weight × value over the domain's scorers and the environment, None while any is missing or failed; people =
     what they say together, once that was made of their votes (`people.aggregation`), until then the mean of the current
     ratings; in a run with a rater model, what that says people would give. Where both exist: share × people +
     (1 − share) × machine, share = `people.weight`. A person's None is a flag: whatever else was said, what is broken has
@@ -30,7 +31,7 @@ def combined(judgements: Sequence[Judgement], plan: RunConfig) -> float | None:
     """
     if any(said.value is None for said in _together(judgements)):
         return None
-    machine = _machine([j for j in judgements if not j.is_human], plan)
+    machine = _machine([j for j in judgements if not j.is_human], plan.judges_of(domain))
     # A rater model has learned what people said: where there is one it speaks for them, of all rollouts alike.
     people = _foretold(judgements) if plan.people.rater_model else peoples_word(judgements)
     if people is None or machine is None:
@@ -57,14 +58,19 @@ def _foretold(judgements: Sequence[Judgement]) -> float | None:
     return next((judgement.value for judgement in judgements if judgement.scorer == RATER_MODEL), None)
 
 
-def _machine(judgements: Sequence[Judgement], plan: RunConfig) -> float | None:
+def _machine(judgements: Sequence[Judgement], judges: Sequence[ScorerChoice]) -> float | None:
     said = {judgement.scorer: judgement.value for judgement in judgements}
-    values = [said.get(choice.scorer) for choice in plan.judges]
+    values = [said.get(choice.scorer) for choice in judges]
     if not values or any(value is None for value in values):
         return None
-    return math.fsum(choice.weight * value for choice, value in zip(plan.judges, values, strict=True))
+    return math.fsum(choice.weight * value for choice, value in zip(judges, values, strict=True))
 
 
-def full_reward(plan: RunConfig) -> float:
-    """What a rollout gets when every scorer (or, without scorers, every person) gives all it can."""
-    return math.fsum(max(choice.weight, 0.0) for choice in plan.judges) or 1.0
+def full_reward(plan: RunConfig, domain: str = "") -> float:
+    """What a rollout at a task of this domain gets when every scorer (or, without any, every person) gives all it can."""
+    return math.fsum(max(choice.weight * end for end in _range(choice.scorer)) for choice in plan.judges_of(domain)) or 1.0
+
+
+def _range(scorer: str) -> tuple[float, float]:
+    """Environments and learned scorers are taken to give from 0 to 1."""
+    return (find(scorer).low, find(scorer).high) if scorer in names() else (0.0, 1.0)

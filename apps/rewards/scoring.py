@@ -1,69 +1,141 @@
 """Machine judgement of whole groups: which questions are open, and what becomes of the answers."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from django.db import transaction
 from django.db.models.functions import Now
+from pydantic import ValidationError
 
 from apps.accounts.models import Project
-from apps.rewards import learned
+from apps.rewards import learned, scorers
 from apps.rewards.models import Reward
-from apps.rewards.scorers import SCORERS, Verdict
+from apps.rewards.scorers import RolloutView, TaskView, Verdict
 from apps.rollouts.models import IN_FORCE, Group, Rollout
 from apps.rollouts.turns import said_by_policy
-from apps.runs.config import ConfigError, RunConfig
+from apps.runs.config import ConfigError, RunConfig, ScorerChoice
 from apps.runs.models import after
-from apps.tasksets.models import Task
+from apps.tasksets.models import Task, Taskset
+
+UNJUDGED_SHOWN = 5  # domains that a refusal names
 
 
 @dataclass(frozen=True)
 class Question:
-    """One rollout for one scorer, in plain data that can cross to a child process."""
+    """Rollouts of one group for one scorer, in plain data that can cross to a child process: one, or all for a scorer of groups."""
 
     group_id: int
-    rollout_id: int
     scorer: str
-    prompt: list[dict]
-    text: str
-    answer: dict
-    turns: list[str] = field(default_factory=list)  # the policy's; none: the text is its only one
+    rollout_ids: tuple[int, ...]
+    rollouts: tuple[RolloutView, ...]
+    task: TaskView
+    options: Mapping[str, object] = field(default_factory=dict)
+
+    def with_values(self, said: Mapping[int, Mapping[str, float | None]]) -> "Question":
+        """The same, with what other scorers said of each rollout."""
+        pairs = zip(self.rollout_ids, self.rollouts, strict=True)
+        return replace(self, rollouts=tuple(replace(view, values=dict(said.get(pk, {}))) for pk, view in pairs))
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A question with a verdict for each of its rollouts, and how long that took."""
+
+    question: Question
+    verdicts: Sequence[Verdict]
+    seconds: float | None = None
 
 
 def require_known_scorers(plan: RunConfig, project: Project) -> None:
-    """Raises ConfigError naming the scorers that do not exist, learned ones among the project's."""
-    unknown = {f"rewards.{n}.scorer": why for n, c in enumerate(plan.rewards) if (why := _why_unknown(c.scorer, project))}
-    if unknown:
-        raise ConfigError(unknown)
+    """Raises ConfigError naming the scorers that do not exist, options that they do not take, and domains that none judges."""
+    problems: dict[str, str] = {}
+    for place, choice in enumerate(plan.rewards):
+        problems |= {f"rewards.{place}.{name}": why for name, why in _problems(choice, project).items()}
+    twice = [choice.scorer for choice in plan.rewards if sum(other.scorer == choice.scorer for other in plan.rewards) > 1]
+    if twice:
+        problems["rewards"] = f"{twice[0]} is there twice; a scorer judges a rollout once"
+    if problems or (problems := _unjudged(plan, project)):
+        raise ConfigError(problems)
 
 
-def _why_unknown(scorer: str, project: Project) -> str:
-    if not learned.is_learned(scorer):
-        return "" if scorer in SCORERS else f"no scorer {scorer!r}; known: {', '.join(SCORERS)}, and {learned.PREFIX}RUN"
+def _problems(choice: ScorerChoice, project: Project) -> dict[str, str]:
+    if learned.is_learned(choice.scorer):
+        try:
+            learned.find(project.pk, choice.scorer)
+        except LookupError as missing:
+            return {"scorer": str(missing)}
+        return {"options": "a learned scorer takes none"} if choice.options else {}
+    if choice.scorer not in scorers.names():
+        return {"scorer": f"no scorer {choice.scorer!r}; known: {', '.join(scorers.names())}, and {learned.PREFIX}RUN"}
     try:
-        learned.find(project.pk, scorer)
-    except LookupError as missing:
-        return str(missing)
-    return ""
+        scorers.find(choice.scorer).read_options(choice.options)
+    except ValidationError as bad:
+        return {".".join(("options", *map(str, error["loc"]))): error["msg"] for error in bad.errors()}
+    return {}
+
+
+def _unjudged(plan: RunConfig, project: Project) -> dict[str, str]:
+    """Domains of the taskset whose tasks would get no reward at all."""
+    if plan.people.per_group or not any(choice.domains for choice in plan.judges):
+        return {}
+    taskset = Taskset.objects.filter(project=project, slug=plan.taskset).first()
+    domains = set(taskset.tasks.values_list("domain", flat=True).distinct()) if taskset else set()
+    left = sorted(domain or "(none)" for domain in domains if not plan.judges_of(domain))
+    return {"rewards": f"no scorer judges the tasks of domain {', '.join(left[:UNJUDGED_SHOWN])}"} if left else {}
 
 
 def open_questions(groups: Sequence[Group]) -> list[Question]:
-    """What the machine scorers of these groups' runs have not judged yet. Failed rollouts are not asked about."""
-    rollouts = Rollout.objects.filter(group__in=groups, state=Rollout.State.FINISHED).exclude(origin=Rollout.Origin.SYNTHETIC)
-    known = set(Reward.objects.filter(rollout__in=rollouts, by=None).values_list("rollout_id", "scorer"))
-    plans = {group.run_id: group.run.settings for group in groups}
+    """What the machine scorers of these groups' runs have not judged yet. Failed rollouts are not asked about.
+
+    A scorer of groups is asked about the whole group, or not at all.
+    """
+    views, known = _views(groups), known_values(groups)
     tasks = Task.objects.in_bulk({group.task_id for group in groups})  # once for each group, not for each of its rollouts
-    task_of = {group.pk: tasks[group.task_id] for group in groups}
-    return [
-        Question(group, pk, choice.scorer, task_of[group].prompt, text, task_of[group].answer, said_by_policy(text, turns))
-        for pk, group, run, text, turns in rollouts.values_list("pk", "group_id", "run_id", "text", "turns")
-        for choice in plans[run].rewards
-        if (pk, choice.scorer) not in known
-    ]
+    questions = []
+    for group in groups:
+        task = _task_view(tasks[group.task_id])
+        for choice in group.run.settings.scorers_of(task.domain):
+            left = [pk for pk in views[group.pk] if choice.scorer not in known[pk]]
+            if left:
+                questions += _asked(group, choice, task, views[group.pk], left)
+    return questions
+
+
+def _asked(group: Group, choice: ScorerChoice, task: TaskView, views: Mapping[int, RolloutView], left: Sequence[int]):
+    sets = [tuple(views)] if judges_groups(choice.scorer) else [(pk,) for pk in left]
+    return [Question(group.pk, choice.scorer, pks, tuple(views[pk] for pk in pks), task, choice.options) for pks in sets]
+
+
+def judges_groups(scorer: str) -> bool:
+    return scorer in scorers.names() and scorers.find(scorer).of_group
+
+
+def _task_view(task: Task) -> TaskView:
+    return TaskView(task.prompt, task.answer, task.domain, task.meta)
+
+
+def _views(groups: Sequence[Group]) -> dict[int, dict[int, RolloutView]]:
+    """By group, then by rollout."""
+    found: dict[int, dict[int, RolloutView]] = defaultdict(dict)
+    finished = Rollout.objects.filter(group__in=groups, state=Rollout.State.FINISHED).exclude(origin=Rollout.Origin.SYNTHETIC)
+    fields = ("pk", "group_id", "text", "turns", "completion_tokens", "stop_reason")
+    for pk, group, text, turns, tokens, stop_reason in finished.order_by("sample_index").values_list(*fields):
+        found[group][pk] = RolloutView(text, said_by_policy(text, turns), tokens, stop_reason)
+    return found
+
+
+def known_values(groups: Sequence[Group]) -> dict[int, dict[str, float | None]]:
+    """What machines have said of the rollouts of these groups, by rollout and scorer."""
+    found: dict[int, dict[str, float | None]] = defaultdict(dict)
+    said = Reward.objects.filter(rollout__group__in=groups, by=None)
+    for rollout, scorer, value in said.values_list("rollout_id", "scorer", "value"):
+        found[rollout][scorer] = value
+    return found
 
 
 @transaction.atomic
-def record_verdicts(groups: Sequence[Group], verdicts: Sequence[tuple[Question, Verdict]]) -> list[Group]:
+def record_verdicts(groups: Sequence[Group], answers: Sequence[Answered]) -> list[Group]:
     """Write the verdicts and hand the groups on: to people when the run asks them, else to the refiner.
 
     Of groups that are no longer ours nothing is written. Returns the groups handed on.
@@ -72,21 +144,25 @@ def record_verdicts(groups: Sequence[Group], verdicts: Sequence[tuple[Question, 
     ours = [group for group in groups if fences.get(group.pk) == group.fence]
     held = {group.pk for group in ours}
     Reward.objects.bulk_create(
-        (
-            Reward(rollout_id=question.rollout_id, source=_source(question.scorer), scorer=question.scorer, value=verdict.value,
-                   reason=(verdict.reason or "no reason given")[:300], details=verdict.details)
-            for question, verdict in verdicts
-            if question.group_id in held
-        ),
-        ignore_conflicts=True,
-    )  # fmt: skip
+        (reward for answer in answers if answer.question.group_id in held for reward in _rewards(answer)), ignore_conflicts=True
+    )
     for group in ours:
         hand_on(group)
     return ours
 
 
-def _source(scorer: str) -> str:
-    return Reward.Source.MODEL if learned.is_learned(scorer) else Reward.Source.RULE
+def _rewards(answer: Answered) -> list[Reward]:
+    asked = answer.question
+    is_model = learned.is_learned(asked.scorer)
+    version = scorers.find(asked.scorer).version if asked.scorer in scorers.names() else 1
+    return [
+        Reward(
+            rollout_id=pk, source=Reward.Source.MODEL if is_model else Reward.Source.RULE, scorer=asked.scorer, version=version,
+            options=asked.options, value=verdict.value, reason=(verdict.reason or "no reason given")[:300],
+            details=verdict.details, seconds=answer.seconds,
+        )
+        for pk, verdict in zip(asked.rollout_ids, answer.verdicts, strict=True)
+    ]  # fmt: skip
 
 
 def hand_on(group: Group) -> None:

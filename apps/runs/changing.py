@@ -55,5 +55,6 @@ def _why_not(field: str, before: RunConfig, after: RunConfig, has_begun: bool) -
     return ""
 
 
-def _scorers(plan: RunConfig) -> set[str]:
-    return {choice.scorer for choice in plan.rewards}
+def _scorers(plan: RunConfig) -> list[dict]:
+    kept = (choice.model_dump(exclude={"weight"}) for choice in plan.rewards)
+    return sorted(kept, key=lambda choice: choice["scorer"])

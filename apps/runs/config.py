@@ -35,8 +35,10 @@ class Sampling(Section):
 
 
 class ScorerChoice(Section):
-    scorer: str = Field(description="Name of a scorer.")
+    scorer: str = Field(max_length=60, description="Name of a scorer.")
     weight: float = Field(1.0, allow_inf_nan=False, description="Its weight in the combined reward.")
+    options: dict[str, JsonValue] = Field({}, description="The scorer's own, as `manage.py scorers NAME` lists them.")
+    domains: tuple[str, ...] = Field((), description="Judges tasks of these domains alone; empty judges all.")
 
 
 class EnvironmentChoice(Section):
@@ -130,12 +132,22 @@ class RunConfig(Section):
             raise ValueError("sampling.temperature must be a number")
         return self
 
+    def judges_of(self, domain: str) -> tuple[ScorerChoice, ...]:
+        """The machines whose words make the reward of a rollout at a task of this domain."""
+        return self._with_environment(self.scorers_of(domain))
+
+    def scorers_of(self, domain: str) -> tuple[ScorerChoice, ...]:
+        return tuple(choice for choice in self.rewards if not choice.domains or domain in choice.domains)
+
     @property
     def judges(self) -> tuple[ScorerChoice, ...]:
-        """The machines whose words make a rollout's reward: scorers, and the environment by its name."""
+        """The machines whose words make rollouts' rewards: scorers, and the environment by its name."""
+        return self._with_environment(self.rewards)
+
+    def _with_environment(self, chosen: tuple[ScorerChoice, ...]) -> tuple[ScorerChoice, ...]:
         if self.environment is None:
-            return self.rewards
-        return (*self.rewards, ScorerChoice(scorer=self.environment.name, weight=self.environment.weight))
+            return chosen
+        return (*chosen, ScorerChoice(scorer=self.environment.name, weight=self.environment.weight))
 
     @property
     def samples(self) -> bool:

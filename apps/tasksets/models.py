@@ -54,6 +54,9 @@ class Task(models.Model):
     follow_ups = models.JSONField(default=list, help_text="What the user says after each answer of the policy: texts, in order.")
     answer = models.JSONField(default=dict, help_text="For scorers only; never shown to the policy.")
     meta = models.JSONField(default=dict)
+    domain = models.CharField(
+        max_length=60, blank=True, help_text="The field it is from: code, math, biology …; chooses its scorers."
+    )
     digest = models.CharField(max_length=64)
 
     class Meta:

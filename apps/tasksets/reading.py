@@ -3,6 +3,7 @@
 Every line is either a task or a `BadLine` with its number and reason; the reader holds one line at a time.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO
@@ -15,6 +16,7 @@ from apps.tasksets.rows import TaskRow, user_message
 LONGEST_LINE = 1 << 20  # bytes
 ROLES = frozenset({"system", "user", "assistant"})
 MOST_FOLLOW_UPS = 100
+DOMAIN = re.compile(r"[a-z0-9][a-z0-9_-]{0,59}")
 EXCERPT = 120  # characters of a bad line that are kept
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -25,11 +27,13 @@ class NotATask(ValueError):
 
 @dataclass(frozen=True)
 class Columns:
-    """Under which keys the file keeps what we need. `answer` None: the file has none; `follow_ups` may be missing."""
+    """Under which keys the file keeps what we need. `answer` None: the file has none; those below it may be missing."""
 
     prompt: str = "prompt"
     answer: str | None = "answer"
     follow_ups: str = "follow_ups"
+    domain: str = "domain"
+    meta: str = "meta"
 
 
 @dataclass(frozen=True)
@@ -70,9 +74,10 @@ def _task(raw: bytes, columns: Columns, path: ReadPath | None) -> TaskRow:
     if not isinstance(row, dict):
         raise NotATask("not a JSON object")
     taken: dict[str, Encoded] = {}
-    prompt = prompt_of(row, columns.prompt, taken, path)
-    follow_ups = _follow_ups(row, columns.follow_ups)
-    return TaskRow(prompt, _answer(row, columns.answer), follow_ups=follow_ups, pictures=tuple(taken.values()))
+    return TaskRow(
+        prompt_of(row, columns.prompt, taken, path), _answer(row, columns.answer), _meta(row, columns.meta),
+        _follow_ups(row, columns.follow_ups), tuple(taken.values()), _domain(row, columns.domain),
+    )  # fmt: skip
 
 
 def prompt_of(
@@ -116,6 +121,23 @@ def _follow_ups(row: dict[str, Any], column: str) -> list[str]:
     if len(texts) > MOST_FOLLOW_UPS:
         raise NotATask(f"{column}: at most {MOST_FOLLOW_UPS} are taken, not {len(texts)}")
     return texts
+
+
+def _meta(row: dict[str, Any], column: str) -> dict[str, Any]:
+    """What else is known of the task, such as its grade; nothing where the column is missing or null."""
+    meta = row.get(column)
+    if meta is not None and not isinstance(meta, dict):
+        raise NotATask(f"{column}: must be an object")
+    return meta or {}
+
+
+def _domain(row: dict[str, Any], column: str) -> str:
+    domain = row.get(column)
+    if domain is None:
+        return ""
+    if not isinstance(domain, str) or not DOMAIN.fullmatch(domain):
+        raise NotATask(f"{column}: must be a name of lower-case letters, digits, - and _, at most 60")
+    return domain
 
 
 def _answer(row: dict[str, Any], column: str | None) -> dict[str, Any]:

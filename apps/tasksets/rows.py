@@ -12,8 +12,8 @@ from apps.tasksets.pictures import Encoded
 class TaskRow:
     """`prompt` is a list of chat messages {"role", "content"}; `answer` is what scorers judge by.
 
-    `follow_ups`: what the user says after each answer of the policy; none in a task of one question.
-    `pictures`: those that the prompt shows.
+    `follow_ups`: what the user says after each answer of the policy; none in a task of one question. `pictures`: those that the
+    prompt shows. `domain`: the field it is from, by which a run's scorers are chosen.
     """
 
     prompt: list[dict[str, Content]]
@@ -21,6 +21,7 @@ class TaskRow:
     meta: dict[str, Any] = field(default_factory=dict)
     follow_ups: list[str] = field(default_factory=list)
     pictures: tuple[Encoded, ...] = ()
+    domain: str = ""
 
 
 def user_message(text: str) -> list[dict[str, str]]:

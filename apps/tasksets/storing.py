@@ -96,15 +96,16 @@ def _write(taskset: Taskset, rows: list[TaskRow], digest: "hashlib._Hash") -> in
 
 
 def _task(taskset: Taskset, index: int, row: TaskRow) -> Task:
-    # Tasks of one question are spelt as they were before there were follow-ups: the same set has the same digest for ever.
+    # Tasks are spelt as they were before there were follow-ups and domains: the same set has the same digest for ever.
     # Pictures are in the prompt, by the digests of their bytes.
     told = asdict(replace(row, pictures=()))
-    said = {name: value for name, value in told.items() if name != "pictures" and (value or name != "follow_ups")}
+    later = ("follow_ups", "domain")
+    said = {name: value for name, value in told.items() if name != "pictures" and (value or name not in later)}
     canonical = json.dumps(said, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     task_digest = hashlib.sha256(canonical.encode()).hexdigest()
     return Task(
         taskset=taskset, index=index, prompt=row.prompt, follow_ups=row.follow_ups, answer=row.answer, meta=row.meta,
-        digest=task_digest,
+        domain=row.domain, digest=task_digest,
     )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from django.db import transaction
 from apps.feedback.models import Rating
 from apps.feedback.opening import open_items
 from apps.rewards.scorers import Verdict
-from apps.rewards.scoring import open_questions, record_verdicts
+from apps.rewards.scoring import Answered, open_questions, record_verdicts
 from apps.rollouts.models import Group, Outcome, Rollout
 from apps.rollouts.turns import Turn
 from apps.runs.config import parse
@@ -73,7 +73,7 @@ def asking(
     )
     claimed = Group.objects.claim(Group.State.SCORING, "scorer", 60, 100, run)
     with transaction.atomic():
-        open_items(record_verdicts(claimed, [(q, Verdict(0.5, "test")) for q in open_questions(claimed)]))
+        open_items(record_verdicts(claimed, [Answered(q, [Verdict(0.5, "test")]) for q in open_questions(claimed)]))
     run.refresh_from_db()
     return Asking(run, cast)
 

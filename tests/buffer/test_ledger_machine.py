@@ -13,7 +13,7 @@ from apps.buffer.models import commit_step, plan_step
 from apps.dashboard.reconciliation import group_ledger, reconcile
 from apps.pipelines.refining import refine
 from apps.rewards.scorers import Verdict
-from apps.rewards.scoring import open_questions, record_verdicts
+from apps.rewards.scoring import Answered, open_questions, record_verdicts
 from apps.rollouts.models import Group, Outcome, Rollout
 from apps.runs.models import Run, StaleFence, WeightVersion
 from tests.conftest import tokens_of
@@ -67,7 +67,10 @@ class Ledger(RuleBasedStateMachine):
             self.advance(group, written, "scoring")
         elif saw == "scoring":
             written = bool(
-                record_verdicts([group], [(q, Verdict(float(q.text == "12345"), "model")) for q in open_questions([group])])
+                record_verdicts(
+                    [group],
+                    [Answered(q, [Verdict(float(q.rollouts[0].text == "12345"), "model")]) for q in open_questions([group])],
+                )
             )
             self.advance(group, written, "judged")
         else:

@@ -6,7 +6,7 @@ from django.db import IntegrityError, transaction
 from apps.buffer.models import Experience, StepItem, batch_of, commit_step, plan_step
 from apps.pipelines.refining import refine
 from apps.rewards.scorers import Verdict
-from apps.rewards.scoring import open_questions, record_verdicts
+from apps.rewards.scoring import Answered, open_questions, record_verdicts
 from apps.rollouts.models import Group
 from apps.runs.models import Run, StaleFence, TrainStep
 
@@ -19,7 +19,7 @@ def admit(finish):
         opened = finish(run, ["12345", "99999"], groups=groups, version=version)
         claimed = Group.objects.claim(Group.State.SCORING, "s", 60, 100)
         questions = open_questions(claimed)
-        record_verdicts(claimed, [(q, Verdict(float(q.text == "12345"), "test")) for q in questions])
+        record_verdicts(claimed, [Answered(q, [Verdict(float(q.rollouts[0].text == "12345"), "test")]) for q in questions])
         refine(Group.objects.claim(Group.State.JUDGED, "r", 60, 100))
         return opened
 

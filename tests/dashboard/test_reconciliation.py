@@ -13,7 +13,7 @@ from apps.dashboard.reconciliation import group_ledger, one_moment, reconcile
 from apps.pipelines.refining import refine
 from apps.rewards.models import Reward
 from apps.rewards.scorers import Verdict
-from apps.rewards.scoring import open_questions, record_verdicts
+from apps.rewards.scoring import Answered, open_questions, record_verdicts
 from apps.rollouts.models import Group, Rollout
 from apps.runs.models import Acknowledgement, Run, TrainStep, WeightVersion, Worker
 
@@ -26,7 +26,9 @@ def trained(run, finish) -> Run:
     Acknowledgement.record(base, worker, fingerprint=base.fingerprint, probe_gap=0.001, milliseconds=5)
     finish(run, ["12345", "99999"], groups=3)
     claimed = Group.objects.claim(Group.State.SCORING, "s", 60, 100)
-    record_verdicts(claimed, [(q, Verdict(float(q.text == "12345"), "test")) for q in open_questions(claimed)])
+    record_verdicts(
+        claimed, [Answered(q, [Verdict(float(q.rollouts[0].text == "12345"), "test")]) for q in open_questions(claimed)]
+    )
     refine(Group.objects.claim(Group.State.JUDGED, "r", 60, 100))
     run.claim_trainer("t", 60)
     step = plan_step(run, run.fence)

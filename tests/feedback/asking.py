@@ -9,7 +9,7 @@ from apps.feedback.claiming import Held
 from apps.feedback.opening import open_items
 from apps.feedback.submitting import Submission
 from apps.rewards.scorers import Verdict
-from apps.rewards.scoring import open_questions, record_verdicts
+from apps.rewards.scoring import Answered, open_questions, record_verdicts
 from apps.rollouts.models import Group
 from apps.runs.models import Run
 
@@ -19,7 +19,7 @@ def ask(run: Run, finish, texts: Sequence[str] = ("one", "two"), groups: int = 1
     finish(run, list(texts), groups=groups)
     claimed = Group.objects.claim(Group.State.SCORING, "scorer", 60, 100, run)
     with transaction.atomic():
-        open_items(record_verdicts(claimed, [(q, Verdict(value, "test")) for q in open_questions(claimed)]))
+        open_items(record_verdicts(claimed, [Answered(q, [Verdict(value, "test")]) for q in open_questions(claimed)]))
     return [Group.objects.get(pk=group.pk) for group in claimed]
 
 

@@ -9,7 +9,7 @@ from apps.feedback.freezing import chosen
 from apps.feedback.models import Demonstration, ExpertAnswer
 from apps.pipelines.refining import refine
 from apps.rewards.scorers import Verdict
-from apps.rewards.scoring import open_questions, record_verdicts
+from apps.rewards.scoring import Answered, open_questions, record_verdicts
 from apps.rollouts.models import Group, Rollout
 from apps.rollouts.payload import Tokens
 from apps.runs.models import Run, StaleFence
@@ -37,7 +37,9 @@ def explore(finish):
     def admit_groups(run: Run, groups: int = 2) -> None:
         finish(run, ["12345", "99999"], groups=groups)
         claimed = Group.objects.claim(Group.State.SCORING, "s", 60, 100)
-        record_verdicts(claimed, [(q, Verdict(float(q.text == "12345"), "test")) for q in open_questions(claimed)])
+        record_verdicts(
+            claimed, [Answered(q, [Verdict(float(q.rollouts[0].text == "12345"), "test")]) for q in open_questions(claimed)]
+        )
         refine(Group.objects.claim(Group.State.JUDGED, "r", 60, 100))
 
     return admit_groups

@@ -12,7 +12,7 @@ from apps.feedback.starring import NotRatable, Stars, give, waiting_rollouts
 from apps.pipelines.refining import refine
 from apps.rewards.models import Reward
 from apps.rewards.scorers import Verdict
-from apps.rewards.scoring import open_questions, record_verdicts
+from apps.rewards.scoring import Answered, open_questions, record_verdicts
 from apps.rollouts.models import Group
 from apps.runs.models import Run
 
@@ -23,7 +23,7 @@ def waiting(new_run, finish):
     run = new_run(people={"per_group": 2, "deadline_s": 600, "at_deadline": "drop"})
     finish(run, ["one", "two"])
     claimed = Group.objects.claim(Group.State.SCORING, "s", 60, 10)
-    open_items(record_verdicts(claimed, [(q, Verdict(0.0, "test")) for q in open_questions(claimed)]))
+    open_items(record_verdicts(claimed, [Answered(q, [Verdict(0.0, "test")]) for q in open_questions(claimed)]))
     return Group.objects.get()
 
 
@@ -109,5 +109,5 @@ def test_a_reply_starred_before_anybody_was_asked_needs_only_the_other_people(ne
     (group,) = finish(run, ["one", "two"])
     give(bob, stars(group.rollouts.order_by("pk").first(), 4))
     claimed = Group.objects.claim(Group.State.SCORING, "s", 60, 10)
-    open_items(record_verdicts(claimed, [(q, Verdict(0.0, "test")) for q in open_questions(claimed)]))
+    open_items(record_verdicts(claimed, [Answered(q, [Verdict(0.0, "test")]) for q in open_questions(claimed)]))
     assert sorted(group.items.values_list("wanted", flat=True)) == [2, 3]

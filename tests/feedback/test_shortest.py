@@ -8,7 +8,7 @@ from apps.feedback.models import Demonstration, Preference
 from apps.feedback.shortest import Answer, draw_demonstrations, draw_preferences, rejected, shortest_right
 from apps.pipelines.refining import refine
 from apps.rewards.scorers import Verdict
-from apps.rewards.scoring import open_questions, record_verdicts
+from apps.rewards.scoring import Answered, open_questions, record_verdicts
 from apps.rollouts.models import Group, Rollout
 
 
@@ -54,7 +54,10 @@ def answered(new_run, finish):
         run = new_run(group_size=4)
         finish(run, list(texts), groups=2)
         claimed = Group.objects.claim(Group.State.SCORING, "s", 60, 100)
-        record_verdicts(claimed, [(q, Verdict(float(q.text.startswith("12345")), "test")) for q in open_questions(claimed)])
+        record_verdicts(
+            claimed,
+            [Answered(q, [Verdict(float(q.rollouts[0].text.startswith("12345")), "test")]) for q in open_questions(claimed)],
+        )
         refine(Group.objects.claim(Group.State.JUDGED, "r", 60, 100))
         return run
 

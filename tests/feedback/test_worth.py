@@ -6,7 +6,7 @@ from apps.feedback.claiming import claim
 from apps.feedback.opening import open_items
 from apps.feedback.worth import worth
 from apps.rewards.scorers import Verdict
-from apps.rewards.scoring import open_questions, record_verdicts
+from apps.rewards.scoring import Answered, open_questions, record_verdicts
 from apps.rollouts.models import Group
 
 
@@ -33,6 +33,6 @@ def test_the_group_whose_rewards_spread_comes_first(new_run, finish, bob):
     finish(run, ["alike", "alike"], groups=2)
     groups = Group.objects.claim(Group.State.SCORING, "scorer", 60, 10)
     second = groups[1].pk
-    answers = [(q, Verdict(float(q.group_id == second and n % 2), "test")) for n, q in enumerate(open_questions(groups))]
+    answers = [Answered(q, [Verdict(float(q.group_id == second and n % 2), "test")]) for n, q in enumerate(open_questions(groups))]
     open_items(record_verdicts(groups, answers))
     assert claim(bob)[0].group_id == second

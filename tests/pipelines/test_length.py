@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.buffer.models import Experience
-from apps.pipelines.length import length_rewards
 from apps.pipelines.refining import refine
+from apps.rewards.length import length_rewards
 from apps.rewards.scorers import Verdict
-from apps.rewards.scoring import open_questions, record_verdicts
+from apps.rewards.scoring import Answered, open_questions, record_verdicts
 from apps.rollouts.models import Group
 from apps.runs.config import ConfigError
 
@@ -41,7 +41,10 @@ def advantages(new_run, finish):
         run = new_run(group_size=3, groups_per_step=1, max_staleness=10, algorithm={"name": "kimi_opmd"}, **changes)
         finish(run, ["12345", "123450000", "99"], groups=groups)
         claimed = Group.objects.claim(Group.State.SCORING, "s", 60, 100)
-        record_verdicts(claimed, [(q, Verdict(float(q.text.startswith("12345")), "test")) for q in open_questions(claimed)])
+        record_verdicts(
+            claimed,
+            [Answered(q, [Verdict(float(q.rollouts[0].text.startswith("12345")), "test")]) for q in open_questions(claimed)],
+        )
         refine(Group.objects.claim(Group.State.JUDGED, "r", 60, 100))
         rows = Experience.objects.filter(run=run).order_by("group__draw_index")
         assert {(row.rollout.text, row.reward) for row in rows} == {("12345", 1.0), ("123450000", 1.0), ("99", 0.0)}

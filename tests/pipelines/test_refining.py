@@ -9,7 +9,7 @@ from apps.dashboard.rollout_rows import newest_rollouts
 from apps.pipelines.crediting import of_batch
 from apps.pipelines.refining import refine
 from apps.rewards.scorers import Verdict
-from apps.rewards.scoring import open_questions, record_verdicts
+from apps.rewards.scoring import Answered, open_questions, record_verdicts
 from apps.rollouts.models import Group, Rollout
 
 
@@ -22,7 +22,7 @@ def judge(finish):
         claimed = Group.objects.claim(Group.State.SCORING, "s", 60, 100)
         rewards = {group.pk: values for group, values in zip(opened, groups, strict=True)}
         questions = open_questions(claimed)
-        record_verdicts(claimed, [(q, Verdict(_reward(rewards, q), "test")) for q in questions])
+        record_verdicts(claimed, [Answered(q, [Verdict(_reward(rewards, q), "test")]) for q in questions])
         refine(Group.objects.claim(Group.State.JUDGED, "r", 60, 100))
         return [Group.objects.get(pk=group.pk) for group in opened]
 
@@ -30,7 +30,7 @@ def judge(finish):
 
 
 def _reward(rewards, question):
-    return rewards[Rollout.objects.get(pk=question.rollout_id).group_id][int(question.text[0])]
+    return rewards[Rollout.objects.get(pk=question.rollout_ids[0]).group_id][int(question.rollouts[0].text[0])]
 
 
 def advantages(run):
@@ -63,7 +63,7 @@ def test_with_a_baseline_one_reward_of_two_is_no_group(run, finish):
     (group,) = finish(run)
     claimed = Group.objects.claim(Group.State.SCORING, "s", 60, 1)
     first, second = open_questions(claimed)
-    record_verdicts(claimed, [(first, Verdict(1.0, "test")), (second, Verdict(None, "failed"))])
+    record_verdicts(claimed, [Answered(first, [Verdict(1.0, "test")]), Answered(second, [Verdict(None, "failed")])])
     refine(Group.objects.claim(Group.State.JUDGED, "r", 60, 1))
     assert "1 of 2 rollouts have a reward; a group needs 2" in Group.objects.get(pk=group.pk).reason
 

@@ -1,21 +1,28 @@
 """The demo scorers: what they pay, and that hostile text never makes them raise."""
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.rewards.scorers import SCORERS, find, judge
+from apps.rewards.scorers import RolloutView, TaskView, Verdict, find
 
 PROMPT = [{"role": "user", "content": "My lamp is late."}]
 POLITE = "I am so sorry about your lamp. We will gladly repair your lamp today. Have a lovely day!"
+SCORERS = ("arithmetic", "sort", "tone", "tone_dialogue")
 ANSWERS = {
     "tone": {"object": "lamp"}, "tone_dialogue": {"objects": ["lamp"]},
     "sort": {"sorted": "11247"}, "arithmetic": {"value": 42},
 }  # fmt: skip
 
 
+def judged(scorer: str, answer: dict, text: str, turns: Sequence[str] = ()) -> Verdict:
+    return find(scorer).judge([RolloutView(text, turns)], TaskView(PROMPT, answer))[0]
+
+
 def value(scorer: str, text: str) -> float | None:
-    return find(scorer)(PROMPT, text, ANSWERS[scorer]).value
+    return judged(scorer, ANSWERS[scorer], text).value
 
 
 @pytest.mark.parametrize(
@@ -87,26 +94,26 @@ KETTLE = POLITE.replace("lamp", "kettle")
     ],
 )
 def test_a_tone_dialogue_is_judged_reply_by_reply(turns, expected, reason):
-    verdict = judge("tone_dialogue", PROMPT, turns, "\n\n".join(turns), {"objects": ["lamp", "kettle"]})
+    verdict = judged("tone_dialogue", {"objects": ["lamp", "kettle"]}, "\n\n".join(turns), turns)
     assert (verdict.value, verdict.reason) == (expected, reason)
 
 
-@pytest.mark.parametrize("scorer", sorted(SCORERS))
+@pytest.mark.parametrize("scorer", SCORERS)
 @given(text=st.text(max_size=300))
 def test_any_text_gets_a_value_between_zero_and_one(scorer, text):
     assert 0.0 <= value(scorer, text) <= 1.0
 
 
-@pytest.mark.parametrize("scorer", sorted(SCORERS))
+@pytest.mark.parametrize("scorer", SCORERS)
 @pytest.mark.parametrize("text", ["\0" * 10, "\ud800", "." * 1_000_000, "lamp " * 400, "1" * 5_000_000], ids=range(5))
 def test_hostile_text_is_worth_nothing_or_little(scorer, text):
     assert value(scorer, text) <= 0.25
 
 
-@pytest.mark.parametrize("scorer", sorted(SCORERS))
+@pytest.mark.parametrize("scorer", SCORERS)
 @pytest.mark.parametrize("answer", [{}, {"object": 3, "sorted": None, "value": "42"}, {"value": True}])
 def test_a_task_without_an_answer_gives_no_value_but_a_reason(scorer, answer):
-    verdict = find(scorer)(PROMPT, "42", answer)
+    verdict = judged(scorer, answer, "42")
     assert verdict.value is None
     assert verdict.reason
 

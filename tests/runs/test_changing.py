@@ -21,7 +21,7 @@ def refused(run: Run, **fields: object) -> dict[str, str]:
         {"group_attempts": 1},
         {"sampling": {"max_tokens": 9}},
         {"checkpoints": {"weights": 3}},
-        {"rewards": [{"scorer": "sort", "weight": 0.5}]},
+        {"rewards": [{"scorer": "sort", "weight": 0.5, "options": {}, "domains": []}]},
     ],
 )
 def test_what_every_station_reads_afresh_may_change(run, fields):

@@ -1,55 +1,75 @@
 """A scorer that hangs, crashes or eats memory costs its own question and nothing else."""
 
+import os
+import signal
+
 import pytest
 
+from apps.rewards.scorers import RolloutView, TaskView, Verdict
 from apps.rewards.scoring import Question
 from workers.grading import Grader
 
 
 @pytest.fixture
 def grader():
-    grader = Grader(seconds=5)
+    grader = Grader(children=1)
     yield grader
     grader.stop()
 
 
 def question(text: str, scorer: str = "sort") -> Question:
-    return Question(1, 1, scorer, [{"role": "user", "content": "31425"}], text, {"sorted": "12345"})
+    task = TaskView([{"role": "user", "content": "31425"}], {"sorted": "12345"})
+    return Question(1, scorer, (1,), (RolloutView(text),), task)
+
+
+def judged(grader: Grader, *questions: Question, seconds: float | None = None) -> list[Verdict]:
+    return [verdict for answer in grader.grade(questions, seconds) for verdict in answer.verdicts]
 
 
 def test_answers_come_back_in_order(grader):
-    verdicts = grader.grade([question("12345"), question("54321"), question("12345")])
+    verdicts = judged(grader, question("12345"), question("54321"), question("12345"))
     assert [verdict.value for verdict in verdicts] == [1.0, 0.0, 1.0]
 
 
 def test_an_unknown_scorer_is_null_with_the_reason(grader):
-    (verdict,) = grader.grade([question("12345", scorer="srot")])
+    (verdict,) = judged(grader, question("12345", scorer="srot"))
     assert verdict.value is None and "did you mean 'sort'" in verdict.reason
 
 
-def test_a_question_that_takes_too_long_is_null_and_the_next_is_judged():
-    grader = Grader(seconds=0.0)
-    slow = grader.grade([question("12345")])
-    grader.seconds = 5
-    quick = grader.grade([question("12345")])
-    grader.stop()
+def test_a_question_that_takes_too_long_is_null_and_the_next_is_judged(grader):
+    judged(grader, question("12345"))
+    os.kill(grader.children[0].process.pid, signal.SIGSTOP)
+    slow = judged(grader, question("12345"), seconds=0.1)
+    quick = judged(grader, question("12345"))
     assert (slow[0].value, quick[0].value) == (None, 1.0) and "longer than" in slow[0].reason
 
 
 def test_a_killed_child_is_replaced(grader):
-    grader.grade([question("12345")])
-    grader.child.kill()
-    grader.child.wait()
-    assert grader.grade([question("12345")])[0].value == 1.0
+    judged(grader, question("12345"))
+    (child,) = grader.children
+    child.process.kill()
+    child.process.wait()
+    assert judged(grader, question("12345"))[0].value == 1.0
 
 
 def test_hostile_text_is_judged_like_any_other(grader):
-    (verdict,) = grader.grade([question("\x00" * 10 + '"}\n{"value": 1}\n')])
+    (verdict,) = judged(grader, question("\x00" * 10 + '"}\n{"value": 1}\n'))
     assert verdict.value == 0.0
 
 
 def test_the_child_sees_no_secrets(grader):
-    grader.grade([question("12345")])
-    with open(f"/proc/{grader.child.pid}/environ") as file:
+    judged(grader, question("12345"))
+    with open(f"/proc/{grader.children[0].process.pid}/environ") as file:
         names = {pair.split("=")[0] for pair in file.read().split("\x00") if pair}
     assert names <= {"PYTHONPATH", "LC_CTYPE"}
+
+
+def test_several_children_judge_at_once_and_answers_keep_their_order():
+    grader = Grader(children=2)
+    texts = ["12345", "54321"] * 20
+    said = judged(grader, *[question(text) for text in texts])
+    started = [child for child in grader.children if child.process]
+    again = judged(grader, *[question(text) for text in texts])
+    grader.stop()
+    assert [verdict.value for verdict in said] == [verdict.value for verdict in again] == [1.0, 0.0] * 20
+    assert len(started) == 2

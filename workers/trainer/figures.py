@@ -27,7 +27,7 @@ def of_batch(run: Run, step: TrainStep, batch: Sequence[Experience]) -> dict[str
     """Means over what the policy sampled; `staleness` in weight versions, `completion_length` in tokens. `rows`: all."""
     rows, batch = len(batch), [experience for experience in batch if experience.kind == Experience.Kind.USUAL]
     rewards = [experience.reward for experience in batch]
-    full = full_reward(run.settings)
+    full = _full_rewards(run, batch)
     human = Q(source=Reward.Source.HUMAN)
     said = Reward.objects.filter(rollout__in=[experience.rollout_id for experience in batch], is_current=True)
     one_by_one = human & Q(by__isnull=False)  # what they say together is made of these
@@ -39,7 +39,7 @@ def of_batch(run: Run, step: TrainStep, batch: Sequence[Experience]) -> dict[str
     return {
         "reward_mean": statistics.fmean(rewards),
         "reward_std": statistics.pstdev(rewards),
-        "success": statistics.fmean(reward >= full - ROUNDING for reward in rewards),
+        "success": statistics.fmean(one.reward >= full[one.group_id] - ROUNDING for one in batch),
         "staleness": statistics.fmean(step.version - experience.weight_version for experience in batch),
         "staleness_max": max(step.version - experience.weight_version for experience in batch),
         "completion_length": statistics.fmean(experience.rollout.completion_tokens for experience in batch),
@@ -47,6 +47,14 @@ def of_batch(run: Run, step: TrainStep, batch: Sequence[Experience]) -> dict[str
         "expert_rows": rows - len(batch),
         **{name: value for name, value in said.items() if value is not None},
     }
+
+
+def _full_rewards(run: Run, batch: Sequence[Experience]) -> dict[int, float]:
+    """By group: what a rollout could get at most, which depends on the domain of its task."""
+    groups = Group.objects.filter(pk__in={experience.group_id for experience in batch})
+    plan, domains = run.settings, dict(groups.values_list("pk", "task__domain"))
+    of_domain = {domain: full_reward(plan, domain) for domain in set(domains.values())}
+    return {group: of_domain[domain] for group, domain in domains.items()}
 
 
 def skips_in_a_row(run: Run) -> int:

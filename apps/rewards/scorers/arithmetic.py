@@ -1,20 +1,20 @@
 """Pays a whole number that equals the task's, written in plain digits."""
 
 import re
-from typing import Any
 
+from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
 _NUMBER = re.compile(r"[+-]?[0-9]{1,30}")
 SHOWN = 40  # characters of a wrong answer kept in the details
 
 
-def score(prompt: list[dict[str, str]], completion_text: str, answer: dict[str, Any]) -> Verdict:
+def score(rollout: RolloutView, task: TaskView, options: ScorerOptions) -> Verdict:
     """1 for the number `answer["value"]`, surrounding blanks ignored; 0 otherwise. Nothing is evaluated."""
-    wanted = answer.get("value")
+    wanted = task.answer.get("value")
     if type(wanted) is not int:
         return Verdict(None, "the task does not say what the sum is")
-    said = completion_text.strip()
+    said = rollout.text.strip()
     details = {"expected": wanted, "said": said[:SHOWN]}
     if not _NUMBER.fullmatch(said):
         return Verdict(0.0, "not a whole number", details)

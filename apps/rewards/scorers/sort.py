@@ -1,18 +1,17 @@
 """Pays exactly the digits in ascending order, and nothing for anything else."""
 
-from typing import Any
-
+from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
 SHOWN = 40  # characters of a wrong answer kept in the details
 
 
-def score(prompt: list[dict[str, str]], completion_text: str, answer: dict[str, Any]) -> Verdict:
+def score(rollout: RolloutView, task: TaskView, options: ScorerOptions) -> Verdict:
     """1 for `answer["sorted"]`, surrounding blanks ignored; 0 otherwise."""
-    wanted = answer.get("sorted")
+    wanted = task.answer.get("sorted")
     if not isinstance(wanted, str):
         return Verdict(None, "the task does not say what the sorted digits are")
-    said = completion_text.strip()
+    said = rollout.text.strip()
     details = {"expected": wanted, "said": said[:SHOWN]}
     if said == wanted:
         return Verdict(1.0, "the digits are in ascending order", details)

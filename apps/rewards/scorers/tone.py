@@ -4,8 +4,7 @@ Well-formedness is judged because a rater that looks at words alone is hacked: r
 demo policy reaches .94 while none of its replies stays a sentence.
 """
 
-from typing import Any
-
+from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 from apps.tasksets.tone_language import Sentence, is_well_formed, read_reply
 
@@ -15,14 +14,18 @@ MALFORMED = 0.25  # the most that a reply outside the grammar can get
 LONGEST = 2_000  # characters; the longest reply of the grammar has under 200
 
 
-def score(prompt: list[dict[str, str]], completion_text: str, answer: dict[str, Any]) -> Verdict:
+def score(rollout: RolloutView, task: TaskView, options: ScorerOptions) -> Verdict:
     """Mean worth of the sentences, cut for a wrong object, at most .25 outside the grammar."""
-    wanted = answer.get("object")
+    return judged(rollout.text, task.answer.get("object"))
+
+
+def judged(text: str, wanted: object) -> Verdict:
+    """A reply that must be about this object."""
     if not isinstance(wanted, str):
         return Verdict(None, "the task does not say what the reply must be about")
-    if len(completion_text) > LONGEST:
+    if len(text) > LONGEST:
         return Verdict(0.0, f"longer than {LONGEST} characters", {"well_formed": False})
-    sentences = read_reply(completion_text)
+    sentences = read_reply(text)
     if not sentences:
         return Verdict(0.0, "nothing was said", {"well_formed": False})
     return _judge(sentences, wanted)

@@ -1,24 +1,16 @@
 """Judges every reply of a support dialogue as the tone scorer does: each polite, about its own object, in proper sentences."""
 
-from collections.abc import Sequence
-from typing import Any
-
 from apps.rewards.scorers import tone
+from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
 
-def score(
-    prompt: list[dict[str, str]], completion_text: str, answer: dict[str, Any], turns: Sequence[str] | None = None
-) -> Verdict:
-    """Mean over the dialogue's replies, one for each of `answer["objects"]`; a reply that never came is worth 0.
-
-    `turns`: the policy's replies; None where the text is the only one.
-    """
-    wanted = answer.get("objects")
+def score(rollout: RolloutView, task: TaskView, options: ScorerOptions) -> Verdict:
+    """Mean over the dialogue's replies, one for each of `answer["objects"]`; a reply that never came is worth 0."""
+    wanted = task.answer.get("objects")
     if not isinstance(wanted, list) or not wanted or not all(isinstance(name, str) for name in wanted):
         return Verdict(None, "the task does not say what the replies must be about")
-    replies = [completion_text] if turns is None else list(turns)
-    verdicts = [tone.score(prompt, reply, {"object": name}) for reply, name in zip(replies, wanted, strict=False)]
+    verdicts = [tone.judged(reply, name) for reply, name in zip(rollout.replies, wanted, strict=False)]
     missing = len(wanted) - len(verdicts)
     values = [*(verdict.value for verdict in verdicts), *[0.0] * missing]
     worst = f"it was cut before reply {len(verdicts) + 1}" if missing else _worst(verdicts)

@@ -6,7 +6,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Verdict:
-    """`value` is in [0, 1], or None when the scorer cannot judge; `reason` is one sentence for people."""
+    """`value` is in the scorer's range, or None when the scorer cannot judge; `reason` is one sentence for people."""
 
     value: float | None
     reason: str

@@ -58,6 +58,8 @@ def _scorers(plan: "RunConfig") -> Refusals:
                 "`gdpo` normalises each scorer's reward by itself and needs two or more; "
                 "add a scorer, or choose `algorithm.name: grpo`",
             )
+        if any(choice.domains for choice in plan.rewards):
+            yield "rewards", "`gdpo` needs every scorer's word on every task: remove `domains`, or choose `algorithm.name: grpo`"
         if plan.people.per_group:
             yield (
                 "people.per_group",

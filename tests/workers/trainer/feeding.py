@@ -4,7 +4,7 @@ import random
 
 from apps.pipelines.refining import refine
 from apps.rewards.scorers import Verdict
-from apps.rewards.scoring import Question, open_questions, record_verdicts
+from apps.rewards.scoring import Answered, Question, open_questions, record_verdicts
 from apps.rollouts.models import Group, Outcome, Rollout
 from apps.rollouts.payload import Tokens
 from apps.runs.models import Run
@@ -24,7 +24,7 @@ def feed(run: Run, groups: int | None = None, version: int | None = None) -> int
     ]
     Group.finish_rollouts({group.pk: group.claimed for group in opened}, outcomes)
     scored = Group.objects.claim(Group.State.SCORING, "scorer", LEASE, 1000, run)
-    record_verdicts(scored, [(question, _verdict(question)) for question in open_questions(scored)])
+    record_verdicts(scored, [Answered(question, [_verdict(question)]) for question in open_questions(scored)])
     refine(Group.objects.claim(Group.State.JUDGED, "refiner", LEASE, 1000, run))
     return len(opened)
 
@@ -41,7 +41,7 @@ def train_to_the_end(station: Trainer, run: Run, turns: int = 40) -> Run:
 
 
 def _verdict(question: Question) -> Verdict:
-    rollout = Rollout.objects.select_related("group").get(pk=question.rollout_id)
+    rollout = Rollout.objects.select_related("group").get(pk=question.rollout_ids[0])
     return Verdict(random.Random(f"{rollout.group.draw_index}/{rollout.sample_index}").random(), "", {})
 
 

@@ -15,7 +15,7 @@ from apps.feedback.starring import Stars, give
 from apps.pipelines.refining import refine
 from apps.policies.manifest import read_manifest
 from apps.rewards.models import Reward
-from apps.rewards.scoring import open_questions, record_verdicts
+from apps.rewards.scoring import Answered, open_questions, record_verdicts
 from apps.rollouts.models import Group, Outcome, Rollout
 from apps.runs.models import Run, TrainStep
 from tests.feedback.teaching import demonstrate
@@ -60,7 +60,7 @@ def _feed_rated(run: Run, bob: User, dana: User | None) -> None:
     Surprise.objects.bulk_create(Surprise(rollout=r, mean=1 + r.sample_index / 9, worst=2, rare=0) for r in rollouts)
     Group.finish_rollouts({group.pk: group.claimed for group in opened}, outcomes)
     scored = Group.objects.claim(Group.State.SCORING, "scorer", LEASE, 1000, run)
-    record_verdicts(scored, [(question, _verdict(question)) for question in open_questions(scored)])
+    record_verdicts(scored, [Answered(question, [_verdict(question)]) for question in open_questions(scored)])
     for group in Group.objects.filter(run=run, state=Group.State.WAITING).order_by("pk"):
         first, second, third, _ = Rollout.objects.filter(group=group).order_by("sample_index")
         if dana and group.draw_index % 3 == 0:

@@ -1,0 +1,106 @@
+"""Which questions a group's scorers are asked, and how their words become one reward."""
+
+import pytest
+
+from apps.pipelines.refining import refine
+from apps.rewards.combining import Judgement, combined, full_reward
+from apps.rewards.models import Reward
+from apps.rewards.scoring import open_questions, record_verdicts, require_known_scorers
+from apps.rollouts.models import Group
+from apps.runs.config import ConfigError
+from apps.tasksets.models import Task
+from workers import scorer
+
+MIXED = [{"scorer": "sort", "domains": ["digits"]}, {"scorer": "arithmetic", "domains": ["sums"], "weight": 2}]
+WITH_LENGTH = [{"scorer": "sort"}, {"scorer": "length", "weight": 0.5}]
+
+
+@pytest.fixture
+def mixed(taskset):
+    """Tasks by turns of two domains."""
+    for task in Task.objects.filter(taskset=taskset):
+        Task.objects.filter(pk=task.pk).update(domain=("digits", "sums")[task.index % 2], answer={**task.answer, "value": 7})
+
+
+@pytest.fixture
+def scored(finish):
+    """Finish and score the groups of a run by the scorer's own station."""
+
+    def score(run, texts=("12345", "7"), groups=2) -> list[Group]:
+        opened = finish(run, list(texts), groups=groups)
+        assert scorer.serve()
+        return [Group.objects.get(pk=group.pk) for group in opened]
+
+    yield score
+    scorer.grader().stop()
+
+
+@pytest.mark.django_db
+def test_a_scorer_of_a_domain_is_asked_about_its_tasks_alone(new_run, finish, mixed):
+    run = new_run(rewards=MIXED)
+    finish(run, groups=4)
+    claimed = Group.objects.claim(Group.State.SCORING, "s", 60, 100)
+    asked = {(question.task.domain, question.scorer) for question in open_questions(claimed)}
+    assert asked == {("digits", "sort"), ("sums", "arithmetic")}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_mixed_tasksets_rollouts_are_rewarded_by_their_own_domains_scorers(new_run, scored, mixed):
+    run = new_run(rewards=MIXED)
+    for group in scored(run, groups=4):
+        domain = group.task.domain
+        rewards = Reward.objects.filter(rollout__group=group)
+        assert {reward.scorer for reward in rewards} == {{"digits": "sort", "sums": "arithmetic"}[domain]}
+    refine(Group.objects.claim(Group.State.JUDGED, "r", 60, 100))
+    of_sums = Group.objects.filter(run=run, task__domain="sums").first()
+    assert sorted(of_sums.experiences.values_list("reward", flat=True)) == [0.0, 2.0]
+
+
+def test_the_most_a_rollout_can_get_is_its_domains(plan):
+    mixed = plan(rewards=[*MIXED, {"scorer": "length", "weight": -1}])
+    assert (full_reward(mixed, "digits"), full_reward(mixed, "sums"), full_reward(mixed, "other")) == (1.5, 2.5, 0.5)
+    assert combined([Judgement("sort", 1.0), Judgement("length", 0.5)], mixed, "digits") == 0.5
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_scorer_of_groups_hears_what_the_others_said(new_run, scored):
+    (group,) = scored(new_run(rewards=WITH_LENGTH), texts=["12345", "1"], groups=1)
+    rewards = Reward.objects.filter(rollout__group=group, scorer="length").order_by("rollout__sample_index")
+    said = {reward.rollout.text: (reward.value, reward.reason) for reward in rewards}
+    assert said == {
+        "12345": (-0.5, "a right answer of 5 tokens, among its group"),
+        "1": (0.0, "a wrong answer of 1 tokens, among its group"),
+    }
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_reward_keeps_its_scorers_version_options_and_time(new_run, scored):
+    options = {"right_by": "sort", "right_at": 0.5}
+    (group,) = scored(new_run(rewards=[{"scorer": "sort"}, {"scorer": "length", "options": options}]), groups=1)
+    reward = Reward.objects.filter(rollout__group=group, scorer="length").first()
+    assert (reward.version, reward.options) == (1, options) and reward.seconds > 0
+
+
+@pytest.mark.django_db
+def test_of_groups_taken_over_nothing_is_written(new_run, finish):
+    finish(new_run(), groups=1)
+    claimed = Group.objects.claim(Group.State.SCORING, "s", 60, 100)
+    Group.objects.update(fence=99)
+    assert record_verdicts(claimed, []) == [] and not Reward.objects.exists()
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("rewards", "field", "why"),
+    [
+        ([{"scorer": "srot"}], "rewards.0.scorer", "no scorer 'srot'"),
+        ([{"scorer": "sort", "options": {"loud": 1}}], "rewards.0.options.loud", "Extra inputs"),
+        ([{"scorer": "length", "options": {"right_at": "high"}}], "rewards.0.options.right_at", "valid number"),
+        ([{"scorer": "sort"}, {"scorer": "sort"}], "rewards", "sort is there twice"),
+        ([{"scorer": "sort", "domains": ["digits"]}], "rewards", "no scorer judges the tasks of domain sums"),
+    ],
+)
+def test_rewards_that_cannot_work_are_refused_by_field(plan, project, mixed, rewards, field, why):
+    with pytest.raises(ConfigError) as refusal:
+        require_known_scorers(plan(rewards=rewards), project)
+    assert list(refusal.value.problems) == [field] and why in refusal.value.problems[field]
