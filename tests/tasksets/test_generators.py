@@ -17,7 +17,7 @@ def test_the_same_seed_gives_the_same_tasks_and_another_seed_others(name):
 
 @pytest.mark.parametrize("name", ASKED)
 def test_no_prompt_is_drawn_twice(name):
-    prompts = [row.prompt[0]["content"] for row in find(name)(500, 3)]
+    prompts = [str(row.prompt[0]["content"]) for row in find(name)(500, 3)]
     assert len(set(prompts)) == 500
 
 

@@ -3,14 +3,19 @@
 import difflib
 from collections.abc import Callable, Iterator
 
-from apps.tasksets.generators import arithmetic, played, sort, tone, tone_dialogue
+from apps.tasksets.generators import arithmetic, charts, geometry, grounding, played, shapes, sort, text_render, tone, tone_dialogue
 from apps.tasksets.rows import TaskRow
 
 Generate = Callable[[int, int], Iterator[TaskRow]]
 
 GENERATORS: dict[str, Generate] = {
     "arithmetic": arithmetic.generate,
+    "charts": charts.generate,
+    "geometry": geometry.generate,
+    "grounding": grounding.generate,
+    "shapes": shapes.generate,
     "sort": sort.generate,
+    "text_render": text_render.generate,
     "tone": tone.generate,
     "tone_dialogue": tone_dialogue.generate,
     **{name: played.generator(name) for name in played.RULES},

@@ -1,0 +1,53 @@
+"""The third angle of a drawn triangle, two of which are written at their corners."""
+
+import math
+import random
+from collections.abc import Iterator
+
+from apps.tasksets.generators.seen import INK, about, blank, distinct, letters
+from apps.tasksets.rows import TaskRow
+
+WIDTH, HEIGHT = 160, 128  # pixels
+ASIDE, ABOVE = 42, 20  # left free for the labels
+SMALLEST, LARGEST = 25, 120  # degrees of an angle
+
+
+def generate(size: int, seed: int) -> Iterator[TaskRow]:
+    """Different triangles; the answer is {"degrees": the angle at C}."""
+    return distinct(size, seed, _draw)
+
+
+def _draw(draw: random.Random) -> TaskRow:
+    first = draw.randint(SMALLEST, LARGEST)
+    second = draw.randint(SMALLEST, min(LARGEST, 180 - SMALLEST - first))
+    image, pen = blank(WIDTH, HEIGHT)
+    corners = _corners(first, second, draw.random() < 0.5)
+    pen.polygon(corners, outline=INK)
+    middle = [sum(corner[axis] for corner in corners) / 3 for axis in (0, 1)]
+    for corner, name in zip(corners, (f"A {first}°", f"B {second}°", "C ?"), strict=True):
+        label = letters(name)
+        image.paste(label, _beside(corner, middle, label.size))
+    question = "What is the angle at C, in degrees? Answer with a number."
+    return about(image, question, {"degrees": 180 - first - second}, "geometry", {"angles": [first, second]})
+
+
+def _corners(first: int, second: int, is_upside_down: bool) -> list[tuple[int, int]]:
+    """A, B and C in pixels: as large as fits between the margins, the side AB level."""
+    height = 1 / (1 / math.tan(math.radians(first)) + 1 / math.tan(math.radians(second)))  # over a base of 1
+    foot = height / math.tan(math.radians(first))
+    low, high = min(0.0, foot), max(1.0, foot)
+    scale = min((WIDTH - 2 * ASIDE) / (high - low), (HEIGHT - 2 * ABOVE) / height)
+    spare = (WIDTH - scale * (high - low)) / 2 - low * scale
+    base, tip = HEIGHT - ABOVE, HEIGHT - ABOVE - height * scale
+    if is_upside_down:
+        base, tip = HEIGHT - base, HEIGHT - tip
+    return [(round(spare + x * scale), round(y)) for x, y in ((0.0, base), (1.0, base), (foot, tip))]
+
+
+def _beside(corner: tuple[int, int], middle: list[float], size: tuple[int, int]) -> tuple[int, int]:
+    """Where a label of that size stands outside of a corner, and inside the picture."""
+    across, down = corner[0] - middle[0], corner[1] - middle[1]
+    length = math.hypot(across, down)
+    x = corner[0] + across / length * (size[0] / 2 + 3) - size[0] / 2
+    y = corner[1] + down / length * (size[1] / 2 + 3) - size[1] / 2
+    return max(0, min(WIDTH - size[0], round(x))), max(0, min(HEIGHT - size[1], round(y)))
