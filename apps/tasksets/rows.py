@@ -20,7 +20,6 @@ class TaskRow:
     answer: dict[str, Any] = field(default_factory=dict)
     meta: dict[str, Any] = field(default_factory=dict)
     follow_ups: list[str] = field(default_factory=list)
-    domain: str = ""
     pictures: tuple[Encoded, ...] = ()
     domain: str = ""
 

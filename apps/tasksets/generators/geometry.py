@@ -13,7 +13,7 @@ SMALLEST, LARGEST = 25, 120  # degrees of an angle
 
 
 def generate(size: int, seed: int) -> Iterator[TaskRow]:
-    """Different triangles; the answer is {"degrees": the angle at C}."""
+    """Different triangles; the answer is {"degrees": the angle at C, "tolerance": 0}."""
     return distinct(size, seed, _draw)
 
 
@@ -28,7 +28,7 @@ def _draw(draw: random.Random) -> TaskRow:
         label = letters(name)
         image.paste(label, _beside(corner, middle, label.size))
     question = "What is the angle at C, in degrees? Answer with a number."
-    return about(image, question, {"degrees": 180 - first - second}, "geometry", {"angles": [first, second]})
+    return about(image, question, {"degrees": 180 - first - second, "tolerance": 0}, "geometry", {"angles": [first, second]})
 
 
 def _corners(first: int, second: int, is_upside_down: bool) -> list[tuple[int, int]]:

@@ -1,0 +1,152 @@
+"""Scorers of tasks with pictures: what they pay, what they refuse, and that hostile text neither raises nor costs."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apps.rewards.scorers import RolloutView, TaskView, Verdict, find
+from apps.rewards.scorers.ocr import distance
+from apps.tasksets.generators import find as generator
+
+ANSWERS = {
+    "counting": {"count": 3},
+    "relaxed_number": {"value": 40, "tolerance": 0.05},
+    "ocr": {"text": "Kettle 12"},
+    "grounding": {"box": [10, 20, 50, 60], "width": 100, "height": 200},
+}
+
+
+def judged(scorer: str, text: str, answer: dict | None = None, **options: object) -> Verdict:
+    return find(scorer).judge([RolloutView(text)], TaskView((), ANSWERS[scorer] if answer is None else answer), options)[0]
+
+
+def value(scorer: str, text: str, answer: dict | None = None, **options: object) -> float | None:
+    return judged(scorer, text, answer, **options).value
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("3", 1.0), (" 3.\n", 1.0), ("three", 1.0), ("There are three.", 1.0), ("Of these I see 3 red circles", 1.0),
+        ("Let me count: 1, 2, 3.\nSo there are 3.", 1.0), ("<answer>3</answer>", 1.0), (r"\boxed{3}, and 4 others", 1.0),
+        ("3.0", 1.0),
+        ("4", 0.0), ("-3", 0.0), ("13", 0.0), ("", 0.0), ("none", 0.0), ("1 2 3 4 5", 0.0), ("3 or 4", 0.0), ("3\n4", 0.0),
+        ("<answer>3</answer><answer>4</answer>", 0.0), ("٣", 0.0), ("3**3**3**9", 0.0), ("3a", 0.0), ("0x3", 0.0), ("3e9", 0.0),
+    ],
+)  # fmt: skip
+def test_counting_pays_the_one_number_that_is_right(text, expected):
+    assert value("counting", text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("40", 1.0), ("38", 1.0), ("42", 1.0), ("37.9", 0.0), ("42.1", 0.0), ("about 41.5 %", 1.0), ("$40", 1.0), ("40°", 1.0),
+        ("−40", 0.0),
+        ("4e1", 0.0), ("NaN", 0.0), ("inf", 0.0), ("9" * 400, 0.0), ("9**9**9**9", 0.0), ("38 to 42", 0.0),
+    ],
+)  # fmt: skip
+def test_a_chart_is_read_within_its_tolerance(text, expected):
+    assert value("relaxed_number", text) == expected
+
+
+def test_the_tolerance_is_the_options_then_the_tasks_then_five_percent():
+    assert value("relaxed_number", "44", tolerance=0.1) == 1.0
+    assert value("relaxed_number", "42", {"value": 40, "tolerance": 0}) == 0.0
+    assert value("relaxed_number", "42", {"value": 40}) == 1.0
+    assert value("relaxed_number", "1,050", {"value": 1000}) == 1.0
+    assert value("relaxed_number", "0", {"value": 0}) == 1.0 and value("relaxed_number", "0.1", {"value": 0}) == 0.0
+    assert value("relaxed_number", "73 degrees", {"degrees": 73, "tolerance": 0}) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Kettle 12", 1.0), ("kettle 12", 1.0), (' "Kettle   12"\n', 1.0), ("Ｋettle 12", 1.0), ("<answer>Kettle 12</answer>", 1.0),
+        ("Kettle 13", 1 - 1 / 9), ("Kettle12", 1 - 1 / 9), ("", 0.0), ("x" * 9_000, 0.0),
+    ],
+)  # fmt: skip
+def test_ocr_pays_by_how_little_must_be_changed(text, expected):
+    assert value("ocr", text) == pytest.approx(expected)
+
+
+def test_ocr_heeds_case_and_its_threshold_where_that_is_asked():
+    assert value("ocr", "KETTLE 12", keep_case=True) == pytest.approx(1 - 5 / 9)
+    assert value("ocr", "Kext", least=0.5) == 0.0
+
+
+@given(st.text("abc", max_size=12), st.text("abc", max_size=12))
+def test_the_distance_is_levenshteins(one, other):
+    rows = [list(range(len(other) + 1))]
+    for place, letter in enumerate(one, 1):
+        row = [place]
+        for at, there in enumerate(other, 1):
+            row.append(min(rows[-1][at] + 1, row[-1] + 1, rows[-1][at - 1] + (letter != there)))
+        rows.append(row)
+    assert distance(one, other) == rows[-1][-1]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[10, 20, 50, 60]", 1.0), ("(10,20),(50,60)", 1.0), ("( 10 , 20 ) , ( 50 , 60 )", 1.0),
+        ('{"bbox_2d": [10,20,50,60]}', 1.0),
+        ("It is at [10.0, 20, 50, 60].", 1.0), ("[10, 20, 50, 40]", 0.5), ("[50, 60, 90, 100]", 0.0), ("[50, 60, 10, 20]", 0.0),
+        ("10, 20, 50, 60", 0.0), ("[10, 20, 50]", 0.0), ("[0,0,1,1] [10,20,50,60]", 0.0), ("[1e9, 0, 2e9, 1]", 0.0), ("", 0.0),
+        ("[10,20,50,60] and again [10, 20, 50, 60]", 1.0),
+    ],
+)  # fmt: skip
+def test_a_box_is_paid_by_its_overlap(text, expected):
+    assert value("grounding", text) == pytest.approx(expected)
+
+
+def test_boxes_can_be_told_in_thousandths_and_paid_from_a_threshold():
+    assert value("grounding", "[100, 100, 500, 300]", unit="thousandths") == 1.0
+    assert value("grounding", "[0.1, 0.1, 0.5, 0.3]", unit="share") == pytest.approx(1.0)
+    assert value("grounding", "[10, 20, 50, 40]", at=0.5) == 1.0 and value("grounding", "[10, 20, 50, 39]", at=0.5) == 0.0
+
+
+@pytest.mark.parametrize("scorer", ANSWERS)
+@pytest.mark.parametrize(
+    "answer", [{}, {"count": True, "value": "4", "text": 5, "box": [1, 2, 3]}, {"value": float("nan")}, {"text": ""}]
+)
+def test_a_task_that_does_not_say_what_is_right_is_not_judged(scorer, answer):
+    verdict = judged(scorer, "3", answer)
+    assert verdict.value is None and "does not say" in verdict.reason
+
+
+HOSTILE = [
+    "9" * 200_000, "[" * 200_000, "(1," * 60_000, "<answer>" * 20_000, "\\boxed{" * 20_000, "1," * 100_000, "\ud800\0",
+    "1.1" * 60_000, "(" + " " * 100_000 + "1", "-" * 100_000, "two " * 30_000, "\n" * 100_000, "𝟛", "1 " * 100_000,
+    "<answer>" + "a" * 100_000, "[1, " * 50_000, "[0" + " " * 50_000 + ",",
+]  # fmt: skip
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("scorer", ANSWERS)
+def test_what_is_written_to_hurt_a_scorer_earns_nothing_and_costs_nothing(scorer):
+    assert [value(scorer, text) for text in HOSTILE] == [pytest.approx(0, abs=0.01)] * len(HOSTILE)
+
+
+@given(st.text())
+def test_no_text_makes_them_raise(text):
+    for scorer in ANSWERS:
+        assert 0.0 <= value(scorer, text) <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("name", "scorer", "say"),
+    [
+        ("shapes", "counting", lambda answer: f"There are {answer['count']}."),
+        ("charts", "relaxed_number", lambda answer: str(answer["value"])),
+        ("text_render", "ocr", lambda answer: answer["text"]),
+        ("grounding", "grounding", lambda answer: str(answer["box"])),
+        ("geometry", "relaxed_number", lambda answer: f"{answer['degrees']}°"),
+    ],
+)
+def test_a_drawn_task_pays_its_answer_in_full_and_another_tasks_less(name, scorer, say):
+    rows = list(generator(name)(40, 2))
+    assert [value(scorer, say(row.answer), row.answer) for row in rows] == [1.0] * 40
+    assert sum(value(scorer, say(other.answer), row.answer) for row, other in pairwise(rows)) < 20
