@@ -1,11 +1,14 @@
 """A real explorer over a real untrained policy, served turn by turn, and rollouts caught while they are written."""
 
+import json
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import redis
+from django.conf import settings
 
 from apps.feedback.interventions import ask
 from apps.feedback.models import Intervention
@@ -13,6 +16,8 @@ from apps.policies.manifest import read_manifest
 from apps.policies.models import Policy
 from apps.rollouts.models import Rollout
 from apps.runs.models import Run, Worker
+from apps.streaming.chunks import rollout_key
+from tests.streaming.browser import Browser
 from workers.engines.interface import Delta
 from workers.explorer import station
 from workers.explorer.flight import Flight
@@ -138,6 +143,20 @@ class Stage:
         self.explorer.serve()
         act.refresh_from_db()
         return act
+
+    def watched(self, rollout: Rollout) -> Browser:
+        """The page of somebody who watched a rollout from the first chunk to the last, which comes a moment after its row."""
+        stream = redis.Redis.from_url(settings.REDIS_URL)
+
+        def all_said() -> list[dict]:
+            self.explorer.serve()
+            chunks = [{"id": key.decode(), **json.loads(said[b"c"])} for key, said in stream.xrange(rollout_key(rollout.pk))]
+            return chunks if chunks and chunks[-1]["t"] == "end" else []
+
+        browser = Browser("", {}, [])
+        for chunk in self.eventually(all_said, self.patience):
+            browser.play(chunk)
+        return browser
 
     def ended(self, rollout_id: int) -> Rollout:
         """The rollout, once it is written."""

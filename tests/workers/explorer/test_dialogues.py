@@ -1,20 +1,16 @@
 """A task's user goes on after each answer: exact template tokens between the turns, and nothing the policy said told anew."""
 
-import json
 from contextlib import suppress
 
 import pytest
-import redis
 from django.db import OperationalError
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
 from apps.rollouts.models import Group, Rollout
 from apps.rollouts.turns import turns_of
-from apps.streaming.chunks import rollout_key
 from apps.tasksets.models import Task
 from apps.tasksets.rows import user_message
-from tests.streaming.browser import Browser
 from tests.workers.explorer.conftest import another
 from workers.engines.interface import Sampling
 from workers.explorer.speaker import NoDialogue, Speaker, Unspellable
@@ -40,14 +36,7 @@ def whole(stage) -> Rollout:
     return stage.eventually(look, 60)
 
 
-def heard(rollout: Rollout, settings) -> list[str]:
-    browser = Browser("", {}, [])
-    for key, fields in redis.Redis.from_url(settings.REDIS_URL).xrange(rollout_key(rollout.pk)):
-        browser.play({"id": key.decode(), **json.loads(fields[b"c"])})
-    return browser.turns[rollout.pk]
-
-
-def test_between_the_policys_own_tokens_stand_exactly_the_templates(dialogue_run, stage, settings):
+def test_between_the_policys_own_tokens_stand_exactly_the_templates(dialogue_run, stage):
     rollout = whole(stage)
     turns, tokens, tokenizer = turns_of(rollout), rollout.tokens, stage.seat.speaker.tokenizer
     assert [turn.role for turn in turns] == ["assistant", "user"] * 2 + ["assistant"]
@@ -62,7 +51,7 @@ def test_between_the_policys_own_tokens_stand_exactly_the_templates(dialogue_run
             assert tokens.completion_ids[span] == stage.seat.speaker.prompt_ids([{"role": "user", "content": turn.text}])
             assert set(tokens.logprobs[span]) == {0.0}
     assert sum(turn.tokens for turn in turns) == len(tokens.completion_ids) <= 110
-    assert heard(rollout, settings) == [turn.text for turn in turns]
+    assert stage.watched(rollout).turns[rollout.pk] == [turn.text for turn in turns]
 
 
 def test_the_logprobs_of_every_turn_are_those_of_one_pass_over_the_whole(dialogue_run, stage):
@@ -106,7 +95,7 @@ def test_a_database_that_is_away_for_a_moment_costs_no_rollout_and_no_turn(dialo
     assert set(Rollout.objects.values_list("state", flat=True)) == {Rollout.State.FINISHED}
 
 
-def test_an_edit_of_an_earlier_answer_takes_back_what_came_after(dialogue_run, stage, alice, settings):
+def test_an_edit_of_an_earlier_answer_takes_back_what_came_after(dialogue_run, stage, alice):
     flight = stage.streaming(turns=3)
     first = list(flight.said_in(0))
     assert stage.ask(alice, flight, "edit", "1", turn=1).reason == "there is no such turn of the policy"
@@ -114,11 +103,15 @@ def test_an_edit_of_an_earlier_answer_takes_back_what_came_after(dialogue_run, s
     act = stage.ask(alice, flight, "edit", text, turn=0)
     rollout = stage.ended(flight.rollout_id)
     turns = turns_of(rollout)
-    assert act.state == "done" and turns[0].text.startswith(text) and heard(rollout, settings) == [turn.text for turn in turns]
+    assert (
+        act.state == "done"
+        and turns[0].text.startswith(text)
+        and stage.watched(rollout).turns[rollout.pk] == [turn.text for turn in turns]
+    )
     assert rollout.tokens.action_mask[:2] == (0, 0) and list(rollout.tokens.completion_ids[: len(first)]) != first
 
 
-def test_a_typed_turn_is_one_of_many_and_the_user_answers_it(dialogue_run, stage, alice, settings):
+def test_a_typed_turn_is_one_of_many_and_the_user_answers_it(dialogue_run, stage, alice):
     flight = stage.streaming(turns=3)
     number = len(flight.turns) - 1
     text = another(flight.turn.text[0]) + " 2"
@@ -127,7 +120,7 @@ def test_a_typed_turn_is_one_of_many_and_the_user_answers_it(dialogue_run, stage
     turns = turns_of(rollout)
     assert act.state == "done" and turns[number].text == text
     assert [(mark.start, mark.end) for mark in turns[number].typed] == [(turns[number].start, turns[number].start + 3)]
-    assert heard(rollout, settings) == [turn.text for turn in turns]
+    assert stage.watched(rollout).turns[rollout.pk] == [turn.text for turn in turns]
 
 
 def test_a_stop_before_an_answer_takes_the_question_back(dialogue_run, stage, alice):

@@ -1,31 +1,19 @@
 """People stop, edit and type rollouts while a real engine writes them; ids, masks, texts and lessons say so afterwards."""
 
-import json
 import uuid
 
 import pytest
-import redis
 
 from apps.feedback.interventions import CannotAct, ask, refuse_unheard, typed_spans
 from apps.feedback.models import Demonstration, Intervention, Preference
 from apps.rollouts.models import Rollout
-from apps.streaming.chunks import rollout_key
-from tests.streaming.browser import Browser
 from tests.workers.explorer.conftest import another
 
 pytestmark = pytest.mark.django_db(transaction=True)
 DONE, REFUSED = Intervention.State.DONE, Intervention.State.REFUSED
 
 
-def heard(rollout: Rollout, settings) -> str:
-    """What somebody who watched it from the first chunk to the last has on the page."""
-    browser = Browser("", {}, [])
-    for key, fields in redis.Redis.from_url(settings.REDIS_URL).xrange(rollout_key(rollout.pk)):
-        browser.play({"id": key.decode(), **json.loads(fields[b"c"])})
-    return browser.texts[rollout.pk]
-
-
-def test_a_stopped_rollout_ends_with_what_it_has_and_is_no_failure(watched_run, stage, alice, settings):
+def test_a_stopped_rollout_ends_with_what_it_has_and_is_no_failure(watched_run, stage, alice):
     flight = stage.streaming()
     said = list(flight.token_ids)
     act = stage.ask(alice, flight, "stop")
@@ -33,10 +21,10 @@ def test_a_stopped_rollout_ends_with_what_it_has_and_is_no_failure(watched_run, 
     tokens = rollout.tokens
     assert (act.state, rollout.state, rollout.stop_reason) == (DONE, Rollout.State.FINISHED, "stopped by a person")
     assert list(tokens.completion_ids) == said and set(tokens.action_mask) == {1}
-    assert rollout.text == act.before == heard(rollout, settings) and typed_spans(rollout) == []
+    assert rollout.text == act.before == stage.watched(rollout).texts[rollout.pk] and typed_spans(rollout) == []
 
 
-def test_an_edit_keeps_what_it_leaves_and_the_policy_goes_on_from_it(watched_run, stage, alice, settings):
+def test_an_edit_keeps_what_it_leaves_and_the_policy_goes_on_from_it(watched_run, stage, alice):
     flight = stage.streaming()
     before_ids, before_logprobs, version = list(flight.token_ids), list(flight.logprobs), stage.seat.version
     typed_text = another(flight.turn.text[3]) + "12"
@@ -56,10 +44,10 @@ def test_an_edit_keeps_what_it_leaves_and_the_policy_goes_on_from_it(watched_run
     (span,) = typed_spans(rollout)
     assert (rollout.text[span.start : span.end], span.act) == (typed_text, act)
     assert (span.first_token, span.past_token, span.act.by) == (kept, kept + typed, alice)
-    assert heard(rollout, settings) == rollout.text
+    assert stage.watched(rollout).texts[rollout.pk] == rollout.text
 
 
-def test_a_rollout_may_be_edited_again_and_again(watched_run, stage, alice, admin, settings):
+def test_a_rollout_may_be_edited_again_and_again(watched_run, stage, alice, admin):
     begun = {}
     for flight in stage.caught(4, alice):  # more than one: a policy may well end at once
         begun[flight] = another(flight.turn.text[0])
@@ -76,7 +64,7 @@ def test_a_rollout_may_be_edited_again_and_again(watched_run, stage, alice, admi
     mine = [(begun[flight], alice)] if flight in begun else []
     assert found == [*mine, (typed[0][:2], admin), ("7", admin)]
     assert sum(1 - here for here in rollout.tokens.action_mask) == len(mine) + 3
-    assert rollout.text.startswith(said + typed[0][:2] + "7") and heard(rollout, settings) == rollout.text
+    assert rollout.text.startswith(said + typed[0][:2] + "7") and stage.watched(rollout).texts[rollout.pk] == rollout.text
 
 
 def test_what_the_aborted_request_still_says_is_not_taken(watched_run, stage, monkeypatch):
@@ -97,14 +85,14 @@ def test_what_the_aborted_request_still_says_is_not_taken(watched_run, stage, mo
     assert stage.ended(flight.rollout_id).tokens.completion_ids[: len(said)] == tuple(said)
 
 
-def test_whoever_takes_the_seat_types_the_whole_answer(watched_run, stage, alice, settings):
+def test_whoever_takes_the_seat_types_the_whole_answer(watched_run, stage, alice):
     flight = stage.streaming()
     act = stage.ask(alice, flight, "seat", "12345")
     rollout = stage.ended(flight.rollout_id)
     tokens = rollout.tokens
     assert (act.state, rollout.stop_reason, rollout.text) == (DONE, "typed by a person", "12345")
     assert tokens.completion_ids[-1] in stage.seat.speaker.stop_token_ids
-    assert tokens.action_mask[-1] == 0 and heard(rollout, settings) == "12345"
+    assert tokens.action_mask[-1] == 0 and stage.watched(rollout).texts[rollout.pk] == "12345"
     demonstration = Demonstration.objects.get()
     said = (demonstration.answer, demonstration.author, demonstration.run, demonstration.task)
     assert said == ("12345", alice, watched_run, rollout.group.task)
