@@ -13,30 +13,24 @@ same tokens after the same tokens, median less median, in the same run. Then rew
 """
 
 import argparse
-import http.client
 import json
 import multiprocessing
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from bench.environment_clients import Client, at_once, opened, pushes, talks
+from bench.environment_stage import TURNS, explore, furnish, running_run, service, spawned, until, web
+
 POLICIES = ("instant", "tiny")
-TURNS = 8  # of an episode
 HELD = 200  # episodes that stand at their last move when rewards are measured
 BATCH = 1_000
-WAIT_S = 120.0
 AIMS = {"overhead_ms": "<= 15", "results_per_s": ">= 50", "rewards_per_s": ">= 1000", "counted_twice": "0"}
 
 
@@ -67,252 +61,6 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--clients", type=int, default=8)
     parser.add_argument("--port", type=int, default=8361)
     return parser.parse_args()
-
-
-# -- the installation -------------------------------------------------------------------------------------------------
-
-
-def furnish(var: Path) -> str:
-    """Project, policy, tasks, and a token for everything; its secret."""
-    from apps.accounts.models import Membership, Project, Token, User
-    from apps.policies.registering import register
-    from apps.tasksets.importing import generate
-    from workers.policies.tiny import build_sized
-
-    build_sized(var / "policy", 3e6, "sort", context=4096)
-    project = Project.objects.create(slug="bench", title="Bench")
-    register(project, "policy", var / "policy", "built for a measurement", "Policy")
-    generate(project, "sort", "sort", 500, 0)
-    owner = User.objects.create_user("bench")
-    Membership.objects.create(project=project, user=owner, role=Membership.Role.OWNER)
-    return Token.issue(owner, "bench", ["env:write:*", "read"])[1]
-
-
-@contextmanager
-def web(port: int) -> Iterator[None]:
-    """The web process as `manage.py up` starts it: two of them."""
-    arguments = ["--port", str(port), "--workers", "2", "--lifespan", "off", "--no-access-log", "--log-level", "warning"]
-    process = subprocess.Popen([sys.executable, "-m", "uvicorn", "rftweb.asgi:application", *arguments], cwd=ROOT)
-    try:
-        until("the web process serves", lambda: _serves(port))
-        yield
-    finally:
-        process.terminate()
-        process.wait(timeout=30)
-
-
-def _serves(port: int) -> bool:
-    try:
-        return Client(port, "").ask("GET", "/healthz")[0] == 200
-    except OSError:
-        return False
-
-
-class Service(BaseHTTPRequestHandler):
-    """A reset/step/close service that answers at once."""
-
-    def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        number = asked.get("number", 0)
-        step = {"observation": "Go on.", "reward": 0.5, "done": number >= TURNS} if self.path.endswith("/step") else {}
-        answer = json.dumps(step or {"observation": "Begin."}).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(answer)))
-        self.end_headers()
-        self.wfile.write(answer)
-
-    def log_message(self, *_: object) -> None:
-        """Nothing: it would be a line for each request."""
-
-
-def serve(pipe) -> None:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Service) as server:
-        pipe.send(f"http://127.0.0.1:{server.server_address[1]}/env")
-        server.serve_forever()
-
-
-@contextmanager
-def service() -> Iterator[str]:
-    here, there = multiprocessing.Pipe()
-    process = spawned(serve, there)
-    try:
-        yield here.recv()
-    finally:
-        process.kill()
-
-
-def spawned(target: Callable, *arguments: object) -> multiprocessing.Process:
-    process = multiprocessing.get_context("spawn").Process(target=target, args=arguments, daemon=True)
-    process.start()
-    return process
-
-
-# -- the explorer -----------------------------------------------------------------------------------------------------
-
-
-def explore(policy: str, pipe) -> None:
-    """An explorer's process until something comes through the pipe; then what the bare engine takes for its first turns."""
-    import django
-
-    django.setup()
-    from apps.runs.models import Worker
-    from apps.streaming import bells
-    from bench.instant_engine import InstantEngine
-    from workers.engines.transformers_loop import TransformersEngine
-    from workers.explorer import seat
-    from workers.explorer.station import Explorer
-    from workers.slices import IDLE_SECONDS
-
-    asked = Asked()
-    engine = InstantEngine if policy == "instant" else lambda: asked.listened(TransformersEngine(1.0, 0))
-    seat.build = lambda *_, **__: (engine(), "for a measurement")
-    explorer = Explorer(Worker.objects.create(key=f"bench-{policy}", role="explorer", host="bench", pid=os.getpid()))
-    while not pipe.poll():
-        if not explorer.serve():
-            bells.wait("explore", IDLE_SECONDS)
-    explorer.stop()
-    pipe.recv()
-    pipe.send(asked.alone(TransformersEngine(1.0, 0)) if policy == "tiny" else [])
-
-
-class Asked:
-    """What an engine was asked in its first turns and how many tokens it said, to be asked again of one that does nothing else."""
-
-    MOST = 200  # turns; one client is the first to play
-
-    def __init__(self) -> None:
-        self.prompts: dict[str, tuple[int, ...]] = {}
-        self.tokens: Counter[str] = Counter()
-
-    def listened(self, engine):
-        submit, drain = engine.submit, engine.drain
-
-        def listening_submit(requests) -> None:
-            self.prompts |= {request.id: request.prompt_ids for request in requests[: self.MOST - len(self.prompts)]}
-            submit(requests)
-
-        def listening_drain(timeout: float):
-            deltas = drain(timeout)
-            for delta in deltas:
-                self.tokens[delta.request_id] += len(delta.token_ids)
-            return deltas
-
-        engine.submit, engine.drain = listening_submit, listening_drain
-        return engine
-
-    def alone(self, engine) -> list[float]:
-        """Milliseconds of each of these turns, one after the other, of the same lengths."""
-        from apps.policies.manifest import verify
-        from apps.policies.models import Policy
-        from workers.engines.interface import Request, Sampling
-
-        folder, took = Path(Policy.objects.get().folder), []
-        engine.start(folder, 0, verify(folder).probe)
-        for name, prompt_ids in self.prompts.items():
-            began, ended = time.perf_counter(), False
-            engine.submit([Request(name, prompt_ids, Sampling(max(1, self.tokens[name])))])
-            while not ended:
-                ended = any(delta.stop_reason for delta in engine.drain(1.0))
-            took.append(1000 * (time.perf_counter() - began))
-        engine.stop()
-        return took
-
-
-# -- clients ----------------------------------------------------------------------------------------------------------
-
-
-class Client:
-    """One connection that stays. `took`: milliseconds of each turn; `turns`, `episodes`: played."""
-
-    def __init__(self, port: int, secret: str) -> None:
-        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=90)
-        self.headers = {"Authorization": f"Bearer {secret}", "Content-Type": "application/json"}
-        self.took: list[float] = []
-        self.episodes = 0
-        self.error: Exception | None = None
-
-    def ask(self, method: str, path: str, document: dict | None = None, **headers: str) -> tuple[int, dict]:
-        body = None if document is None else json.dumps(document)
-        self.connection.request(method, path, body, {**self.headers, **headers})
-        answer = self.connection.getresponse()
-        said = answer.read()
-        is_json = answer.headers.get_content_type().endswith("json")
-        return answer.status, json.loads(said) if is_json else {}
-
-    def must(self, method: str, path: str, document: dict, **headers: str) -> dict:
-        """Raises RuntimeError for any answer but 2xx; one that says 429 is asked again until it has room."""
-        until_s = time.monotonic() + WAIT_S
-        while True:
-            status, said = self.ask(method, path, document, **headers)
-            if status < 300:
-                return said
-            if status != 429 or time.monotonic() > until_s:
-                raise RuntimeError(f"{path} answered {status}: {said}")
-            time.sleep(0.005)
-
-    def timed(self, *request: object, **headers: str) -> dict:
-        began = time.perf_counter()
-        said = self.must(*request, **headers)
-        self.took.append(1000 * (time.perf_counter() - began))
-        return said
-
-
-def pushes(client: Client, name: str, ends: Callable[[], bool]) -> None:
-    """An environment that calls us."""
-    while not ends():
-        _, episode = opened(client, name)
-        client.must("POST", f"/api/v1/episodes/{episode}/turns/", {"number": TURNS, "observation": "", "reward": 1, "done": True})
-        client.episodes += 1
-
-
-def opened(client: Client, name: str, reward: float | None = 0.5) -> tuple[list[int], int]:
-    """An episode up to its last move: the tokens of its actions, and its id."""
-    episode = client.must("POST", f"/api/v1/environments/{name}/episodes/", {})["id"]
-    tokens = []
-    for number in range(TURNS):
-        turn = {"number": number, "observation": "Go on.", "reward": reward if number else None}
-        said = client.timed("POST", f"/api/v1/episodes/{episode}/turns/", turn)
-        if said["action"] is None:
-            raise RuntimeError(f"no action: {said}")
-        tokens.append(said["tokens"])
-    return tokens, episode
-
-
-def talks(client: Client, name: str, ends: Callable[[], bool]) -> None:
-    """An agent that takes us for its model."""
-    while not ends():
-        key, heard = {"X-Rftweb-Episode": f"{name}-{id(client)}-{client.episodes}"}, []
-        for _ in range(TURNS):
-            heard.append({"role": "user", "content": "Go on."})
-            said = client.timed("POST", "/v1/chat/completions", {"model": "policy", "messages": heard}, **key)
-            heard.append(said["choices"][0]["message"])
-        client.must("POST", "/v1/rl/set_reward", {"reward": 1}, **key)
-        client.must("POST", "/v1/rl/end_session", {}, **key)
-        client.episodes += 1
-
-
-def at_once(count: int, port: int, secret: str, work: Callable[[Client], None]) -> list[Client]:
-    """So many clients at work, each in a thread; what one raises is raised."""
-    clients = [Client(port, secret) for _ in range(count)]
-
-    def play(client: Client) -> None:
-        try:
-            work(client)
-        except Exception as error:
-            client.error = error
-
-    threads = [threading.Thread(target=play, args=(client,)) for client in clients]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for client in clients:
-        if client.error:
-            raise client.error
-    return clients
-
-
-# -- measurements -----------------------------------------------------------------------------------------------------
 
 
 def measured(policy: str, options: argparse.Namespace, secret: str, address: str) -> dict[str, float]:
@@ -444,35 +192,6 @@ def counted_twice(held: list[int]) -> int:
 
     words = Reward.objects.filter(rollout__episodes__in=held, source="environment").values_list("value", flat=True)
     return sum(abs(value - 0.5 * TURNS) > 1e-9 for value in words)
-
-
-@contextmanager
-def running_run(slug: str, environment: str) -> Iterator[object]:
-    """A run that opens groups as long as anybody plays, and is stopped at the end."""
-    from apps.accounts.models import Project
-    from apps.runs.config import parse
-    from apps.runs.models import Run
-
-    plan = parse({
-        "policy": "policy", "taskset": "sort", "steps": 100_000, "group_size": 4, "groups_per_step": 1000, "max_staleness": 8,
-        "sampling": {"max_tokens": 3000}, "rewards": [], "engine": "transformers", "environment": {"name": environment},
-    })  # fmt: skip
-    run = Run.create(project=Project.objects.get(), slug=slug, title=slug, plan=plan)
-    run.start()
-    print(f"{slug} …", file=sys.stderr, flush=True)
-    try:
-        yield run
-    finally:
-        run.refresh_from_db()
-        run.stop()
-
-
-def until(what: str, look: Callable[[], bool]) -> None:
-    ends = time.monotonic() + WAIT_S
-    while not look():
-        if time.monotonic() > ends:
-            raise SystemExit(f"not within {WAIT_S:.0f} s: {what}")
-        time.sleep(0.02)
 
 
 def report(rows: dict[str, dict[str, float]]) -> None:

@@ -1,0 +1,100 @@
+"""Who plays in bench/environments.py: environments that call us, and agents, each with one connection."""
+
+import http.client
+import json
+import threading
+import time
+from collections.abc import Callable
+
+from bench.environment_stage import TURNS, WAIT_S
+
+
+class Client:
+    """One connection that stays. `took`: milliseconds of each turn; `turns`, `episodes`: played."""
+
+    def __init__(self, port: int, secret: str) -> None:
+        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=90)
+        self.headers = {"Authorization": f"Bearer {secret}", "Content-Type": "application/json"}
+        self.took: list[float] = []
+        self.episodes = 0
+        self.error: Exception | None = None
+
+    def ask(self, method: str, path: str, document: dict | None = None, **headers: str) -> tuple[int, dict]:
+        body = None if document is None else json.dumps(document)
+        self.connection.request(method, path, body, {**self.headers, **headers})
+        answer = self.connection.getresponse()
+        said = answer.read()
+        is_json = answer.headers.get_content_type().endswith("json")
+        return answer.status, json.loads(said) if is_json else {}
+
+    def must(self, method: str, path: str, document: dict, **headers: str) -> dict:
+        """Raises RuntimeError for any answer but 2xx; one that says 429 is asked again until it has room."""
+        until_s = time.monotonic() + WAIT_S
+        while True:
+            status, said = self.ask(method, path, document, **headers)
+            if status < 300:
+                return said
+            if status != 429 or time.monotonic() > until_s:
+                raise RuntimeError(f"{path} answered {status}: {said}")
+            time.sleep(0.005)
+
+    def timed(self, *request: object, **headers: str) -> dict:
+        began = time.perf_counter()
+        said = self.must(*request, **headers)
+        self.took.append(1000 * (time.perf_counter() - began))
+        return said
+
+
+def pushes(client: Client, name: str, ends: Callable[[], bool]) -> None:
+    """An environment that calls us."""
+    while not ends():
+        _, episode = opened(client, name)
+        client.must("POST", f"/api/v1/episodes/{episode}/turns/", {"number": TURNS, "observation": "", "reward": 1, "done": True})
+        client.episodes += 1
+
+
+def opened(client: Client, name: str, reward: float | None = 0.5) -> tuple[list[int], int]:
+    """An episode up to its last move: the tokens of its actions, and its id."""
+    episode = client.must("POST", f"/api/v1/environments/{name}/episodes/", {})["id"]
+    tokens = []
+    for number in range(TURNS):
+        turn = {"number": number, "observation": "Go on.", "reward": reward if number else None}
+        said = client.timed("POST", f"/api/v1/episodes/{episode}/turns/", turn)
+        if said["action"] is None:
+            raise RuntimeError(f"no action: {said}")
+        tokens.append(said["tokens"])
+    return tokens, episode
+
+
+def talks(client: Client, name: str, ends: Callable[[], bool]) -> None:
+    """An agent that takes us for its model."""
+    while not ends():
+        key, heard = {"X-Rftweb-Episode": f"{name}-{id(client)}-{client.episodes}"}, []
+        for _ in range(TURNS):
+            heard.append({"role": "user", "content": "Go on."})
+            said = client.timed("POST", "/v1/chat/completions", {"model": "policy", "messages": heard}, **key)
+            heard.append(said["choices"][0]["message"])
+        client.must("POST", "/v1/rl/set_reward", {"reward": 1}, **key)
+        client.must("POST", "/v1/rl/end_session", {}, **key)
+        client.episodes += 1
+
+
+def at_once(count: int, port: int, secret: str, work: Callable[[Client], None]) -> list[Client]:
+    """So many clients at work, each in a thread; what one raises is raised."""
+    clients = [Client(port, secret) for _ in range(count)]
+
+    def play(client: Client) -> None:
+        try:
+            work(client)
+        except Exception as error:
+            client.error = error
+
+    threads = [threading.Thread(target=play, args=(client,)) for client in clients]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for client in clients:
+        if client.error:
+            raise client.error
+    return clients
