@@ -48,9 +48,14 @@ def require_known_environment(plan: RunConfig, project: Project) -> None:
     if plan.environment is None:
         return
     try:
-        find(project, plan.environment.name)
+        environment = find(project, plan.environment.name)
     except LookupError as missing:
         raise ConfigError({"environment.name": str(missing)}) from None
+    if plan.serve and environment.kind != Environment.Kind.AGENT:
+        kind = environment.get_kind_display()
+        raise ConfigError(
+            {"environment.name": f"{environment.name!r} is {kind}, and a run that serves needs `{AGENT}`: its callers"}
+        )
     scripted = Task.objects.filter(taskset__project=project, taskset__slug=plan.taskset).exclude(follow_ups=[])
     if scripted.exists():
         raise ConfigError({"environment": f"the tasks of {plan.taskset!r} have follow-ups: take a taskset without, or none"})

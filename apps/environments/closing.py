@@ -62,7 +62,8 @@ def closed(episode: Episode, state: str, reason: str) -> Episode:
     episode.state, episode.reason = state, reason[:300]
     episode.closed_at = episode.heard_at = Now()
     if state == Episode.State.DONE and episode.reward_s:
-        episode.reward_until = after(episode.reward_s)
+        has_word = episode.settle_s is not None and episode.seen.filter(reward__isnull=False).exists()
+        episode.reward_until = after(min(episode.reward_s, episode.settle_s) if has_word else episode.reward_s)
     episode.save(update_fields=["turns", "state", "reason", "closed_at", "heard_at", "reward_until"])
     ring([episode.pk])
     if state == Episode.State.FAILED:
@@ -119,16 +120,18 @@ def _judge_or_wait(episodes: Sequence[Episode], failures: Mapping[int, str]) -> 
         Group.objects.filter(rollouts__in=rollouts).update(awaits_rewards=True)
 
 
-def fail_overdue(environment: Environment, episode_ids: Sequence[int]) -> None:
+def fail_overdue(environment: Environment, episode_ids: Sequence[int], silence_s: float | None = None) -> None:
     """Fail those of these episodes that have been played for too long, or whose environment has been silent for too long.
 
-    Of an environment that we call, the caller sees the silence. An agent that says no more has broken nothing: its episode ends.
+    `silence_s`: how long that may be, where it is not the environment's `turn_s`. Of an environment that we call, the caller sees
+    the silence. An agent that says no more has broken nothing: its episode ends.
     """
     now, played = timezone.now(), Episode.objects.open().filter(pk__in=episode_ids)
     ends = [(played.filter(begun_at__lt=now - timedelta(seconds=environment.episode_s)), "the episode", environment.episode_s)]
     if environment.calls_us:
-        silent = played.filter(state=Episode.State.ENVIRONMENT, moved_at__lt=now - timedelta(seconds=environment.turn_s))
-        ends.append((silent, "its answer", environment.turn_s))
+        limit = silence_s or environment.turn_s
+        silent = played.filter(state=Episode.State.ENVIRONMENT, moved_at__lt=now - timedelta(seconds=limit))
+        ends.append((silent, "its answer", limit))
     for overdue, what, limit in ends:
         for pk in overdue.values_list("pk", flat=True):
             with suppress(CannotPlay):  # it has ended meanwhile

@@ -9,10 +9,11 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from datetime import timedelta
 
 from django.db import transaction
-from django.db.models import Exists, Min, OuterRef, Q
-from django.db.models.functions import Now
+from django.db.models import DateTimeField, Exists, ExpressionWrapper, F, Min, OuterRef, Q, Value
+from django.db.models.functions import Least, Now
 
 from apps.environments.models import Environment, Episode, EpisodeTurn
 from apps.rewards.models import Reward
@@ -90,12 +91,22 @@ def heard(episodes: Sequence[Episode], final: Iterable[int] = ()) -> None:
     waiting = [episode for episode in episodes if episode.reward_until is not None]
     if not waiting:
         return
+    _settle_soon([episode.pk for episode in waiting])
     lacking = incomplete_among(waiting)
     written = Rollout.objects.filter(pk__in=[episode.rollout_id for episode in waiting]).exclude(state=Rollout.State.SAMPLING)
     there = set(written.values_list("pk", flat=True))
     if ready := [episode for episode in waiting if episode.pk not in lacking and episode.rollout_id in there]:
         judge(ready)
         transaction.on_commit(lambda: bells.ring("score"), robust=True)
+
+
+def _settle_soon(episode_ids: Sequence[int]) -> None:
+    """What was said of these may be changed for a while, and no longer than was said from the start. What is over stays over."""
+    paid = EpisodeTurn.objects.filter(episode=OuterRef("pk"), reward__isnull=False)
+    open_for_words = Episode.objects.filter(Exists(paid), pk__in=episode_ids, settle_s__isnull=False, reward_until__gt=Now())
+    second = Value(timedelta(seconds=1))
+    until = Least(F("closed_at") + F("reward_s") * second, Now() + F("settle_s") * second)
+    open_for_words.update(reward_until=ExpressionWrapper(until, DateTimeField()))
 
 
 def send_on() -> int:
@@ -118,7 +129,7 @@ def _judge_due() -> None:
 
 def _drop_stale() -> None:
     """Whatever these may still earn, the trainer may not take them any more."""
-    waiting = Group.objects.filter(awaits_rewards=True, state=Group.State.SCORING)
+    waiting = Group.objects.filter(awaits_rewards=True, state=Group.State.SCORING, answer_only=False)
     for run in Run.objects.running().filter(pk__in=waiting.values("run")):
         oldest = oldest_allowed(run.published_version, run.settings.max_staleness)
         for group in waiting.filter(run=run).annotate(version=Min("rollouts__first_version")).filter(version__lt=oldest):

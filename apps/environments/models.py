@@ -174,6 +174,7 @@ class Episode(models.Model):
     options = models.JSONField(default=dict, help_text="The run's for the environment, and the task's.")
     turn_limit = models.PositiveIntegerField()
     reward_s = models.FloatField(default=0.0, help_text="Seconds after its end within which its rewards may still come.")
+    settle_s = models.FloatField(null=True, help_text="Seconds after the newest word on it within which that may still be changed.")
     origin = models.JSONField(default=dict, help_text="Of one that was imported: what it, its run and its group are called there.")
     state = models.CharField(max_length=11, choices=State.choices)
     reason = models.CharField(max_length=300, blank=True, help_text="Why it ended.")
@@ -238,6 +239,7 @@ class EpisodeTurn(models.Model):
     reason = models.CharField(max_length=300, blank=True, help_text="Why the action has no reward.")
     first = models.PositiveIntegerField(null=True, help_text="The action's first token in the rollout's completion.")
     tokens = models.PositiveIntegerField(default=0)
+    weight_version = models.PositiveIntegerField(null=True, help_text="Oldest that sampled a token of the action.")
     before = models.PositiveIntegerField(
         null=True, help_text="Tokens the policy had seen when it acted: the prompt's, and all since."
     )
@@ -256,6 +258,22 @@ class EpisodeTurn(models.Model):
 
     def __str__(self) -> str:
         return f"{self.episode_id}.{self.number}"
+
+
+class TurnedAway(models.Model):
+    """How often a run that serves has refused to begin a session: not kept on the run's row, which its workers write."""
+
+    run = models.OneToOneField(Run, on_delete=models.CASCADE, primary_key=True, related_name="turned_away")
+    count = models.PositiveIntegerField(default=0)
+    at = models.DateTimeField(db_default=Now(), help_text="The last time.")
+
+    def __str__(self) -> str:
+        return f"{self.run_id}: {self.count}"
+
+    @classmethod
+    def note(cls, run: Run) -> None:
+        cls.objects.bulk_create([cls(run=run)], ignore_conflicts=True)
+        cls.objects.filter(run=run).update(count=F("count") + 1, at=Now())
 
 
 class Feedback(models.Model):

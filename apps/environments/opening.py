@@ -9,9 +9,12 @@ from django.db.models.functions import Now
 from apps.accounts.models import User
 from apps.environments.errors import CannotPlay
 from apps.environments.models import Environment, Episode, PlaySession
+from apps.environments.playing import plays
 from apps.rollouts.models import Group, Rollout
+from apps.rollouts.serving import FIRST_FENCE, NoRoom, open_for_caller
 from apps.runs.config import EnvironmentChoice
 from apps.runs.models import Run
+from apps.tasksets.rows import TaskRow
 
 TAKEN_OVER = "another explorer makes the next attempt"
 
@@ -80,12 +83,9 @@ def take(
     which have no run and no task. Raises CannotPlay when another client used it.
     """
     Environment.objects.select_for_update(no_key=True).get(pk=environment.pk)  # so that `parallel` and `key` hold
-    if key and (known := environment.episodes.filter(key=key).first()):
-        if known.client_id != client.pk:
-            raise CannotPlay("used_key", "key: another client has an episode of this name; choose another")
+    if key and (known := _named(environment, client, key)):
         return known
-    played = environment.episodes.filter(state__in=[Episode.State.ENVIRONMENT, Episode.State.POLICY]).count()
-    if played >= environment.parallel:
+    if plays(environment) >= environment.parallel:
         return None
     acts = Q(run__state=Run.State.RUNNING)
     if outside:
@@ -103,3 +103,31 @@ def take(
     episode.save(update_fields=["client", "key", "state", "begun_at", "moved_at", "heard_at"])
     episode.refresh_from_db()
     return episode
+
+
+def _named(environment: Environment, client: User, key: str) -> Episode | None:
+    known = environment.episodes.filter(key=key).first()
+    if known is not None and known.client_id != client.pk:
+        raise CannotPlay("used_key", "key: another client has an episode of this name; choose another")
+    return known
+
+
+@transaction.atomic
+def open_for_agent(environment: Environment, client: User, key: str, run: Run, asked: TaskRow) -> Episode:
+    """The episode of this name, or a new one in a group of its own, whose task is what the agent asks of this run that serves.
+
+    Raises CannotPlay when another client used the name, NoRoom with the reason.
+    """
+    Environment.objects.select_for_update(no_key=True).get(pk=environment.pk)  # so that `parallel` and `key` hold
+    if key and (known := _named(environment, client, key)):
+        return known
+    if plays(environment) >= environment.parallel:
+        raise NoRoom(f"As many episodes are played as may be at once (parallel: {environment.parallel}).")
+    rollout, plan = open_for_caller(run, asked), run.settings
+    return Episode.objects.create(
+        environment=environment, run=run, rollout=rollout, fence=FIRST_FENCE, client=client, key=key, seed=rollout.group.task.index,
+        options={**environment.options, **plan.environment.options},
+        turn_limit=min(environment.turn_limit, plan.environment.turns or environment.turn_limit), reward_s=plan.serve.feedback_s,
+        settle_s=plan.serve.settle_s,
+        state=Episode.State.ENVIRONMENT, begun_at=Now(), heard_at=Now(),
+    )  # fmt: skip

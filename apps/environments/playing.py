@@ -24,8 +24,9 @@ ENVIRONMENT_DONE = "the environment is done"
 class Action:
     """What the policy did on observation `number`: its text, and where its tokens stand in the rollout's completion.
 
-    `before`: tokens it had seen by then; `is_cut`: a length ended it; `logprobs`: (text, bytes, logprob) of its tokens, where they
-    were wished for. An outside client's has no tokens: `first` is None.
+    `before`: tokens it had seen by then; `is_cut`: a length ended it; `weight_version`: the oldest that sampled a token of it;
+    `logprobs`: (text, bytes, logprob) of its tokens, where they were wished for. An outside client's has no tokens, and
+    `first` is None.
     """
 
     episode_id: int
@@ -36,6 +37,7 @@ class Action:
     before: int | None = None
     is_cut: bool = False
     logprobs: Sequence[tuple[str, list[int], float]] | None = None
+    weight_version: int | None = None
 
 
 @transaction.atomic
@@ -143,14 +145,15 @@ def reward(episode_id: int, number: int, value: float, is_final: bool = False) -
 # One statement for all that was done since the last look: it moves only episodes whose newest observation it answers.
 ACT = """
     WITH said AS (
-        SELECT * FROM unnest(%s::bigint[], %s::int[], %s::text[], %s::int[], %s::int[], %s::int[], %s::bool[], %s::text[])
-            AS s(episode, number, action, first, tokens, before, is_cut, logprobs)),
+        SELECT * FROM unnest(%s::bigint[], %s::int[], %s::text[], %s::int[], %s::int[], %s::int[], %s::bool[], %s::int[],
+                %s::text[])
+            AS s(episode, number, action, first, tokens, before, is_cut, weight_version, logprobs)),
     moved AS (
         UPDATE environments_episode e SET state = 'environment', moved_at = statement_timestamp()
         FROM said s WHERE e.id = s.episode AND e.state = 'policy' AND e.turns = s.number + 1 RETURNING e.id)
     UPDATE environments_episodeturn t
     SET action = s.action, first = s.first, tokens = s.tokens, before = s.before, is_cut = s.is_cut,
-        logprobs = s.logprobs::jsonb, answered_at = statement_timestamp()
+        weight_version = s.weight_version, logprobs = s.logprobs::jsonb, answered_at = statement_timestamp()
     FROM said s JOIN moved m ON m.id = s.episode WHERE t.episode_id = s.episode AND t.number = s.number"""
 
 
@@ -160,7 +163,7 @@ def act(actions: Sequence[Action]) -> None:
         return
     rows = [
         (
-            said.episode_id, said.number, shown(said.text), said.first, said.tokens, said.before, said.is_cut,
+            said.episode_id, said.number, shown(said.text), said.first, said.tokens, said.before, said.is_cut, said.weight_version,
             None if said.logprobs is None else json.dumps([(shown(text), *rest) for text, *rest in said.logprobs]),
         )
         for said in actions

@@ -22,6 +22,7 @@ from apps.streaming import bells
 
 log = structlog.get_logger(__name__)
 ROUNDING = 1e-6
+ANSWER_ONLY = "answered only: the staleness bound had no room when it was asked"
 
 
 def refine(groups: Sequence[Group]) -> int:
@@ -48,7 +49,7 @@ def _refine_held(group: Group, rollouts: list[Rollout], judgements: dict[int, li
 def _refine_one(group: Group, rollouts: list[Rollout], judgements: dict[int, list[Judgement]]) -> bool:
     plan, domain = group.run.settings, group.task.domain
     usable = [(rollout, reward) for rollout in rollouts if _is_number(reward := combined(judgements[rollout.pk], plan, domain))]
-    if reason := _why_drop(plan, usable, judgements):
+    if reason := _why_drop(group, plan, rollouts, usable, judgements):
         group.drop(reason)
         return False
     counted = _with_length(plan, group, usable)
@@ -100,7 +101,17 @@ def _judged(plan: RunConfig, rollout: Rollout, reward: float, judgements: list[J
     return Judged(reward, by_scorer, turns)
 
 
-def _why_drop(plan: RunConfig, usable: list[tuple[Rollout, float]], judgements: dict[int, list[Judgement]]) -> str:
+def _why_drop(
+    group: Group,
+    plan: RunConfig,
+    rollouts: list[Rollout],
+    usable: list[tuple[Rollout, float]],
+    judgements: dict[int, list[Judgement]],
+) -> str:
+    if group.answer_only:
+        return ANSWER_ONLY
+    if plan.serve and not usable:
+        return _why_worthless(plan, rollouts, judgements)
     fewest = plan.algorithm.advantage.fewest
     if len(usable) < fewest:
         return f"{len(usable)} of {plan.group_size} rollouts have a reward; a group needs {fewest}"
@@ -108,6 +119,14 @@ def _why_drop(plan: RunConfig, usable: list[tuple[Rollout, float]], judgements: 
     if plan.people.per_group and plan.people.at_deadline == "drop" and not heard:
         return "nobody judged it before its deadline"
     return ""
+
+
+def _why_worthless(plan: RunConfig, rollouts: list[Rollout], judgements: dict[int, list[Judgement]]) -> str:
+    """Why the one answer to what a caller asked has no reward."""
+    if not rollouts:
+        return "it was not answered"
+    unsaid = [one for one in judgements[rollouts[0].pk] if one.scorer == plan.environment.name and one.value is None]
+    return "nobody said in time what it is worth" if unsaid else "a scorer gave it no reward"
 
 
 def _nothing_to_learn(plan: RunConfig) -> str:

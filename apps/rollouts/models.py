@@ -131,6 +131,9 @@ class Group(models.Model):
     awaits_rewards = models.BooleanField(
         default=False, help_text="What its rollouts earned where they were played is not known yet: it is not scored before."
     )
+    answer_only = models.BooleanField(
+        default=False, help_text="Asked where the staleness bound had no room: answered, and never trained on."
+    )
     lease_owner = models.CharField(max_length=80, blank=True)
     lease_until = models.DateTimeField(null=True)
     fence = models.BigIntegerField(default=0)
@@ -181,7 +184,7 @@ class Group(models.Model):
         locked = Run.objects.select_for_update().get(pk=run.pk)
         pace = replace(locked.pace, published_version=min(version, locked.published_version))
         plan = locked.settings
-        count = min(at_most, groups_allowed(pace)) if locked.is_live and plan.samples else 0
+        count = min(at_most, groups_allowed(pace)) if locked.is_live and plan.samples and not plan.serve else 0
         if not count:
             return []
         draws = list(range(locked.groups_opened, locked.groups_opened + count))

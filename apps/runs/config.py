@@ -17,6 +17,7 @@ from apps.runs.algorithms.section import Positive, Section, Share
 from apps.runs.algorithms.snapshot import Snapshot
 from apps.runs.people import People
 from apps.runs.replay import Replay
+from apps.runs.serving import Serve
 
 LARGEST_FILE_BYTES = 256 * 1024
 
@@ -91,7 +92,7 @@ class Checkpoints(Section):
 
 class RunConfig(Section):
     policy: str = Field(description="Slug of the policy to train.")
-    taskset: str = Field(description="Slug of the taskset to draw from.")
+    taskset: str = Field(description="Slug of the taskset to draw from; with `serve`, of the one that keeps what callers ask.")
     steps: int = Field(ge=1, le=10_000_000, description="Planned optimiser updates; the run completes there.")
     group_size: int = Field(8, ge=1, le=1024, description="Rollouts drawn together for one task.")
     groups_per_step: int = Field(16, ge=1, le=65_536, description="Groups in one optimiser update.")
@@ -107,6 +108,7 @@ class RunConfig(Section):
     sampling: Sampling = Sampling()
     rewards: tuple[ScorerChoice, ...] = Field((), description="Machine scorers and their weights.")
     environment: EnvironmentChoice | None = Field(None, description="What the policy acts in; empty answers each task by itself.")
+    serve: Serve | None = Field(None, description="Callers come with their own prompts and are trained on; empty draws its tasks.")
     people: People = People()
     length_penalty: LengthPenalty | None = Field(None, description="Short answers gain, long ones lose (long to short).")
     algorithm: Algorithm = Field(Algorithm(), description="What is learned from a batch: a row of the table, with changes.")

@@ -17,7 +17,9 @@ class TasksetQuerySet(models.QuerySet):
 
 
 class Taskset(models.Model):
-    """An ordered, immutable set of tasks, generated from a seed or imported from a file."""
+    """An ordered set of tasks, generated from a seed or imported from a file, that never changes; or one that grows by what callers
+    ask, from which nobody draws.
+    """
 
     project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="tasksets")
     slug = models.SlugField()
@@ -26,7 +28,8 @@ class Taskset(models.Model):
     seed = models.BigIntegerField(null=True, help_text="The generator's seed; NULL for an import.")
     size = models.PositiveIntegerField(default=0)
     quarantined = models.PositiveIntegerField(default=0, help_text="Lines of the file that were not imported.")
-    digest = models.CharField(max_length=64, help_text="sha256 over the tasks, in order.")
+    digest = models.CharField(max_length=64, blank=True, help_text="sha256 over the tasks, in order; empty where it grows.")
+    grows = models.BooleanField(default=False, help_text="It keeps what callers ask of a run that serves; no run draws from it.")
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL)
     created_at = models.DateTimeField(auto_now_add=True)
 

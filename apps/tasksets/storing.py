@@ -87,7 +87,7 @@ def _batches(rows: Iterable[TaskRow | BadLine]) -> Iterator[tuple[int, list[Task
 
 def _write(taskset: Taskset, rows: list[TaskRow], digest: "hashlib._Hash") -> int:
     """Append the rows behind those already there; returns how many there are now."""
-    tasks = [_task(taskset, index, row) for index, row in enumerate(rows, start=taskset.size)]
+    tasks = [task_of(taskset, index, row) for index, row in enumerate(rows, start=taskset.size)]
     for task in tasks:
         digest.update(task.digest.encode())
     Picture.objects.keep(taskset.project, (picture for row in rows for picture in row.pictures))
@@ -95,7 +95,8 @@ def _write(taskset: Taskset, rows: list[TaskRow], digest: "hashlib._Hash") -> in
     return taskset.size + len(tasks)
 
 
-def _task(taskset: Taskset, index: int, row: TaskRow) -> Task:
+def task_of(taskset: Taskset, index: int, row: TaskRow) -> Task:
+    """The row as a task at this place of the set, not saved."""
     # Tasks are spelt as they were before there were follow-ups and domains: the same set has the same digest for ever.
     # Pictures are in the prompt, by the digests of their bytes.
     told = asdict(replace(row, pictures=()))

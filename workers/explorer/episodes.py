@@ -6,9 +6,10 @@ environment is a class of ours or a service that we call a player makes its move
 
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
-from apps.environments.closing import Ending, fail, fail_overdue, settle
+from apps.environments.closing import Ending, end, fail, fail_overdue, settle
 from apps.environments.errors import CannotPlay
 from apps.environments.models import Environment
 from apps.environments.news import News, news_of
@@ -17,6 +18,7 @@ from apps.environments.opening import open_episodes
 from apps.environments.playing import Action, act, observe
 from apps.rollouts.models import Group, Outcome, Rollout
 from apps.runs.config import EnvironmentChoice
+from apps.runs.serving import Serve
 from workers.explorer.caller import player_of
 from workers.explorer.flight import Flight
 from workers.explorer.player import Move, Reply
@@ -24,11 +26,14 @@ from workers.explorer.player import Move, Reply
 QUICK_S, AT_ONCE_S = 0.002, 2.0  # how long the engine is listened to while an environment answers, and for how long that is hoped
 OVERDUE_LOOK_S = 1.0
 TURN_LIMIT = "turn limit"
+ANSWERED = "answered"
 
 
 @dataclass(eq=False)
 class Played:
-    """A flight and its episode. `known`: observations taken; `cut`: the last action was cut by the run's length."""
+    """A flight and its episode. `known`: observations taken; `cut`: the last action was cut by the run's length; `is_one_call`: a
+    caller's without a name, over when it is answered.
+    """
 
     flight: Flight
     episode_id: int
@@ -37,6 +42,7 @@ class Played:
     turn_limit: int
     known: int = 0
     cut: bool = False
+    is_one_call: bool = False
     actions: list[str] = field(default_factory=list)
     since: float = field(default_factory=time.monotonic)  # when it last became the environment's move
 
@@ -44,8 +50,8 @@ class Played:
 class Episodes:
     """Not thread-safe: the seat is its only user."""
 
-    def __init__(self, environment: Environment, choice: EnvironmentChoice) -> None:
-        self.environment, self.choice = environment, choice
+    def __init__(self, environment: Environment, choice: EnvironmentChoice, serve: Serve | None = None) -> None:
+        self.environment, self.choice, self.serve = environment, choice, serve
         self.player = player_of(environment)
         self.played: dict[int, Played] = {}
         self.away: set[int] = set()  # whose move is the environment's
@@ -61,6 +67,7 @@ class Episodes:
         for flight in flights:
             episode = opened[flight.rollout_id]
             played = Played(flight, episode.pk, episode.seed, episode.options, episode.turn_limit)
+            played.is_one_call = self.serve is not None and not episode.key
             self.played[episode.pk] = played
             flight.episode_id = episode.pk
             self._is_away(played)
@@ -79,7 +86,10 @@ class Episodes:
         text = flight.wishes.shown(flight.speaker.text(said))
         before = len(flight.script.prompt_ids) + flight.turn.first
         logprobs = flight.told_logprobs() if flight.wishes.logprobs else None
-        self.said.append(Action(played.episode_id, played.known - 1, text, flight.turn.first, len(said), before, cut, logprobs))
+        version = flight.version_at(flight.turn.first)
+        self.said.append(
+            Action(played.episode_id, played.known - 1, text, flight.turn.first, len(said), before, cut, logprobs, version)
+        )
         played.cut = cut and not flight.is_cut_as_wished
         played.actions.append(text)
         self._is_away(played)
@@ -101,17 +111,23 @@ class Episodes:
 
     def news(self) -> list[tuple[Played, News]]:
         """Write what was done, let the player make its moves, and read what is new: one statement for all episodes."""
-        act(self.said)
-        self.said.clear()
+        self._write_actions()
         self._write_replies()
         if time.monotonic() - self.looked_at > OVERDUE_LOOK_S:
-            fail_overdue(self.environment, list(self.played))
+            fail_overdue(self.environment, list(self.played), self.serve and self.serve.idle_s)
             self.looked_at = time.monotonic()
         found = [(self.played[news.episode_id], news) for news in news_of({pk: one.known for pk, one in self.played.items()})]
         for played, news in found:
             played.known = news.number + 1
             self.away.discard(played.episode_id)
         return found
+
+    def _write_actions(self) -> None:
+        act(self.said)
+        for one in [said.episode_id for said in self.said if self.played[said.episode_id].is_one_call]:
+            with suppress(CannotPlay):  # it has ended otherwise
+                end(one, ANSWERED)
+        self.said.clear()
 
     def _write_replies(self) -> None:
         if self.player is not None:

@@ -159,6 +159,10 @@ class Flight:
             self.turns.pop()
             self._cut(self.turns.pop().first)
 
+    def version_at(self, place: int) -> int | None:
+        """The weight version that sampled the token at this place of the completion."""
+        return next((version for start, version in reversed(self.segments) if start <= place), None)
+
     def told_logprobs(self) -> list[tuple[str, list[int], float]]:
         """(text, bytes, logprob) of each token of the turn, without its stop token. Logprobs in nats; 0 of what was typed."""
         said = self.said_in(len(self.turns) - 1)

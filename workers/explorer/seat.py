@@ -38,7 +38,9 @@ UNFIT = (DamagedWeights, ParityError, ValueError, OSError)
 
 def _episodes_of(run: Run, plan: RunConfig) -> Episodes | None:
     """Where its rollouts are played; None in a run without environment. Raises LookupError when it is not there."""
-    return Episodes(find_environment(run.project, plan.environment.name), plan.environment) if plan.environment else None
+    if plan.environment is None:
+        return None
+    return Episodes(find_environment(run.project, plan.environment.name), plan.environment, plan.serve)
 
 
 class Seat:
@@ -125,6 +127,8 @@ class Seat:
     def reread(self, run: Run) -> None:
         """Take up what may change while the run is live (apps.runs.changing) for the requests that come now."""
         self.run, self.plan = run, run.settings
+        if self.episodes:
+            self.episodes.serve = self.plan.serve
 
     # -- rollouts ---------------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from apps.rollouts.models import Group
+from apps.rollouts.serving import leave_unheard
 from apps.runs.models import NotPossible, Run, StaleFence, Worker
 from workers.engines.interface import EngineDied
 from workers.explorer.acts import asked_in, do, let_go
@@ -70,7 +71,10 @@ class Explorer:
             return
         lease = settings.LEASE_SECONDS
         groups = Group.objects.claim(Group.State.SAMPLING, self.worker.key, lease, room, run)
-        groups += Group.open(run, self.worker.key, lease, room - len(groups), seat.version)
+        if seat.plan.serve:
+            groups = leave_unheard(groups)  # its callers open them
+        else:
+            groups += Group.open(run, self.worker.key, lease, room - len(groups), seat.version)
         if groups:
             Run.objects.filter(pk=run.pk).update(explored_at=Now())
             self._submit(seat, groups)

@@ -15,6 +15,7 @@ from apps.dashboard.ledger import drop_reasons, ledger_of, skipped_steps, worker
 from apps.dashboard.paging import page_of
 from apps.dashboard.people_now import people_now
 from apps.dashboard.rollout_rows import newest_rollouts
+from apps.dashboard.serving import serving_now
 from apps.feedback.models import rating_counts
 from apps.runs.algorithms.describing import parts
 from apps.runs.algorithms.table import TABLE
@@ -99,6 +100,7 @@ def _now(run: Run, is_open: bool) -> dict:
         "ratings": rating_counts(run.pk),
         "people": people_now(run) if plan.people.per_group else None,
         "workers": workers_for(run, WORKERS_SHOWN), "played": played_by(run),
+        "serving": serving_now(run) if plan.serve else None,
     }  # fmt: skip
 
 

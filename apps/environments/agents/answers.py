@@ -32,7 +32,12 @@ def completion(calls: Sequence["Call"], turns: Sequence[EpisodeTurn]) -> dict:
     """The answers to one call, each under the completion id by which feedback names it."""
     asked, kind = calls[0].asked, "text_completion" if calls[0].asked.wishes.raw else "chat.completion"
     choices = [_choice(place, call, turn) for place, (call, turn) in enumerate(zip(calls, turns, strict=True))]
-    return {**head(turns[0], asked.model, kind), "choices": choices, "usage": usage(turns)}
+    return {
+        **head(turns[0], asked.model, kind),
+        "system_fingerprint": fingerprint(turns),
+        "choices": choices,
+        "usage": usage(turns),
+    }
 
 
 def _choice(place: int, call: "Call", turn: EpisodeTurn) -> dict:
@@ -52,6 +57,12 @@ def logprobs(turn: EpisodeTurn) -> dict | None:
         return None
     told = [{"token": text, "bytes": own, "logprob": value, "top_logprobs": []} for text, own, value in turn.logprobs]
     return {"content": told, "refusal": None}
+
+
+def fingerprint(turns: Sequence[EpisodeTurn]) -> str | None:
+    """The oldest weight version that sampled a token of these answers, as OpenAI's clients expect it; none where nobody sampled."""
+    versions = [turn.weight_version for turn in turns if turn.weight_version is not None]
+    return f"weights-{min(versions)}" if versions else None
 
 
 def usage(turns: Sequence[EpisodeTurn]) -> dict:

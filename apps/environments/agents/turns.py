@@ -9,22 +9,23 @@ from apps.environments.agents.asked import Asked
 from apps.environments.agents.conversation import New, news
 from apps.environments.agents.keys import HEADER, Caller
 from apps.environments.agents.refusals import Refused, of_play, unsupported
+from apps.environments.agents.serving import begun_for, ended, require_of, turned_away
 from apps.environments.errors import CannotPlay
 from apps.environments.models import Episode, EpisodeTurn
 from apps.environments.opening import take
 from apps.environments.playing import heard_of, locked, observe
 from apps.environments.refusing import why_none_waits
+from apps.rollouts.serving import NoRoom
 from apps.runs.models import Run
 
 ENDED = "episode_ended"
 
 
-@transaction.atomic
 def begin(caller: Caller, asked: Asked) -> list[EpisodeTurn]:
     """The turns that answer this call; the policy may have acted on them already. Nothing is taken for a call that is refused.
 
     Raises Refused: 404 no such episode, 409 a turn is under way, 410 it has ended, 422 other words than were recorded, 429 no
-    episode is free.
+    episode is free, or the bound has no room.
     """
     if caller.episode and asked.choices > 1:
         raise unsupported(
@@ -32,11 +33,15 @@ def begin(caller: Caller, asked: Asked) -> list[EpisodeTurn]:
         )
     if caller.episode and asked.wishes.raw:
         raise unsupported(HEADER, "a bare text is an episode of its own: leave the name out, or use /v1/chat/completions")
-    return [_begun(caller, asked, place) for place in range(asked.choices)]
+    try:
+        with transaction.atomic():
+            return [_begun(caller, asked, place) for place in range(asked.choices)]
+    except NoRoom as why:
+        raise turned_away(caller.run, why) from why
 
 
 def _begun(caller: Caller, asked: Asked, place: int) -> EpisodeTurn:
-    episode = locked(episode_of(caller).pk)
+    episode = locked(_episode(caller, asked).pk)
     turns = list(episode.seen.order_by("number"))
     new = news(turns, asked.messages, asked.tools)
     if new.messages:
@@ -56,14 +61,15 @@ def _say(episode: Episode, new: New, asked: Asked, place: int) -> None:
         raise of_play(why) from why
 
 
-def episode_of(caller: Caller) -> Episode:
-    """The episode the call names, by its id or by the agent's own name for it; one that nobody plays for a new name, or none.
+def _episode(caller: Caller, asked: Asked) -> Episode:
+    """The episode the call names, by its id or by the agent's own name for it; for a new name, or none, one that nobody plays, or a
+    new one where the run serves.
 
-    Raises Refused (404, 409, 429).
+    Raises Refused (404, 409, 429), NoRoom.
     """
     if caller.episode.isdigit():
         return known(caller)
-    return taken(caller)
+    return begun_for(caller, asked) if caller.run.settings.serve else taken(caller)
 
 
 def known(caller: Caller) -> Episode:
@@ -85,11 +91,10 @@ def taken(caller: Caller) -> Episode:
         episode = take(caller.environment, caller.user, caller.episode, caller.run.pk)
     except CannotPlay as why:
         raise of_play(why) from why
-    if episode is not None and episode.run_id != caller.run.pk:
-        raise Refused(409, "used_key", f"{HEADER}: an episode of another run has this name; choose another", HEADER)
     if episode is not None:
+        require_of(caller.run, episode)
         return episode
     if caller.run.state in Run.ENDED:
-        raise Refused(409, "run_ended", f"Run {caller.run.slug} is {caller.run.get_state_display()}; it answers no more.")
+        raise ended(caller.run)
     why, seconds = why_none_waits(caller.environment, caller.run.pk)
     raise Refused(429, "no_episode_free", why, retry_after_s=math.ceil(seconds))

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 Refusals = Iterator[tuple[str, str]]
 # What a run that samples nothing has no use for.
-SAMPLING_FIELDS = ("group_size", "groups_per_step", "max_staleness", "rewards", "environment", "people", "replay")
+SAMPLING_FIELDS = ("group_size", "groups_per_step", "max_staleness", "rewards", "environment", "serve", "people", "replay")
 
 
 def refusals(plan: "RunConfig") -> dict[str, str]:
@@ -25,7 +25,7 @@ def refusals(plan: "RunConfig") -> dict[str, str]:
 def _group(plan: "RunConfig") -> Refusals:
     """An advantage that compares the rollouts of a group needs at least two of them."""
     advantage = plan.algorithm.advantage
-    if not plan.algorithm.learns_from_lessons and plan.group_size < advantage.fewest:
+    if not plan.algorithm.learns_from_lessons and not plan.serve and plan.group_size < advantage.fewest:
         yield (
             "group_size",
             f"is {plan.group_size}, but the advantage `{advantage.name}` compares the rollouts of a group: "
@@ -213,5 +213,24 @@ def _environment(plan: "RunConfig") -> Refusals:
         yield "length_penalty", "needs to know the most a rollout can get, which an environment does not tell: remove it"
 
 
+def _serve(plan: "RunConfig") -> Refusals:
+    """A caller's prompt is asked once, by the caller: there is no group to compare within, and nothing to draw."""
+    if plan.serve is None:
+        return
+    advantage = plan.algorithm.advantage
+    if plan.environment is None:
+        yield "environment", "callers are its environment: add `environment: {name: agent}`, or remove `serve`"
+    elif plan.environment.reward_s is not None:
+        yield "environment.reward_s", "is said by `serve.feedback_s` in a run that serves: remove it"
+    if plan.group_size != 1:
+        yield "group_size", f"is {plan.group_size}, but what a caller asks is answered once: set it to 1"
+    if advantage.fewest > 1:
+        yield (
+            "algorithm.name",
+            f"the advantage `{advantage.name}` compares the rollouts of a group, and what a caller asks is answered once: "
+            "choose one that needs none, such as reinforce_plus_plus, reinforce, ppo, topr or raft",
+        )
+
+
 Rule = Callable[["RunConfig"], Refusals]
-RULES: tuple[Rule, ...] = (_group, _batch, _scorers, _reference, _kl, _experts, _losses, _lessons, _length, _environment)
+RULES: tuple[Rule, ...] = (_serve, _group, _batch, _scorers, _reference, _kl, _experts, _losses, _lessons, _length, _environment)

@@ -17,6 +17,7 @@ from apps.runs.changing import changed
 from apps.runs.config import ConfigError, RunConfig, parse
 from apps.streaming import bells
 from apps.streaming.models import Topic
+from apps.tasksets.growing import grown_from_nothing
 from apps.tasksets.models import Taskset
 
 
@@ -104,7 +105,7 @@ class Run(models.Model):
     def create(cls, *, project: Project, slug: str, title: str, plan: RunConfig, owner: User | None = None) -> "Run":
         """A run that is not started. Raises ConfigError when the policy or the taskset is not in the project."""
         policy = project.policies.filter(slug=plan.policy).first()
-        taskset = project.tasksets.filter(slug=plan.taskset).first()
+        taskset = cls._taskset_for(project, plan, owner)
         missing = {
             field: f"no {field} {getattr(plan, field)!r} in project {project.slug!r}"
             for field, found in (("policy", policy), ("taskset", taskset))
@@ -127,6 +128,23 @@ class Run(models.Model):
             published_at=Now(),
         )
         return run
+
+    @staticmethod
+    def _taskset_for(project: Project, plan: RunConfig, owner: User | None) -> Taskset | None:
+        """What it draws from; of a run that serves, what keeps its callers' words, made where there is none. Raises ConfigError."""
+        found = project.tasksets.filter(slug=plan.taskset).first()
+        if plan.serve and found is None:
+            try:
+                return grown_from_nothing(project, plan.taskset, owner)
+            except ValueError as wrong:
+                raise ConfigError({"taskset": str(wrong)}) from None
+        if found is not None and found.grows and not plan.serve:
+            raise ConfigError({"taskset": f"{found.slug!r} grows by what callers ask, so nobody draws from it: name another"})
+        if found is not None and plan.serve and not found.grows:
+            raise ConfigError(
+                {"taskset": f"{found.slug!r} never changes; name one that is not there yet, to keep what callers ask"}
+            )
+        return found
 
     @staticmethod
     def _missing_reference(project: Project, plan: RunConfig) -> dict[str, str]:

@@ -1,0 +1,39 @@
+"""Tasksets that grow: what callers ask of a run that serves. Nobody draws from them, for a draw needs a set that stays as it is."""
+
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_slug
+from django.db import transaction
+
+from apps.accounts.models import Project, User
+from apps.tasksets.models import Task, Taskset
+from apps.tasksets.rows import TaskRow
+from apps.tasksets.storing import task_of
+
+LONGEST_SLUG = 50
+SOURCE = "asked by callers"
+
+
+def grown_from_nothing(project: Project, slug: str, by: User | None = None) -> Taskset:
+    """An empty one. Raises ValueError for what is no slug."""
+    try:
+        validate_slug(slug)
+    except ValidationError as error:
+        raise ValueError(f"{slug!r} is no slug: use letters, digits, - and _") from error
+    if len(slug) > LONGEST_SLUG:
+        raise ValueError(f"is longer than {LONGEST_SLUG} characters")
+    return Taskset.objects.create(
+        project=project, slug=slug, title=f"What was asked: {slug}", source=SOURCE, grows=True, created_by=by
+    )
+
+
+@transaction.atomic
+def add(taskset_id: int, row: TaskRow) -> Task:
+    """The next task of a growing set. Raises ValueError for one that does not grow."""
+    taskset = Taskset.objects.select_for_update().get(pk=taskset_id)
+    if not taskset.grows:
+        raise ValueError(f"taskset {taskset.slug!r} does not grow")
+    task = task_of(taskset, taskset.size, row)
+    task.save(force_insert=True)
+    taskset.size += 1
+    taskset.save(update_fields=["size"])
+    return task

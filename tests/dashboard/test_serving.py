@@ -1,0 +1,43 @@
+"""The run's page says how it serves: who is there, who was answered, who waits, and who was turned away."""
+
+import pytest
+from django.urls import reverse
+
+from apps.dashboard.serving import Serving, serving_now
+from apps.environments.models import TurnedAway
+from tests.serving import SERVED, answered, asked, written
+
+
+@pytest.fixture
+def run(new_run):
+    return new_run(**SERVED, serve={"over_bound": "answer_only"}, max_staleness=0)
+
+
+@pytest.fixture
+def page(client, alice, run):
+    client.force_login(alice)
+    return lambda: client.get(reverse("run", args=["lab", run.slug])).content.decode()
+
+
+def test_sessions_are_counted_where_they_stand(run, alice):
+    written(answered(run, alice))
+    answered(run, alice)
+    asked(run, alice, "mine")
+    for _ in range(2):
+        TurnedAway.note(run)
+    assert serving_now(run) == Serving(open=2, answered=2, waiting=1, answered_only=1, refused=2)
+
+
+def test_the_page_says_what_becomes_of_who_comes(run, alice, page):
+    asked(run, alice)
+    shown = page()
+    assert "callers with prompts of their own" in shown and "answered, not trained on" in shown
+    run.change_config(alice, serve={"over_bound": "refuse", "settle_s": None})
+    shown = page()
+    assert "refused, with Retry-After" in shown and "the newest may be changed" not in shown
+
+
+def test_a_run_that_draws_its_tasks_says_nothing_of_callers(client, alice, new_run):
+    client.force_login(alice)
+    shown = client.get(reverse("run", args=["lab", new_run().slug])).content.decode()
+    assert "callers with prompts of their own" not in shown

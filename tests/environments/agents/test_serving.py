@@ -1,0 +1,153 @@
+"""Where a run serves, each call without a known name begins a session of its own, whose first words are its task."""
+
+from datetime import timedelta
+
+import httpx
+import openai
+import pytest
+from django.utils import timezone
+
+from apps.environments.judging import send_on
+from apps.environments.models import Environment, Episode, TurnedAway
+from apps.feedback.models.lessons import Demonstration
+from apps.rollouts.models import Group, Rollout
+from apps.runs.models import Run
+from tests.environments.agents.test_chat import ASKED, IN_A, ask, refusal
+from tests.serving import SERVED, written
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def run(agent, new_run) -> Run:
+    return new_run(**SERVED, serve={}, max_staleness=0)
+
+
+@pytest.fixture
+def post(address, key):
+    def send(verb: str, status: int, session: str = "", **body: object) -> dict:
+        headers = {"Authorization": f"Bearer {key}", **({"X-Rftweb-Episode": session} if session else {})}
+        answer = httpx.post(f"{address}/v1/{verb}", json=body, headers=headers, timeout=20)
+        assert answer.status_code == status, answer.text
+        return answer.json()
+
+    return send
+
+
+def test_a_call_is_answered_and_its_words_are_the_task(run, client, actor):
+    assert ask(client).choices[0].message.content == "one"
+    group = Group.objects.get()
+    assert (group.task.prompt, group.task.taskset.slug, group.answer_only) == (ASKED, "asked", False)
+
+
+def test_what_follows_in_a_named_session_is_the_same_task(run, client, actor):
+    ask(client, **IN_A)
+    ask(client, [*ASKED, {"role": "assistant", "content": "one"}, {"role": "user", "content": "higher"}], **IN_A)
+    assert (Group.objects.count(), Episode.objects.get().turns) == (1, 2)
+
+
+def test_a_call_that_is_refused_leaves_nothing_behind(run, client, actor):
+    wrong = [*ASKED, {"role": "assistant", "content": "one"}]
+    refusal(openai.UnprocessableEntityError, ask, client, wrong)
+    run.refresh_from_db()
+    assert (Group.objects.count(), Episode.objects.count(), run.groups_opened, run.taskset.tasks.count()) == (0, 0, 0, 0)
+
+
+def test_beyond_the_bound_a_call_is_refused_and_counted(run, client, actor):
+    ask(client), ask(client)
+    for count in (1, 2):
+        refused = refusal(openai.RateLimitError, ask, client)
+        assert (refused.code, refused.response.headers["Retry-After"]) == ("no_room", "1")
+        assert TurnedAway.objects.get(run=run).count == count
+
+
+def test_several_answers_that_do_not_all_fit_are_refused_together(run, client, actor):
+    refusal(openai.RateLimitError, ask, client, n=3)
+    assert Group.objects.count() == 0
+
+
+def test_beyond_the_bound_a_call_is_answered_only_where_that_is_chosen(run, alice, client, actor):
+    run.change_config(alice, serve={"over_bound": "answer_only"})
+    for _ in range(3):
+        assert ask(client).choices[0].message.content == "one"
+    assert list(Group.objects.order_by("pk").values_list("answer_only", flat=True)) == [False, False, True]
+
+
+def test_no_more_sessions_are_open_than_may_be_played_at_once(run, agent, client, actor):
+    Environment.objects.filter(pk=agent.pk).update(parallel=1)
+    ask(client)
+    assert "parallel: 1" in refusal(openai.RateLimitError, ask, client).message
+
+
+def test_a_session_begins_with_its_first_words(run, post, client, actor):
+    begun = post("rl/start_session", 201, task_id="a")
+    assert (begun["session_id"], begun["episode"], begun["task"]) == ("a", None, None)
+    assert Group.objects.count() == 0
+    ask(client, **IN_A)
+    assert Episode.objects.get().key == "a"
+
+
+def test_a_name_of_another_run_is_refused(run, client, actor, new_run):
+    ask(client, **IN_A)
+    Episode.objects.update(run=new_run(**SERVED, serve={}))
+    assert refusal(openai.ConflictError, ask, client, **IN_A).code == "used_key"
+
+
+def test_a_run_that_has_ended_answers_no_more(run, client, post):
+    run.stop()
+    refused = refusal(openai.APIStatusError, ask, client)
+    assert (refused.status_code, refused.code) == (410, "run_ended")
+    assert post("rl/start_session", 410)["error"]["code"] == "run_ended"
+
+
+def test_a_bare_text_is_a_task_that_says_so(run, client, actor):
+    client.completions.create(model="tiny", prompt="Once upon")
+    task = Group.objects.get().task
+    assert (task.prompt, task.meta) == ([{"role": "user", "content": "Once upon"}], {"raw": True})
+
+
+def test_a_correction_is_a_lesson_on_the_callers_own_task(run, client, post, actor):
+    post("feedback", 201, completion_id=ask(client).id, correction="two")
+    assert Demonstration.objects.get().task == Group.objects.get().task
+
+
+# -- what people say, and until when -----------------------------------------------------------------------------------
+
+
+def seconds_left(episode: Episode) -> float:
+    episode.refresh_from_db()
+    return (episode.reward_until - timezone.now()).total_seconds()
+
+
+def test_words_are_waited_for_and_the_newest_may_be_changed_for_a_while(run, client, post, actor):
+    said = ask(client)
+    episode = written(Episode.objects.get())
+    assert 500 < seconds_left(episode) <= 600 and Group.objects.get().awaits_rewards
+    assert post("feedback", 201, completion_id=said.id, thumb="down")["version"] == 1
+    assert 20 < seconds_left(episode) <= 30
+    Episode.objects.update(reward_until=timezone.now() + timedelta(seconds=5))
+    changed = post("feedback", 201, completion_id=said.id, thumb="up")
+    assert (changed["version"], changed["is_late"]) == (2, False) and seconds_left(episode) > 20
+
+
+def test_a_session_that_was_judged_before_its_end_is_not_waited_for_longer(run, client, post, actor):
+    post("feedback", 201, completion_id=ask(client, **IN_A).id, thumb="up")
+    assert seconds_left(written(Episode.objects.get())) <= 30
+
+
+def test_what_comes_when_the_time_is_over_is_late_and_the_group_has_gone_on(run, client, post, actor):
+    said = ask(client)
+    episode = written(Episode.objects.get())
+    post("feedback", 201, completion_id=said.id, thumb="up")
+    Episode.objects.filter(pk=episode.pk).update(reward_until=timezone.now())
+    late = post("feedback", 201, completion_id=said.id, thumb="down")
+    assert (late["is_late"], late["reward"], late["late_reward"]) == (True, 1.0, 0.0)
+    assert send_on() == 1
+    assert Rollout.objects.get().rewards.get().value == 1.0
+
+
+def test_a_last_word_needs_no_waiting(run, client, post, actor):
+    said = ask(client)
+    written(Episode.objects.get())
+    post("feedback", 201, completion_id=said.id, thumb="up", final=True)
+    assert send_on() == 1 and Rollout.objects.get().rewards.get().value == 1.0

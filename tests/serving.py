@@ -1,0 +1,44 @@
+"""What makes the run of the stage one that serves, and a caller's question on its way through it."""
+
+from apps.accounts.models import User
+from apps.environments.choosing import find
+from apps.environments.closing import Ending, end, settle
+from apps.environments.models import Episode
+from apps.environments.opening import open_for_agent
+from apps.environments.playing import Action, act, observe
+from apps.rollouts.models import Group, Outcome
+from apps.runs.models import Run
+from apps.tasksets.rows import TaskRow, user_message
+from tests.conftest import tokens_of
+
+SERVED = {
+    "taskset": "asked",
+    "environment": {"name": "agent"},
+    "rewards": [],
+    "group_size": 1,
+    "algorithm": {"name": "reinforce_plus_plus"},
+}
+
+
+def asked(run: Run, by: User, key: str = "", question: str = "12") -> Episode:
+    """A caller's first words, which the policy has not answered."""
+    said = user_message(question)
+    episode = open_for_agent(find(run.project, "agent"), by, key, run, TaskRow(said))
+    return observe(episode.pk, 0, said)
+
+
+def answered(run: Run, by: User) -> Episode:
+    """What was asked once, answered."""
+    episode = asked(run, by)
+    act([Action(episode.pk, 0, "12", 0, 2, 3)])
+    return episode
+
+
+def written(episode: Episode) -> Episode:
+    """An answered one whose rollout is written, as by the explorer."""
+    end(episode.pk, "answered")
+    group = Group.objects.claim(Group.State.SAMPLING, "e", 60, 1, episode.run)[0]
+    Group.finish_rollouts({group.pk: group.claimed}, [Outcome(episode.rollout_id, tokens_of("12"), "12", "stop")])
+    settle([Ending(episode.pk, episode.rollout_id, "answered")])
+    episode.refresh_from_db()
+    return episode

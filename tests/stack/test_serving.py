@@ -1,0 +1,130 @@
+"""People use the policy with prompts of their own while it learns from what they say of its answers, on the real stack."""
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import openai
+import pytest
+
+from tests.stack.test_agents import KEY, digits
+
+pytestmark = [pytest.mark.stack, pytest.mark.slow]
+CALLERS, STEPS = 3, 3
+
+
+class Callers:
+    """Each asks sums of its own, once or in a session of two turns, and says what the answers are worth; until they are stopped."""
+
+    def __init__(self, base: str, key: str) -> None:
+        self.base, self.key = base, key
+        self.client = openai.OpenAI(base_url=base, api_key=key, timeout=60, max_retries=100)
+        self.stopped = threading.Event()
+        self.asked, self.versions, self.reworded = [], set(), []
+
+    def work(self, caller: int) -> None:
+        place = 0
+        try:
+            while not self.stopped.is_set():
+                ask = self.once if place % 2 else self.twice
+                ask(caller, place)
+                place += 1
+        except openai.APIStatusError as refused:
+            assert refused.status_code == 410, refused.message  # the run has ended
+
+    def once(self, caller: int, place: int) -> None:
+        self.judge(self.say([{"role": "user", "content": f"{caller}+{place}="}]), caller)
+
+    def twice(self, caller: int, place: int) -> None:
+        session = {"X-Rftweb-Episode": f"talk-{caller}-{place}"}
+        messages = [{"role": "user", "content": f"{place}-{caller}="}]
+        first = self.say(messages, extra_headers=session, max_tokens=10)
+        messages += [{"role": "assistant", "content": first.choices[0].message.content}, {"role": "user", "content": "+1="}]
+        last = self.say(messages, extra_headers=session, max_tokens=10)
+        self.judge(first, caller)
+        self.judge(last, caller)
+        httpx.post(f"{self.base}/rl/end_session", json={}, headers={"Authorization": f"Bearer {self.key}", **session}, timeout=60)
+
+    def say(self, messages: list[dict], **more: object) -> openai.types.chat.ChatCompletion:
+        said = self.client.chat.completions.create(model="tiny", messages=messages, **more)
+        self.asked.append(messages[0]["content"])
+        self.versions.add(int(said.system_fingerprint.removeprefix("weights-")))
+        return said
+
+    def judge(self, said: openai.types.chat.ChatCompletion, caller: int) -> None:
+        """A score; the first caller thinks again about its first answer."""
+        score = digits(said.choices[0].message.content or "")
+        self.word(said.id, score=score, user=f"caller {caller}")
+        if caller == 0 and not self.reworded:
+            self.reworded.append(self.word(said.id, score=1 - score, user=f"caller {caller}"))
+
+    def word(self, completion: str, **said: object) -> dict:
+        answer = httpx.post(
+            f"{self.base}/feedback", json={"completion_id": completion, **said}, timeout=60,
+            headers={"Authorization": f"Bearer {self.key}"},
+        )  # fmt: skip
+        assert answer.status_code == 201, answer.text
+        return answer.json()
+
+
+def served(installation, tmp_path, slug: str, **changes: object) -> Callers:
+    installation.begin(
+        slug, tmp_path, environment={"name": "agent"}, rewards=[], taskset=f"asked-{slug}", group_size=1, steps=STEPS,
+        groups_per_step=4, algorithm="reinforce_plus_plus", sampling={"max_tokens": 30}, **changes,
+    )  # fmt: skip
+    key = installation.must("shell", "-c", KEY % slug).split()[-1]
+    return Callers(f"{installation.stack.address}/v1", key)
+
+
+@pytest.fixture
+def callers(installation, tmp_path) -> Iterator[Callers]:
+    callers = served(installation, tmp_path, "served", serve={"settle_s": 0.5, "feedback_s": 20})
+    with ThreadPoolExecutor(CALLERS) as pool:
+        working = [pool.submit(callers.work, n) for n in range(CALLERS)]
+        yield callers
+        callers.stopped.set()
+    for one in working:
+        one.result()
+
+
+def test_a_run_learns_from_those_whom_it_serves(installation, callers):
+    installation.wait_completed("served", 120)
+    assert len(callers.versions) > 1 and callers.reworded[0]["version"] == 2
+    trained = """SELECT count(*), count(*) FILTER (WHERE t.taskset_id = u.taskset_id) FROM buffer_experience e
+                 JOIN rollouts_group g ON g.id = e.group_id JOIN tasksets_task t ON t.id = g.task_id
+                 JOIN runs_run u ON u.id = g.run_id
+                 WHERE e.state = 'trained' AND u.slug = 'served'"""
+    assert installation.sql(trained) == [(4 * STEPS, 4 * STEPS)]
+    kept = {prompt[0]["content"] for (prompt,) in installation.sql("SELECT prompt FROM tasksets_task t JOIN tasksets_taskset s "
+            "ON s.id = t.taskset_id WHERE s.slug = 'asked-served'")}  # fmt: skip
+    assert set(callers.asked) <= kept
+    assert installation.violations() == {}
+
+
+GROUPS = """SELECT g.answer_only, g.state, g.reason FROM rollouts_group g JOIN runs_run r ON r.id = g.run_id
+            WHERE r.slug = 'crowded' ORDER BY g.id"""
+REFUSED = "SELECT count FROM environments_turnedaway t JOIN runs_run r ON r.id = t.run_id WHERE r.slug = 'refusing'"
+
+
+def test_beyond_its_bound_a_run_answers_and_does_not_learn(installation, tmp_path):
+    """Four rooms within the bound, and nobody judges: who comes after that is answered only."""
+    callers = served(installation, tmp_path, "crowded", serve={"over_bound": "answer_only", "feedback_s": 600}, max_staleness=0)
+    answers = [callers.say([{"role": "user", "content": f"{place}+1="}]) for place in range(6)]
+    assert [only for only, *_ in installation.sql(GROUPS)] == [False] * 4 + [True] * 2
+    for said in answers:
+        callers.word(said.id, thumb="up", final=True)
+    installation.wait("both are dropped", lambda: [state for _, state, _ in installation.sql(GROUPS)][4:] == ["dropped"] * 2)
+    assert all(reason.startswith("answered only") for only, _, reason in installation.sql(GROUPS) if only)
+    assert installation.violations() == {}
+
+
+def test_beyond_its_bound_a_run_refuses_and_says_when_to_come_again(installation, tmp_path):
+    callers = served(installation, tmp_path, "refusing", serve={}, max_staleness=0)
+    for place in range(4):
+        callers.say([{"role": "user", "content": f"{place}+2="}])
+    impatient = callers.client.with_options(max_retries=0)
+    with pytest.raises(openai.RateLimitError) as refused:
+        impatient.chat.completions.create(model="tiny", messages=[{"role": "user", "content": "5+2="}])
+    assert refused.value.response.headers["Retry-After"] == "1" and "staleness bound" in refused.value.message
+    assert installation.one(REFUSED) == 1

@@ -1,0 +1,61 @@
+"""The explorer answers those whom a run serves: one call at once, a session until its caller has been silent for too long."""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from apps.environments.choosing import find
+from apps.environments.models import Environment, Episode
+from apps.rollouts.models import Group, Rollout
+from apps.runs.models import Run
+from tests.serving import SERVED, asked
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def agent(project) -> Environment:
+    return find(project, "agent")
+
+
+@pytest.fixture
+def run(agent, new_run, tiny_policy) -> Run:
+    return new_run(**SERVED, serve={"idle_s": 60}, engine="transformers", sampling={"max_tokens": 40})
+
+
+def served_until(stage, is_so: Callable[[], object]) -> None:
+    def look() -> object:
+        stage.explorer.serve()
+        return is_so()
+
+    stage.eventually(look, 60)
+
+
+def answered(stage, episode: Episode) -> None:
+    served_until(stage, lambda: episode.seen.filter(answered_at__isnull=False).exists())
+
+
+def test_a_call_without_a_name_is_over_when_it_is_answered(stage, run, alice):
+    episode = asked(run, alice)
+    served_until(stage, lambda: Rollout.objects.get(pk=episode.rollout_id).state == "finished")
+    episode.refresh_from_db()
+    assert (episode.state, episode.reason, episode.seen.get().weight_version) == ("done", "answered", 0)
+    assert Group.objects.get().awaits_rewards and episode.reward_until is not None
+
+
+def test_a_session_waits_for_its_caller_as_long_as_the_run_says(stage, run, alice):
+    episode = asked(run, alice, "mine")
+    answered(stage, episode)
+    run.change_config(None, serve={"idle_s": 30})
+    Episode.objects.filter(pk=episode.pk).update(moved_at=timezone.now() - timedelta(seconds=31))
+    served_until(stage, lambda: not Episode.objects.get(pk=episode.pk).is_open)
+    assert Episode.objects.get(pk=episode.pk).reason == "the agent said no more within 30 s"
+
+
+def test_whoever_asked_an_explorer_that_went_away_is_not_answered_by_the_next(stage, run, alice):
+    episode = asked(run, alice)
+    Group.objects.update(fence=1)  # the first explorer took it, and its lease is over
+    served_until(stage, lambda: Group.objects.get().state == "dropped")
+    assert not stage.seat.flights and not episode.seen.get().answered_at
