@@ -1,0 +1,82 @@
+"""Pays a formula that makes the target number from the task's numbers, each used as often as it is there."""
+
+from collections import Counter
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any, Literal
+
+from pydantic import Field
+
+from apps.rewards.mathematics.arithmetic import NotArithmetic, evaluate, operands
+from apps.rewards.mathematics.final import after_thinking, boxes, last_line, tags
+from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
+from apps.rewards.scorers.verdict import Verdict
+
+SHOWN = 80  # characters of a formula kept in the details
+MOST_NUMBERS = 50
+
+
+class Options(ScorerOptions):
+    use: Literal["exactly", "at_most"] = Field("exactly", description="Whether every number must be used, or may be left out.")
+    format: float = Field(0.0, ge=0, le=1, description="What a formula of the right numbers with another value gets.")
+
+
+def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
+    """1 for a formula of + − × ÷ and brackets over `answer["numbers"]` that is exactly `answer["target"]`."""
+    asked = _asked(task.answer)
+    if asked is None:
+        return Verdict(None, "the task does not say which numbers make which target")
+    target, numbers = asked
+    formula = _formula(rollout.text)
+    details = {"target": str(target), "said": formula.replace("\x00", "")[:SHOWN]}
+    if not formula:
+        return Verdict(0.0, "no formula was found", details)
+    try:
+        used, value = operands(formula), evaluate(formula)
+    except NotArithmetic as problem:
+        return Verdict(0.0, f"no formula: {problem}", details)
+    details["value"] = str(value)[:SHOWN]
+    if wrong := _misused(Counter(used), Counter(numbers), options.use):
+        return Verdict(0.0, wrong, details)
+    if value == target:
+        return Verdict(1.0, "the numbers make the target", details)
+    return Verdict(options.format, "the right numbers, but another value", details)
+
+
+def _asked(answer: Mapping[str, Any]) -> tuple[Fraction, list[Fraction]] | None:
+    target, numbers = answer.get("target", answer.get("value")), answer.get("numbers", answer.get("nums"))
+    if not isinstance(numbers, list) or not 0 < len(numbers) <= MOST_NUMBERS:
+        return None
+    try:
+        return _number(target), [_number(number) for number in numbers]
+    except (TypeError, ValueError):
+        return None
+
+
+def _number(said: Any) -> Fraction:
+    if isinstance(said, bool) or not isinstance(said, int | float | str) or len(str(said)) > 30 or "e" in str(said).lower():
+        raise TypeError("no number")
+    return Fraction(str(said).strip())
+
+
+def _formula(response: str) -> str:
+    """In <answer> tags, else in a box, else the last line; what stands behind "=" only says the value again."""
+    said = after_thinking(response)
+    marked = tags(said) or boxes(said)
+    final = last_line(said)
+    formula = marked[-1] if marked else final.text if final else ""
+    return formula if marked or not final else _with_formula(said, final.text)
+
+
+def _with_formula(said: str, final: str) -> str:
+    """The last line itself, where its end is only the value: "(1+2)*3 = 9"."""
+    line = said.strip().splitlines()[-1]
+    return line.strip().strip("*`$. ") if "=" in line and not any(sign in final for sign in "+-*/×÷") else final
+
+
+def _misused(used: Counter, given: Counter, use: str) -> str:
+    if more := used - given:
+        return f"{next(iter(more))} was used more often than it is there"
+    if use == "exactly" and (left := given - used):
+        return f"{next(iter(left))} was not used"
+    return ""
