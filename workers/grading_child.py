@@ -14,7 +14,8 @@ PR_SET_PDEATHSIG = 1
 
 def main(memory_bytes: int) -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+    # Only the soft limit, which holds us: guests of the sandbox that a scorer starts have hard limits of their own, some larger.
+    resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, resource.getrlimit(resource.RLIMIT_AS)[1]))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     say("up")
     for line in sys.stdin.buffer:

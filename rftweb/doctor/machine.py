@@ -8,7 +8,7 @@ from pathlib import Path
 
 from django.conf import settings
 
-from apps.rewards.sandbox import NoSandbox, require
+from apps.rewards.sandbox import LANGUAGES, NoSandbox, prepare, require
 from rftweb.doctor.finding import Finding, fail, ok, warn
 
 GIB = 2**30
@@ -48,6 +48,21 @@ def check_sandbox() -> Iterator[Finding]:
         )
         return
     yield ok("sandbox", "a guest of bubblewrap's comes up")
+    for language in LANGUAGES:
+        yield _runs(language)
+
+
+def _runs(language: str) -> Finding:
+    """Whether programs in this language can be judged, compiled where they must be."""
+    try:
+        prepare("int main() { return 0; }" if LANGUAGES[language].is_compiled else "", language)
+    except NoSandbox as why:
+        return warn(
+            "sandbox",
+            str(why),
+            f"install {LANGUAGES[language].tool} where every user can reach it, if code in {language} is to be judged",
+        )
+    return ok("sandbox", f"{language} is run")
 
 
 def check_gpu() -> Iterator[Finding]:

@@ -11,7 +11,7 @@ from apps.environments.library.grid_world import MOVES
 from apps.environments.library.katas import KATAS, exercise
 from apps.environments.library.picture_question import Thing, drawn
 from apps.environments.observations import checked
-from apps.rewards.sandbox import bubblewrap
+from apps.rewards.sandbox import bubblewrap, languages
 from apps.tasksets import generators
 
 ODD = ["", "?", "7", "up", "calc(1+1)", "9" * 5000, "calc(" * 500, "answer", "\ud800", "RIGHT then left"]
@@ -145,7 +145,7 @@ def test_every_way_to_break_a_kata_is_drawn_and_shows():
 
 def test_without_a_sandbox_code_repair_does_not_begin(monkeypatch):
     monkeypatch.setattr("apps.rewards.sandbox.bubblewrap._bubblewrap", missing)
-    bubblewrap.interpreter.cache_clear()
+    languages._found.cache_clear()
     answer = Plays().answer({"episode": 1, "name": "code_repair", "seed": 4, "options": {}, "actions": []})
     assert answer["error"].startswith("NoSandbox")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from apps.rewards.sandbox import bubblewrap
+from apps.rewards.sandbox import bubblewrap, languages
 from rftweb import embedded
 from rftweb.doctor import CHECKS, Level
 from rftweb.doctor.installation import check_engine, check_secrets, check_versions
@@ -96,7 +96,7 @@ def test_an_engine_that_does_not_load_in_time_is_a_failure(monkeypatch):
 
 def test_a_machine_without_a_sandbox_is_told_that_code_is_not_run(monkeypatch):
     monkeypatch.setattr(bubblewrap.shutil, "which", lambda *_, **__: None)
-    bubblewrap.interpreter.cache_clear()
+    languages._found.cache_clear()
     (finding,) = check_sandbox()
     assert finding.level is Level.WARN
     assert "not run" in finding.text

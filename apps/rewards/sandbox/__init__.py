@@ -1,9 +1,18 @@
 """Where code that a policy wrote is run: apart from network, files, other processes and the answers that are expected.
 
-`run(code, calls)` puts the code and the calls into a guest and brings back what each call gave; whoever asked compares. There is
-one kind of guest, bubblewrap's (bubblewrap.py); without it nothing is run at all.
+`run(code, calls)` calls functions of Python and brings back what each call gave; `call` calls one, in JavaScript too; `prepare`
+makes a program, compiled inside of a guest where it has to be, that runs against an input. Whoever asked compares. There is one
+kind of guest, bubblewrap's (bubblewrap.py); without it nothing is run at all.
 """
 
-from apps.rewards.sandbox.bubblewrap import Call, NoSandbox, Outcome, require, run
+from apps.rewards.sandbox.bubblewrap import TOO_SLOW, Ended, NoSandbox
+from apps.rewards.sandbox.functions import GUESTS as CALLED
+from apps.rewards.sandbox.functions import Call, Outcome, call, run
+from apps.rewards.sandbox.languages import LANGUAGES, NoTool, require
+from apps.rewards.sandbox.limits import Limits
+from apps.rewards.sandbox.programs import DoesNotCompile, Program, prepare
 
-__all__ = ["Call", "NoSandbox", "Outcome", "require", "run"]
+__all__ = [
+    "CALLED", "LANGUAGES", "TOO_SLOW", "Call", "DoesNotCompile", "Ended", "Limits", "NoSandbox", "NoTool", "Outcome", "Program",
+    "call", "prepare", "require", "run",
+]  # fmt: skip

@@ -1,32 +1,32 @@
 """A guest by bubblewrap: no network, no files but the interpreter's, no processes but its own, an empty environment.
 
-Started as root it becomes another user first: root is bound by no limit of processes. The guest's code is under limits of its own
-(guest.py); here the wall clock ends what sleeps, and what comes back is capped and read strictly. Expected answers never go in.
+Started as root it becomes another user first: root is bound by no limit of processes. prlimit sets the guest's limits inside of
+it, a filter of system calls (seccomp.py) closes what namespaces leave open; here the wall clock ends what sleeps, and what comes
+back is capped. Expected answers never go in.
 """
 
-import functools
+import contextlib
+import json
+import math
 import os
+import resource
 import selectors
 import shutil
 import subprocess
-import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from json import dumps
-from pathlib import Path
 
-from apps.accounts import strict_json
+from apps.rewards.sandbox import seccomp
+from apps.rewards.sandbox.limits import Limits
 
-CPU_S, WALL_S = 1, 4.0  # of the code; the second is for what sleeps
 START_S = 10.0  # that a guest may take to come up
 NOBODY = 64999  # whom root becomes
-SPACE_BYTES = 4 << 20  # of the guest's only folder, in memory
-LONGEST_ANSWER = 64 << 10  # bytes
-KILLED = (" 137", " -9")  # how bubblewrap tells that the processor's time was up
-UNREADABLE = "what it gave cannot be read"
-GUEST = Path(__file__).with_name("guest.py")
-MISSING = "no sandbox here: it needs bubblewrap (Debian's package) and user namespaces; `manage.py doctor` says more"
+KEPT_OF_ERRORS = 4 << 10  # bytes of what it writes to its standard error; the rest is read and forgotten
+KILLED = 137  # how bubblewrap tells that the kernel killed it
+SYSTEM = ("/usr/bin", "/usr/lib", "/usr/lib64", "/usr/include", "/usr/libexec")  # what is not there is left out
+FIRST = {"LANG": "C.UTF-8", "PYTHONHASHSEED": "0"}  # a set has the same order every time
+MISSING = "no sandbox here: it needs bubblewrap, prlimit and user namespaces; `manage.py doctor` says more"
 
 
 class NoSandbox(Exception):
@@ -34,92 +34,152 @@ class NoSandbox(Exception):
 
 
 @dataclass(frozen=True)
-class Call:
-    function: str
-    arguments: tuple
+class Ended:
+    """What became of a guest.
 
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a call gave; with `error`, why it gave nothing."""
-
-    value: object = None
-    error: str = ""
-
-
-def run(code: str, calls: Sequence[Call]) -> list[Outcome]:
-    """What each of these calls gave, after this code was run. Raises NoSandbox.
-
-    Code that takes too long, or down its interpreter, gave nothing in any call.
+    `status`: its exit status, None when it was stopped; `stopped`: by which limit, "" when by none; `seconds`: by the clock.
     """
-    asked = dumps({"code": code, "calls": [(call.function, call.arguments) for call in calls]}).encode() + b"\n"
-    lines, ended = _asked(interpreter(), asked)
-    if not lines or lines[0] != b"up":
-        raise NoSandbox(f"the sandbox did not come up within {START_S:g} s" if ended is None else f"{MISSING} ({ended})")
-    said = _read(lines[1], len(calls)) if len(lines) > 1 else None
-    return said or [Outcome(error=_why(ended))] * len(calls)
+
+    stdout: bytes
+    stderr: bytes
+    status: int | None
+    stopped: str
+    seconds: float
 
 
-def _why(ended: str | None) -> str:
-    if ended is None or ended.endswith(KILLED):
-        return f"it took longer than {CPU_S} s"
-    return UNREADABLE if ended.endswith((" 0", UNREADABLE)) else "it ended its process"
+TOO_SLOW, TOO_MUCH = "it took too long", "it wrote too much"
 
 
-def _read(line: bytes, several: int) -> list[Outcome] | None:
-    """The answers, as far as they can be believed to be some: the code could have written them itself."""
+def start(
+    command: Sequence[str], limits: Limits, stdin: bytes = b"", files: Mapping[str, bytes] | None = None, homes: Sequence[str] = ()
+) -> Ended:
+    """Run this inside a guest until its end. Raises NoSandbox when the guest did not come up.
+
+    `files`: what else it sees, by path; `homes`: folders beside the system's that it sees, where its interpreter lies outside.
+    """
+    with contextlib.ExitStack() as held:
+        outer, inner = os.pipe()
+        held.callback(os.close, outer)
+        seen = {"/proc/self/fd/0": stdin, **(files or {})}  # there /dev/stdin points; there is no /proc but this
+        opened = {path: held.enter_context(_readable(content)) for path, content in seen.items()}
+        rules = held.enter_context(_readable(_rules(limits)))
+        asked = _command(command, limits, opened, homes, rules, inner)
+        reading = held.enter_context(_readable(stdin))
+        try:
+            guest = subprocess.Popen(
+                asked, stdin=reading, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={},
+                pass_fds=(rules, inner, *opened.values()), **_whom(),
+            )  # fmt: skip
+        finally:
+            os.close(inner)
+        return _ended(guest, _Heard(outer, limits, guest), limits)
+
+
+def _rules(limits: Limits) -> bytes:
     try:
-        said = strict_json.decode(line)
-    except strict_json.NotStrictJson:
-        return None
-    if not isinstance(said, list) or len(said) != several or not all(isinstance(one, dict) for one in said):
-        return None
-    return [Outcome(one.get("value"), str(one.get("error", ""))[:200]) for one in said]
+        return seccomp.program(limits.processes > 0)
+    except seccomp.UnknownMachine as unknown:
+        raise NoSandbox(str(unknown)) from None
 
 
-def _asked(python: str, line: bytes) -> tuple[list[bytes], str | None]:
-    """The lines that the guest wrote, and how it ended; None: it was stopped by the wall clock."""
-    guest = subprocess.Popen(
-        command(python), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={}, **_whom()
-    )
+@contextlib.contextmanager
+def _readable(content: bytes) -> Iterator[int]:
+    file = seccomp.as_file(content, "guest")
     try:
-        guest.stdin.write(line)
-        guest.stdin.close()
-        return _heard(guest)
-    except BrokenPipeError:
-        return [], f"it ended with {guest.wait()}"
+        yield file
+    finally:
+        os.close(file)
+
+
+class _Heard:
+    """What a guest says until it ends, or is stopped: `stopped` tells by what."""
+
+    def __init__(self, outer: int, limits: Limits, guest: subprocess.Popen) -> None:
+        self.limits, self.outer = limits, outer
+        self.out, self.err, self.told, self.stopped = b"", b"", b"", ""
+        self.streams = {outer: "told", guest.stdout.fileno(): "out", guest.stderr.fileno(): "err"}
+        self.began = time.monotonic()
+        self.ends = self.began + START_S
+
+    def listen(self) -> None:
+        with selectors.DefaultSelector() as selector:
+            for stream in self.streams:
+                selector.register(stream, selectors.EVENT_READ)
+            while selector.get_map() and not self.stopped:
+                ready = selector.select(max(0.0, self.ends - time.monotonic()))
+                for key, _ in ready:
+                    if not self._take(key.fd):
+                        selector.unregister(key.fd)
+                if not ready or time.monotonic() > self.ends:
+                    self.stopped = self.stopped or TOO_SLOW
+
+    def _take(self, stream: int) -> int:
+        more = os.read(stream, 64 << 10)
+        which = self.streams[stream]
+        if which == "told" and not self.told and more:
+            self.began = time.monotonic()  # from now on it is the guest's time
+            self.ends = self.began + self.limits.wall_s
+        if which != "err" or len(self.err) < KEPT_OF_ERRORS:
+            setattr(self, which, getattr(self, which) + more)
+        if len(self.out) > self.limits.output_bytes:
+            self.stopped = TOO_MUCH
+        return len(more)
+
+    @property
+    def status(self) -> int | None:
+        """The last exit status that bubblewrap told; it tells one only of a guest that came up."""
+        said = [json.loads(line).get("exit-code") for line in self.told.splitlines()]
+        return said[-1] if said else None
+
+
+def _ended(guest: subprocess.Popen, heard: _Heard, limits: Limits) -> Ended:
+    try:
+        heard.listen()
     finally:
         guest.kill()
-        guest.stdout.close()
         guest.wait()
+        guest.stdout.close()
+        guest.stderr.close()
+    if (heard.status is None and not heard.stopped) or not heard.told:
+        why = heard.err.decode(errors="replace").strip()[:200] or f"it ended with {guest.returncode}"
+        raise NoSandbox(f"the sandbox did not come up within {START_S:g} s" if heard.stopped else f"{MISSING} ({why})")
+    seconds = time.monotonic() - heard.began
+    slow = heard.status == KILLED and seconds > 0.9 * limits.cpu_s  # what the kernel killed sooner took too much memory
+    stopped = heard.stopped or (TOO_SLOW if slow else "")
+    status = None if stopped else heard.status
+    return Ended(heard.out[: limits.output_bytes], heard.err[:KEPT_OF_ERRORS], status, stopped, seconds)
 
 
-def _heard(guest: subprocess.Popen) -> tuple[list[bytes], str | None]:
-    read, ends = b"", time.monotonic() + START_S
-    with selectors.DefaultSelector() as selector:
-        selector.register(guest.stdout, selectors.EVENT_READ)
-        while len(read) <= LONGEST_ANSWER and selector.select(max(0.0, ends - time.monotonic())):
-            more = os.read(guest.stdout.fileno(), LONGEST_ANSWER)
-            if not more:
-                return read.split(b"\n")[:-1], f"it ended with {guest.wait()}"
-            if b"\n" not in read and b"\n" in more:
-                ends = time.monotonic() + WALL_S
-            read += more
-    if len(read) > LONGEST_ANSWER:
-        return read.split(b"\n", 1)[:1], UNREADABLE
-    return read.split(b"\n")[:-1], None
-
-
-def command(python: str) -> list[str]:
+def _command(
+    command: Sequence[str], limits: Limits, files: Mapping[str, int], homes: Sequence[str], rules: int, told: int
+) -> list[str]:
     """Its user cannot make namespaces of its own; with it die all its processes, and it dies with us."""
-    base = str(Path(python).resolve().parent.parent)
     apart = ["--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session"]
-    bound = [] if base == "/usr" else ["--ro-bind", base, base]
-    seen = ["--ro-bind", "/usr", "/usr", "--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64", *bound]
-    room = ["--dev", "/dev", "--size", str(SPACE_BYTES), "--tmpfs", "/tmp", "--chdir", "/tmp"]
+    seen = [part for path in (*SYSTEM, *homes) for part in ("--ro-bind-try", path, path)]
+    seen += ["--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64", "--symlink", "usr/bin", "/bin", "--dev", "/dev"]
+    for path, descriptor in files.items():
+        seen += ["--perms", "0555", "--ro-bind-data", str(descriptor), path]
+    room = ["--size", str(limits.space_mb << 20), "--tmpfs", "/tmp", "--chdir", "/tmp"]
     room += ["--remount-ro", "/dev", "--remount-ro", "/"]
-    env = ["--setenv", "PYTHONHASHSEED", "0"]  # a set has the same order every time
-    return [_bubblewrap(), *apart, *seen, *room, *env, python, "-S", "-s", "-B", "-c", GUEST.read_text(), str(CPU_S)]
+    env = [part for name, value in FIRST.items() for part in ("--setenv", name, value)]
+    watched = ["--seccomp", str(rules), "--json-status-fd", str(told)]
+    return [_bubblewrap(), *apart, *seen, *room, *env, *watched, "--", *_limited(limits), *command]
+
+
+def _limited(limits: Limits) -> list[str]:
+    """prlimit with the guest's limits, none of them above what we have ourselves."""
+    memory = limits.memory_mb << 20
+    wanted = {
+        "as": memory + (limits.reserved_mb << 20), "data": memory, "cpu": math.ceil(limits.cpu_s),
+        "fsize": limits.file_bytes, "nofile": limits.open_files,
+        "nproc": limits.threads + limits.processes + 2, "core": 0, "stack": min(memory // 2, 64 << 20), "memlock": 0, "msgqueue": 0,
+    }  # fmt: skip
+    return ["/usr/bin/prlimit", *(f"--{name}={min(most, _ours(name, most))}" for name, most in wanted.items()), "--"]
+
+
+def _ours(name: str, unlimited: int) -> int:
+    hard = resource.getrlimit(getattr(resource, f"RLIMIT_{name.upper()}"))[1]
+    return unlimited if hard == resource.RLIM_INFINITY else hard
 
 
 def _bubblewrap() -> str:
@@ -131,18 +191,3 @@ def _bubblewrap() -> str:
 
 def _whom() -> dict:
     return {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
-
-
-def require() -> None:
-    """Raises NoSandbox when there is none here."""
-    interpreter()
-
-
-@functools.cache
-def interpreter() -> str:
-    """One that the guest's user can reach: ours, or the system's. Raises NoSandbox when no guest comes up with either."""
-    for python in (os.path.realpath(sys.executable), "/usr/bin/python3"):
-        lines, _ = _asked(python, b'{"code": "", "calls": []}\n')
-        if lines[:1] == [b"up"]:
-            return python
-    raise NoSandbox(MISSING)

@@ -1,33 +1,19 @@
 """What runs inside the sandbox: this file's text is given to a bare interpreter there. Standard library only.
 
-Reads one line of JSON, `code` and `calls` ([function, arguments]); writes a line when it is up, and one with what each call gave.
+Reads JSON, `code` and `calls` ([function, arguments]); writes a line with what each call gave.
 """
 
 import json
 import os
-import resource
 import sys
 
-LIMITS = {
-    resource.RLIMIT_AS: 256 << 20,
-    resource.RLIMIT_FSIZE: 1 << 20,
-    resource.RLIMIT_NOFILE: 16,
-    resource.RLIMIT_NPROC: 0,
-    resource.RLIMIT_CORE: 0,
-}
 
-
-def main(cpu_s: int) -> None:
+def main() -> None:
     out = os.fdopen(os.dup(1), "w")
     nowhere = os.open(os.devnull, os.O_RDWR)
     for descriptor in (1, 2):  # what the code prints is no answer
         os.dup2(nowhere, descriptor)
-    asked = json.loads(sys.stdin.readline())
-    for limit, most in LIMITS.items():
-        resource.setrlimit(limit, (most, most))
-    resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s))
-    out.write("up\n")
-    out.flush()
+    asked = json.loads(sys.stdin.read())
     out.write(json.dumps(answers(asked["code"], asked["calls"])) + "\n")
     out.flush()
     os._exit(0)  # whatever the code left to be done at the end is not done
@@ -44,11 +30,12 @@ def answers(code: str, calls: list) -> list:
 
 def answer(names: dict, function: str, arguments: list) -> dict:
     try:
-        value = names[function](*arguments)
+        if function not in names and "Solution" not in names:
+            return {"error": f"there is no function {function}"}
+        called = names[function] if function in names else getattr(names["Solution"](), function)
+        value = called(*arguments)
         json.dumps(value)
         return {"value": value}
-    except KeyError as error:
-        return {"error": told(error) if function in names else f"there is no function {function}"}
     except BaseException as error:
         return {"error": told(error)}
 
@@ -60,4 +47,4 @@ def told(error: BaseException) -> str:
         return "an error"
 
 
-main(int(sys.argv[1]))
+main()

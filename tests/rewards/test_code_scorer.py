@@ -1,0 +1,199 @@
+"""The code scorer: what it takes for code, what it pays, and that what a program says of itself counts for nothing."""
+
+import json
+import time
+
+import pytest
+
+from apps.rewards.code.blocks import last_block
+from apps.rewards.sandbox import NoSandbox, languages
+from apps.rewards.scorers import RolloutView, TaskView, Verdict, find
+from apps.rewards.scoring import Question
+from workers.grading import Grader
+
+ADD = {"tests": [{"stdin": "1 2\n", "stdout": "3\n"}, {"stdin": "5 6\n", "stdout": "11\n"}]}
+DOUBLE = {"function": "double", "tests": [{"args": [2], "value": 4}, {"args": [[1, None]], "value": [1, None, 1, None]}]}
+ADDED = {
+    "python": "a, b = map(int, input().split())\nprint(a + b)\nexit()",
+    "javascript": "const [a, b] = require('fs').readFileSync('/dev/stdin', 'utf8').split(' ').map(Number)\nconsole.log(a + b)",
+    "c": '#include <stdio.h>\nint main(void) { int a, b; scanf("%d %d", &a, &b); printf("%d\\n", a + b); }',
+    "c++": "#include <iostream>\nint main() { int a, b; std::cin >> a >> b; std::cout << a + b << std::endl; }",
+}
+
+
+def judged(code: str, answer: dict = ADD, language: str = "python", **options: object) -> Verdict:
+    text = f"So it is:\n```{language}\n{code}\n```\nThat is all."
+    return find("code").judge([RolloutView(text)], TaskView((), answer), options)[0]
+
+
+@pytest.mark.parametrize("language", ADDED)
+def test_a_program_that_passes_all_tests_is_paid(language):
+    verdict = judged(ADDED[language], language=language)
+    assert (verdict.value, verdict.details["language"]) == (1.0, language), verdict
+
+
+@pytest.mark.parametrize(
+    ("language", "code"),
+    [("python", "def double(x):\n    return x * 2"), ("python", "class Solution:\n    def double(self, x):\n        return x + x"),
+     ("javascript", "const double = (x) => (Array.isArray(x) ? [...x, ...x] : 2 * x)")],
+)  # fmt: skip
+def test_a_function_that_gives_the_wanted_values_is_paid(language, code):
+    assert judged(code, DOUBLE, language).value == 1.0
+
+
+def test_functions_of_c_are_not_judged_and_it_is_said():
+    verdict = judged("int double_(int x) { return 2 * x; }", DOUBLE, "c")
+    assert verdict.value is None and "python and javascript, not in c" in verdict.reason
+
+
+def test_the_columns_of_common_data_sets_are_read():
+    assert judged(ADDED["python"], {"inputs": [["1 2"], "5 6"], "outputs": ["3", ["11"]]}).value == 1.0
+    calls = {"fn_name": "double", "inputs": [[1], [2]], "outputs": [[2], 4]}
+    assert judged("def double(x):\n    return 2 * x", calls).value == 1.0
+
+
+@pytest.mark.parametrize(
+    ("answer", "field"),
+    [({}, "tests: a list"), ({"tests": []}, "has none"), ({"tests": [{"stdin": "1"}]}, "tests.0"), ({"tests": [3]}, "tests.0"),
+     ({"inputs": ["1"], "outputs": []}, "same length"), ({"inputs": [3], "outputs": ["1"]}, "inputs.0"),
+     ({"function": "f", "tests": [{"args": 3, "value": 1}]}, "tests.0.args"), ({"function": "a b", "tests": []}, "function")],
+)  # fmt: skip
+def test_a_task_without_readable_tests_gives_no_value_and_names_the_field(answer, field):
+    verdict = judged(ADDED["python"], answer)
+    assert verdict.value is None and field in verdict.reason
+
+
+def test_part_of_the_tests_earns_nothing_unless_shares_are_paid():
+    assert judged("input()\nprint(3)").value == 0.0
+    assert judged("input()\nprint(3)", partial=True).value == 0.5
+
+
+def test_each_test_has_its_verdict_and_what_was_wanted_stays_out_of_the_reason():
+    code = "import sys, time\na = int(input().split()[0])\nif a == 1: print('no 3')\nif a == 5: sys.exit(9)\n"
+    code += "if a == 7: time.sleep(60)\nprint(0)"
+    answer = {"tests": [*ADD["tests"], {"stdin": "7 1\n", "stdout": "8\n"}, {"stdin": "0 0\n", "stdout": "0\n"}]}
+    verdict = judged(code, answer, partial=True, time_limit_s=1)
+    assert [word for word, _ in verdict.details["tests"]] == ["wrong", "error", "too slow", "passed"]
+    assert verdict.value == 0.25 and verdict.reason == "1 of 4 tests passed; test 1: wrong"
+    assert verdict.details["failed"] == {"test": 1, "given": "1 2\n", "wanted": "3\n", "said": "no 3\n0\n", "error": ""}
+
+
+def test_only_the_first_tests_are_run_where_there_are_too_many():
+    assert judged("input()\nprint(3)", most_tests=1).details["of"] == 1
+
+
+def test_what_does_not_compile_earns_nothing_and_says_why():
+    verdict = judged("int main(void) { return x; }", language="c")
+    assert verdict.value == 0.0 and "undeclared" in verdict.details["compiler"]
+
+
+@pytest.mark.parametrize(
+    ("said", "wanted", "options", "value"),
+    [
+        ("1.00001", "1", {}, 0.0), ("1.00001", "1", {"float_tolerance": 1e-3}, 1.0), ("1_0", "10", {"float_tolerance": 1e-3}, 0.0),
+        ("nan", "1", {"float_tolerance": 0.5}, 0.0), ("b\\na", "a\nb", {}, 0.0), ("b\\na", "a\nb", {"unordered": True}, 1.0),
+        ("a  \\n\\n", "a", {}, 1.0), ("a  b", "a b", {}, 0.0), ("a  b", "a\nb", {"whitespace": "tokens"}, 1.0),
+        ("a ", "a\n", {"whitespace": "exact"}, 0.0), ("a", "a\n", {"whitespace": "exact"}, 1.0),
+    ],
+)  # fmt: skip
+def test_outputs_are_compared_by_the_rule_of_the_options(said, wanted, options, value):
+    assert judged(f"print('{said}')", {"tests": [{"stdout": wanted}]}, **options).value == value
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted", "options", "value"),
+    [("True", 1, {}, 0.0), ("1.0", 1, {}, 1.0), ("(1, 2)", [1, 2], {}, 1.0), ("[2, 1]", [1, 2], {"unordered": True}, 1.0),
+     ("[2, 1]", [1, 2], {}, 0.0), ("0.1 + 0.2", 0.3, {}, 0.0), ("[0.1 + 0.2]", [0.3], {"float_tolerance": 1e-6}, 1.0),
+     ("{1: 2}", {"1": 2}, {}, 1.0), ("'4'", 4, {}, 0.0), ("None", 0, {}, 0.0), ("float('nan')", 1, {}, 0.0)],
+)  # fmt: skip
+def test_values_are_compared_as_json(given, wanted, options, value):
+    assert judged(f"def f():\n    return {given}", {"function": "f", "tests": [{"value": wanted}]}, **options).value == value
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("```py\na\n```\n```\nb\n```", "b\n"), ("~~~c\na\n~~~", "a\n"), ("````\n```\na\n```\n````", "```\na\n```\n"),
+        ("```py\na\n```\n```py\ncut", "a\n"), ("a ```b``` c", None), ("", None), ("```py\n```", "\n"),
+    ],
+)  # fmt: skip
+def test_the_last_closed_fenced_block_is_the_code(text, code):
+    assert (last_block(text).code if code else last_block(text)) == code
+
+
+def test_an_answer_without_a_block_is_no_code_unless_told():
+    plain = [RolloutView("print(3)")]
+    task = TaskView((), {"tests": [{"stdout": "3"}]})
+    assert [find("code").judge(plain, task, {"bare_code": bare})[0].value for bare in (False, True)] == [0.0, 1.0]
+
+
+def test_the_task_says_which_language_is_judged_before_the_block_does():
+    assert judged(ADDED["python"], {**ADD, "language": "python"}, "rust").value == 1.0
+    assert judged("fn main() {}", language="rust").value == 0.0
+    assert judged("fn main() {}", {**ADD, "language": "rust"}).value is None
+
+
+FORGED = [
+    "import os\nos._exit(0)",
+    "import sys\nsys.exit(0)",
+    "import os\nos.write(1, b'[{\"value\": true}]\\n'); os._exit(0)",
+    "import atexit, json\natexit.register(lambda: print('all tests passed'))\njson.dumps = lambda value, **more: '4'",
+    "class Equal(int):\n    def __eq__(self, other): return True\n    __hash__ = None\ndef double(x): return Equal(9)",
+    "import pickle\nclass All:\n    def __reduce__(self): return (print, ('4',))\ndef double(x): return pickle.dumps(All())",
+    "import gc\ndef double(x):\n    return [o for o in gc.get_objects() if isinstance(o, dict) and 'value' in o]",
+    "import sys\ndef double(x):\n    return sys._getframe(1).f_locals.get('wanted', sys._getframe(2).f_locals.get('value'))",
+]
+
+
+@pytest.mark.parametrize("code", FORGED, ids=range(len(FORGED)))
+def test_forged_results_earn_nothing(code):
+    verdict = judged(code, DOUBLE)
+    assert verdict.value == 0.0, verdict
+
+
+def test_without_a_sandbox_or_a_tool_there_is_no_value(monkeypatch):
+    def missing() -> str:
+        raise NoSandbox("no sandbox here")
+
+    monkeypatch.setattr("apps.rewards.sandbox.bubblewrap._bubblewrap", missing)
+    assert judged("print(3)") == Verdict(None, "no sandbox here")
+    monkeypatch.undo()
+    languages._found.cache_clear()
+    monkeypatch.setattr(languages, "_paths", lambda language: [])
+    verdict = judged("console.log(3)", language="js")
+    languages._found.cache_clear()
+    assert verdict.value is None and "no node on this machine" in verdict.reason
+
+
+def question(code: str, answer: dict = ADD) -> Question:
+    return Question(1, "code", (1,), (RolloutView(f"```\n{code}\n```"),), TaskView((), answer), {})
+
+
+def test_in_the_graders_child_code_is_judged_as_elsewhere():
+    grader = Grader(children=1)
+    try:
+        verdicts = [answer.verdicts[0] for answer in grader.grade([question(ADDED["python"]), question("print(1)")])]
+    finally:
+        grader.stop()
+    assert [verdict.value for verdict in verdicts] == [1.0, 0.0], verdicts
+
+
+def test_with_the_graders_child_its_guest_dies(guests):
+    grader = Grader(children=1)
+    try:
+        (answer,) = grader.grade([question("import time\ntime.sleep(50)")], seconds=3.0)
+    finally:
+        grader.stop()
+    assert answer.verdicts[0].value is None and "took longer than 3 s" in answer.verdicts[0].reason
+    ends = time.monotonic() + 10
+    while guests() and time.monotonic() < ends:
+        time.sleep(0.05)
+    assert guests() == []
+
+
+def test_what_is_kept_of_hostile_output_can_be_stored():
+    verdict = judged(
+        "import sys\nsys.stdout.buffer.write(b'\\0\\xff\\xed\\xa0\\x80' * 999)\nsys.stderr.buffer.write(b'\\0' * 9)\nsys.exit(1)"
+    )
+    kept = json.dumps(verdict.details, ensure_ascii=False)
+    assert verdict.value == 0.0 and "\\u0000" not in kept and kept.encode()
