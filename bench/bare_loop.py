@@ -29,7 +29,6 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "rftweb.settings")  # engines re
 from apps.pipelines.advantages import ADVANTAGES  # noqa: E402
 from apps.policies.manifest import read_manifest  # noqa: E402
 from apps.rewards import scorers  # noqa: E402
-from apps.rewards.scorers import RolloutView, TaskView  # noqa: E402
 from apps.runs import config  # noqa: E402
 from apps.tasksets import generators  # noqa: E402
 from apps.tasksets.rows import TaskRow  # noqa: E402
@@ -109,7 +108,7 @@ class Loop:
         scorer = scorers.find(self.plan.rewards[0].scorer)
         texts = [self.tokenizer.decode(ids, skip_special_tokens=True) for ids in completions]
         pairs = zip(asked, texts, strict=True)
-        verdicts = [scorer.judge([RolloutView(text)], TaskView(task.prompt, task.answer))[0] for task, text in pairs]
+        verdicts = [scorer.of(text, task) for task, text in pairs]
         values = [verdict.value for verdict in verdicts]
         self.rewards.append(sum(values) / len(values))
         self.well_formed.append(sum(verdict.details.get("well_formed", True) for verdict in verdicts) / len(verdicts))

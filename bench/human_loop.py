@@ -92,7 +92,7 @@ class Person(threading.Thread):
         wanted = next(word for word in words(asked) if word in OBJECTS)
         if item["form"] == "rewrite":
             return {"text": self.rater.rewrite(wanted, self.chance)}
-        truth = tone.score(item["prompt"], item["replies"][0]["text"], {"object": wanted}).value
+        truth = tone.judged(item["replies"][0]["text"], wanted).value
         return {"stars": self.rater.stars(truth, self.chance)}
 
     def _post(self, connection: http.client.HTTPConnection, path: str, document: dict) -> tuple[int, dict]:
@@ -205,7 +205,7 @@ def truths(run, first: int, count: int | None = None) -> tuple[float, float]:
     if count is not None:
         rows = rows.filter(group__draw_index__lt=first + count)
     asked = rows.values_list("group__task__prompt", "text", "group__task__answer")
-    verdicts = [tone.score(prompt, text, answer) for prompt, text, answer in asked]
+    verdicts = [tone.judged(text, answer.get("object")) for _, text, answer in asked]
     if not verdicts:
         return 0.0, 0.0
     well_formed = sum(bool(verdict.details.get("well_formed")) for verdict in verdicts)

@@ -139,9 +139,9 @@ def one_update(name: str, loop: Loop, tasks: list, experts: list[Row]) -> None:
 
 def accuracy(loop: Loop, tasks: list) -> float:
     """Share of the tasks that one sampled answer gets right."""
-    score, said = scorers.find("sort"), loop._answers([loop._prompt_ids(task) for task in tasks])
+    scorer, said = scorers.find("sort"), loop._answers([loop._prompt_ids(task) for task in tasks])
     texts = [loop.tokenizer.decode(ids, skip_special_tokens=True) for ids, _ in said]
-    return sum(score(task.prompt, text, task.answer).value == 1.0 for task, text in zip(tasks, texts, strict=True)) / len(tasks)
+    return sum(scorer.of(text, task).value == 1.0 for task, text in zip(tasks, texts, strict=True)) / len(tasks)
 
 
 def expert_batches(plan: config.RunConfig, tokenizer: AutoTokenizer, seed: int) -> Iterator[list[Row]]:

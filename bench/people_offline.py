@@ -58,7 +58,7 @@ class PeopleLoop(Loop):
 
     def _judge(self, asked: list, completions: list[list[int]]) -> list[float | None]:
         texts = [self.tokenizer.decode(ids, skip_special_tokens=True) for ids in completions]
-        truths = [scorers.find("tone")(task.prompt, text, task.answer) for task, text in zip(asked, texts, strict=True)]
+        truths = [scorers.find("tone").of(text, task) for task, text in zip(asked, texts, strict=True)]
         self.rewards.append(sum(truth.value for truth in truths) / len(truths))
         self.well_formed.append(sum(truth.details["well_formed"] for truth in truths) / len(truths))
         self.distinct.append(len(set(texts)) / len(texts))
@@ -161,7 +161,7 @@ def measured(loop: PeopleLoop, tasks: list) -> tuple[float, float]:
     asked = [task for task in tasks for _ in range(loop.plan.group_size)]
     said = loop._answers([loop._prompt_ids(task) for task in asked])
     texts = [loop.tokenizer.decode(ids, skip_special_tokens=True) for ids, _ in said]
-    truths = [scorers.find("tone")(task.prompt, text, task.answer) for task, text in zip(asked, texts, strict=True)]
+    truths = [scorers.find("tone").of(text, task) for task, text in zip(asked, texts, strict=True)]
     return mean([t.value for t in truths]), mean([float(t.details["well_formed"]) for t in truths])
 
 

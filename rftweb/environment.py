@@ -72,6 +72,17 @@ def places(name: str) -> list[str]:
     return listed
 
 
+def secrets_of_hosts(name: str) -> dict[str, str]:
+    """Secrets by host, from a comma-separated list of `host=VARIABLE`; each variable must be set."""
+    found = {}
+    for entry in names(name):
+        host, _, variable = entry.partition("=")
+        if not host or not variable or not text(variable):
+            raise ImproperlyConfigured(f"{name} has {entry!r}; it reads host=VARIABLE, and the variable must hold the secret")
+        found[host.lower()] = text(variable)
+    return found
+
+
 def secret_key(var: Path, debug: bool) -> str:
     """The signing key: the variable when set (50 characters or more), else one made once under `var/secrets`."""
     if key := text("RFTWEB_SECRET_KEY"):

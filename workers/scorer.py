@@ -1,29 +1,26 @@
 """The scorer's job: machine rewards for groups whose rollouts are all there."""
 
 import contextlib
-import time
-from collections import defaultdict
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
 import structlog
 from celery import shared_task
 from django.conf import settings
-from django.db import transaction
+from django.db import DatabaseError, connection, transaction
 
 from apps.environments.judging import send_on
 from apps.feedback.opening import open_items
 from apps.feedback.rater_model.anchoring import keep_anchor, unanchored
 from apps.feedback.rater_model.surprising import keep, unread
 from apps.policies.damage import DamagedWeights
-from apps.rewards import learned
-from apps.rewards.scorers import Verdict
-from apps.rewards.scoring import Answered, Question, judges_groups, known_values, open_questions, record_verdicts
+from apps.rewards.scoring import open_questions, record_verdicts
 from apps.rollouts.models import Group
 from apps.runs.models import Run, StaleFence, Worker
 from apps.streaming import bells
-from workers.grading import Grader
+from workers.answering import answered
 from workers.slices import register, run_slice
 
 log = structlog.get_logger(__name__)
@@ -40,11 +37,6 @@ def me() -> Worker:
     return register(Worker.Role.SCORER)
 
 
-@cache
-def grader() -> Grader:
-    return Grader()
-
-
 def serve() -> bool:
     """Judge what was played and paid for meanwhile, then score the oldest unscored groups; says whether there were any."""
     send_on()
@@ -54,7 +46,8 @@ def serve() -> bool:
         return False
     groups = with_their_base(groups)
     questions = open_questions(groups)
-    answers = answered(groups, questions)
+    with kept(groups):
+        answers = answered(groups, questions)
     with transaction.atomic():
         done = record_verdicts(groups, answers)
         open_items(done)
@@ -62,6 +55,26 @@ def serve() -> bool:
     for run in {group.run_id: group.run for group in done}.values():
         log.info("scored", run=run.slug, groups=[group.pk for group in done if group.run_id == run.pk])
     return True
+
+
+@contextlib.contextmanager
+def kept(groups: Sequence[Group]) -> Iterator[None]:
+    """Meanwhile the groups' leases are kept: judges and programs may take longer than one lasts."""
+    done, claims = threading.Event(), [group.claimed for group in groups]
+
+    def keep_on() -> None:
+        while not done.wait(settings.LEASE_SECONDS / 3):
+            with contextlib.suppress(DatabaseError):  # the next turn tries again; a lease that is lost refuses what is written
+                Group.objects.keep(claims, settings.LEASE_SECONDS)
+        connection.close()
+
+    keeper = threading.Thread(target=keep_on, name="keep leases", daemon=True)
+    keeper.start()
+    try:
+        yield
+    finally:
+        done.set()
+        keeper.join()
 
 
 def with_their_base(groups: Sequence[Group]) -> list[Group]:
@@ -112,47 +125,3 @@ def base_policies():
     from workers.surprise import Bases  # loads torch
 
     return Bases()
-
-
-def answered(groups: Sequence[Group], questions: Sequence[Question]) -> list[Answered]:
-    """Each question with its verdicts: rules' from the killable children, learned scorers' from their models.
-
-    Scorers of whole groups come last, with what the others said.
-    """
-    single = [question for question in questions if not judges_groups(question.scorer)]
-    together = [question for question in questions if judges_groups(question.scorer)]
-    answers = grader().grade([question for question in single if not learned.is_learned(question.scorer)])
-    by_model = defaultdict(list)
-    projects = {group.pk: group.run.project_id for group in groups}
-    for question in single:
-        if learned.is_learned(question.scorer):
-            by_model[projects[question.group_id], question.scorer].append(question)
-    for (project, scorer), some in by_model.items():
-        answers += judged(project, scorer, some)
-    if not together:
-        return answers
-    said = known_values(groups)
-    for answer in answers:
-        for pk, verdict in zip(answer.question.rollout_ids, answer.verdicts, strict=True):
-            said[pk][answer.question.scorer] = verdict.value
-    return answers + grader().grade([question.with_values(said) for question in together])
-
-
-def judged(project: int, scorer: str, questions: Sequence[Question]) -> list[Answered]:
-    """A model that is not there, or cannot be loaded, has not judged: NULL with the reason."""
-    began = time.monotonic()
-    try:
-        folder = learned.find(project, scorer).folder
-        verdicts = reward_models().of(folder).judge([(asked.task.prompt, asked.rollouts[0].text) for asked in questions])
-    except (LookupError, OSError, DamagedWeights) as error:
-        log.error("reward_model_unusable", scorer=scorer, error=str(error))
-        verdicts = [Verdict(None, f"scorer {scorer}: {error}"[:300])] * len(questions)
-    each = (time.monotonic() - began) / len(questions)
-    return [Answered(asked, [verdict], each) for asked, verdict in zip(questions, verdicts, strict=True)]
-
-
-@cache
-def reward_models():
-    from workers.reward_models import RewardModels  # loads torch, which a worker of rules alone never needs
-
-    return RewardModels()

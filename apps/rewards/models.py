@@ -10,6 +10,20 @@ from apps.rollouts.models import Rollout
 LATE = "is_late"  # the key in the details of a person's reward that came late; there, it is true
 
 
+class JudgeReply(models.Model):
+    """What a judge said to one request, kept: the same request is not paid for twice."""
+
+    key = models.CharField(max_length=64, unique=True, help_text="sha256 of service, model, messages, settings and vote.")
+    text = models.TextField()
+    tokens_in = models.PositiveIntegerField(default=0)
+    tokens_out = models.PositiveIntegerField(default=0)
+    seconds = models.FloatField()
+    at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return self.key[:12]
+
+
 class Reward(models.Model):
     """One judgement. A failure of machinery is NULL with a reason, never a number."""
 

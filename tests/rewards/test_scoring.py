@@ -9,7 +9,7 @@ from apps.rewards.scoring import open_questions, record_verdicts, require_known_
 from apps.rollouts.models import Group
 from apps.runs.config import ConfigError
 from apps.tasksets.models import Task
-from workers import scorer
+from workers import answering, scorer
 
 MIXED = [{"scorer": "sort", "domains": ["digits"]}, {"scorer": "arithmetic", "domains": ["sums"], "weight": 2}]
 WITH_LENGTH = [{"scorer": "sort"}, {"scorer": "length", "weight": 0.5}]
@@ -32,7 +32,7 @@ def scored(finish):
         return [Group.objects.get(pk=group.pk) for group in opened]
 
     yield score
-    scorer.grader().stop()
+    answering.grader().stop()
 
 
 @pytest.mark.django_db

@@ -7,7 +7,7 @@ from apps.buffer.models import Experience
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group
 from apps.runs.models import Worker
-from workers import coordinator, refiner, scorer
+from workers import answering, coordinator, refiner, scorer
 from workers.slices import register, run_slice
 
 
@@ -17,9 +17,9 @@ def fresh_workers():
     for station in (scorer, refiner):
         station.me.cache_clear()
     yield
-    if scorer.grader.cache_info().currsize:
-        scorer.grader().stop()
-        scorer.grader.cache_clear()
+    if answering.grader.cache_info().currsize:
+        answering.grader().stop()
+        answering.grader.cache_clear()
 
 
 def test_finished_rollouts_are_scored_and_refined(run, finish):

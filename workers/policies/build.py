@@ -79,8 +79,8 @@ def mean_reward(model: transformers.PreTrainedModel, tokenizer: transformers.Pre
     prompts = [warming.prompt_ids(tokenizer, task.prompt[0]["content"]) for task in tasks]
     batch = sampling.sample(model, prompts, recipe.max_tokens, torch.Generator().manual_seed(MEASURE_SEED))
     texts = [tokenizer.decode(ids, skip_special_tokens=True) for ids, _ in batch.rows()]
-    score = scorers.find(recipe.name)
-    return sum(score(task.prompt, text, task.answer).value for task, text in zip(tasks, texts, strict=True)) / len(tasks)
+    scorer = scorers.find(recipe.name)
+    return sum(scorer.of(text, task).value for task, text in zip(tasks, texts, strict=True)) / len(tasks)
 
 
 def _progress(recipe: Recipe, say: Say) -> warming.Report:

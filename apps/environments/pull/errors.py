@@ -9,6 +9,14 @@ class CallFailed(Exception):
     """The service broke: it could not be reached, was cut off, or said what cannot be said."""
 
 
+class BadStatus(CallFailed):
+    """It answered, with another status than 200."""
+
+    def __init__(self, status: int, message: str) -> None:
+        self.status = status
+        super().__init__(message)
+
+
 class Full(CallFailed):
     """All of its sessions are taken: nothing is wrong, it is asked again later."""
 

@@ -11,17 +11,17 @@ import h11
 
 from apps.accounts import strict_json
 from apps.environments.pull.addresses import Address
-from apps.environments.pull.errors import CallFailed
+from apps.environments.pull.errors import BadStatus, CallFailed
 
 LONGEST = 4 << 20  # bytes of one reply
 CHUNK = 1 << 16
 
 
-async def asked(address: Address, machine: str, method: str, path: str, body: object = None) -> dict:
-    """What the service says to this, an object. Raises CallFailed. It has no time limit of its own."""
-    status, said = await _exchange(address, machine, method, path, None if body is None else json.dumps(body).encode())
+async def asked(address: Address, machine: str, method: str, path: str, body: object = None, bearer: str = "") -> dict:
+    """What the service says to this, an object. Raises CallFailed, BadStatus among them. It has no time limit of its own."""
+    status, said = await _exchange(address, machine, method, path, None if body is None else json.dumps(body).encode(), bearer)
     if status != 200:
-        raise CallFailed(f"{method} {path} was answered with {status}{_excerpt(said)}")
+        raise BadStatus(status, f"{method} {path} was answered with {status}{_excerpt(said)}")
     try:
         document = strict_json.decode(said)
     except strict_json.NotStrictJson as why:
@@ -36,14 +36,14 @@ def _excerpt(said: bytes) -> str:
     return f": {text}" if text else ""
 
 
-async def _exchange(address: Address, machine: str, method: str, path: str, body: bytes | None) -> tuple[int, bytes]:
+async def _exchange(address: Address, machine: str, method: str, path: str, body: bytes | None, bearer: str) -> tuple[int, bytes]:
     try:
         reader, writer = await asyncio.open_connection(machine, address.port, ssl=address.tls, server_hostname=address.tls_name)
     except OSError as error:
         raise CallFailed(f"cannot be reached: {error}") from None
     try:
         connection = h11.Connection(h11.CLIENT)
-        writer.write(_request(connection, address, method, path, body))
+        writer.write(_request(connection, address, method, path, body, bearer))
         await writer.drain()
         return await _reply(connection, reader)
     except (OSError, h11.RemoteProtocolError) as error:
@@ -52,8 +52,10 @@ async def _exchange(address: Address, machine: str, method: str, path: str, body
         writer.close()
 
 
-def _request(connection: h11.Connection, address: Address, method: str, path: str, body: bytes | None) -> bytes:
+def _request(connection: h11.Connection, address: Address, method: str, path: str, body: bytes | None, bearer: str) -> bytes:
     headers = [("Host", address.authority), ("Accept", "application/json"), ("Connection", "close"), ("User-Agent", "rftweb")]
+    if bearer:
+        headers.append(("Authorization", f"Bearer {bearer}"))
     if body is not None:
         headers += [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
     sent = connection.send(h11.Request(method=method, target=address.path + path, headers=headers))

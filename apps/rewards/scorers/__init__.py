@@ -1,10 +1,10 @@
 """Scorers: pure functions from what was said to a verdict, each a module of this package, found by its name.
 
 A module with a `score(rollout, task, options) -> Verdict` is a scorer; with `score_group(rollouts, task, options) ->
-list[Verdict]` it judges the rollouts of a group together, after the others. Its docstring says what it pays. It may set `Options`
-(typed options), `RANGE` of its values (0 to 1 unless told), `VERSION` (1) and `SECONDS` (5). docs/rewards.md shows how to add one.
-What several share is kept outside of this package.
-Model output is hostile: a scorer never raises on it, whatever it is.
+list[Verdict]` it judges the rollouts of a group together, after the others; with `ask` and `read` it asks a language model
+(judge.py), and `OF_GROUP` says whether about whole groups. Its docstring says what it pays. It may set `Options` (typed options),
+`RANGE` of its values (0 to 1 unless told), `VERSION` (1) and `SECONDS` (5). docs/rewards.md shows how to add one. What several
+share is kept outside of this package. Model output is hostile: a scorer never raises on it, whatever it is.
 """
 
 import difflib
@@ -44,11 +44,14 @@ def read(module: ModuleType) -> Scorer:
     return Scorer(
         name=module.__name__.rpartition(".")[2],
         summary=(module.__doc__ or "").strip().splitlines()[0],
-        call=getattr(module, "score", None) or module.score_group,
+        call=getattr(module, "score", None) or getattr(module, "score_group", None),
         options=getattr(module, "Options", ScorerOptions),
         low=low,
         high=high,
         version=getattr(module, "VERSION", 1),
         seconds=getattr(module, "SECONDS", SECONDS),
-        of_group=hasattr(module, "score_group"),
+        of_group=hasattr(module, "score_group") or getattr(module, "OF_GROUP", False),
+        asks=hasattr(module, "ask"),
+        ask=getattr(module, "ask", None),
+        read=getattr(module, "read", None),
     )

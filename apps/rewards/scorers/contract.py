@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from apps.rewards.scorers.verdict import Verdict
+from apps.tasksets.rows import TaskRow
 
 NO_OPTIONS: dict[str, Any] = {}
 
@@ -52,7 +53,8 @@ class Scorer:
     """One module of the package, read.
 
     `low` … `high`: the range of its values; `version` rises when the same text may get another value; `seconds`: how long one
-    question may take; `of_group`: whether it judges the rollouts of a group together.
+    question may take; `of_group`: whether it judges the rollouts of a group together; `asks`: whether it asks a model, with `ask`
+    for its questions and `read` for their answers, instead of judging by itself.
     """
 
     name: str
@@ -64,6 +66,9 @@ class Scorer:
     version: int
     seconds: float
     of_group: bool
+    asks: bool = False
+    ask: Any = None
+    read: Any = None
 
     def read_options(self, options: Mapping[str, Any]) -> ScorerOptions:
         """Raises pydantic's ValidationError, which names the field."""
@@ -71,8 +76,18 @@ class Scorer:
 
     def judge(self, rollouts: Sequence[RolloutView], task: TaskView, options: Mapping[str, Any] = NO_OPTIONS) -> list[Verdict]:
         """A verdict for each; what is no number of the scorer's range is none, and says so."""
+        if self.asks:
+            raise TypeError(f"{self.name} asks a model: its questions go by workers.judging")
         read = self.read_options(options)
         said = self.call(rollouts, task, read) if self.of_group else [self.call(rollout, task, read) for rollout in rollouts]
+        return self.held(said, rollouts)
+
+    def of(self, text: str, task: TaskRow) -> Verdict:
+        """What it says of one text, with its options as they are unless told."""
+        return self.judge([RolloutView(text)], TaskView(task.prompt, task.answer, task.domain, task.meta))[0]
+
+    def held(self, said: list[Verdict], rollouts: Sequence[RolloutView]) -> list[Verdict]:
+        """What was said, one for each rollout and within the range, or why it cannot count."""
         if len(said) != len(rollouts):
             return [Verdict(None, f"the scorer gave {len(said)} verdicts for {len(rollouts)} rollouts")] * len(rollouts)
         return [self._within(verdict) for verdict in said]

@@ -8,8 +8,10 @@ from pathlib import Path
 from django.core.management.base import BaseCommand, CommandError
 
 from apps.rewards.lines import BadLine, questions, read_all
+from apps.rewards.scorers import find
 from rftweb.management.console import bar
 from workers.grading import Grader
+from workers.judging import ask_judges
 
 AT_ONCE = 1_000  # lines read together; a group's lines must stand within as many
 
@@ -39,7 +41,9 @@ class Command(BaseCommand):
             number: {"line": number, "error": str(bad), "value": None} for number, bad in lines.items() if isinstance(bad, BadLine)
         }
         asked = questions({number: line for number, line in lines.items() if number not in said})
-        for answer in grader.grade(asked):
+        single = [question for question in asked if not find(question.scorer).asks]
+        judged = [question for question in asked if find(question.scorer).asks]
+        for answer in [*grader.grade(single), *ask_judges(judged)]:
             for number, verdict in zip(answer.question.rollout_ids, answer.verdicts, strict=True):
                 said[number] = {"value": verdict.value, "reason": verdict.reason, "details": verdict.details}
         for number in lines:

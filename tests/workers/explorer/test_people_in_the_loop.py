@@ -8,7 +8,7 @@ from apps.rewards.models import Reward
 from apps.rollouts.models import Rollout
 from apps.rollouts.turns import said_by_policy, turns_of
 from apps.runs.models import Run, Worker
-from workers import refiner, scorer
+from workers import answering, refiner, scorer
 from workers.trainer.desk import row_of
 from workers.trainer.station import Trainer
 
@@ -22,9 +22,9 @@ def fresh_workers():
     for station in (scorer, refiner):
         station.me.cache_clear()
     yield
-    if scorer.grader.cache_info().currsize:
-        scorer.grader().stop()
-        scorer.grader.cache_clear()
+    if answering.grader.cache_info().currsize:
+        answering.grader().stop()
+        answering.grader.cache_clear()
 
 
 @pytest.fixture

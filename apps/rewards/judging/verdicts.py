@@ -1,0 +1,64 @@
+"""A judge's reply, read: reasoning first, then one JSON object, the last that stands there. Anything else is unreadable."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+
+from apps.accounts import strict_json
+from apps.rewards.judging.asking import Reply
+from apps.rewards.scorers.verdict import Verdict
+
+REASONING_SHOWN = 2_000  # characters kept in the details
+MOST_OPENINGS = 200  # of objects that are tried, from the end
+
+
+class Unreadable(ValueError):
+    """The reply has no verdict of the form that was asked for; the message says what is wrong."""
+
+
+def last_object(text: str) -> tuple[dict, str]:
+    """The last JSON object in the text that nothing but a closing fence follows, and what stands before it. Raises Unreadable."""
+    body = text.rstrip().removesuffix("```").rstrip()
+    if not body.endswith("}"):
+        raise Unreadable("the reply does not end with a JSON object")
+    place = len(body)
+    for _ in range(MOST_OPENINGS):
+        place = body.rfind("{", 0, place)
+        if place < 0:
+            break
+        try:
+            found = strict_json.decode(body[place:])
+        except strict_json.NotStrictJson:
+            continue
+        if isinstance(found, dict):
+            return found, body[:place].rstrip().removesuffix("```json").removesuffix("```").rstrip()
+    raise Unreadable("the reply ends with no readable JSON object")
+
+
+def number(document: Mapping, name: str, low: float, high: float) -> float:
+    """A number of the verdict. Raises Unreadable."""
+    value = document.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or not low <= value <= high:
+        raise Unreadable(f"{name} must be a number from {low:g} to {high:g}, not {json.dumps(value)[:40]}")
+    return float(value)
+
+
+def agreed(votes: Sequence[float], failures: Sequence[str], details: dict) -> Verdict:
+    """The mean of the votes that could be read; more than half must be, or there is no value."""
+    told = {"votes": [round(vote, 4) for vote in votes], "unreadable": list(failures), **details}
+    if len(votes) <= len(failures):
+        return Verdict(None, f"the judge gave no verdict: {failures[0]}"[:300], told)
+    value = math.fsum(votes) / len(votes)
+    spread = f", from {min(votes):.2g} to {max(votes):.2g}" if len(votes) > 1 else ""
+    return Verdict(value, f"the judge gives {value:.2g}{spread}", told)
+
+
+def cost(replies: Sequence[Reply]) -> dict:
+    """For the details: what was said and read, in tokens, and how many replies were kept ones."""
+    fresh = [reply for reply in replies if not reply.is_kept]
+    return {
+        "tokens_in": sum(reply.tokens_in for reply in fresh),
+        "tokens_out": sum(reply.tokens_out for reply in fresh),
+        "asked": len(fresh),
+        "kept": len(replies) - len(fresh),
+    }

@@ -1,0 +1,72 @@
+"""Asks a language model to score the answers of a group beside each other, in another order for each vote."""
+
+import random
+from collections.abc import Sequence
+
+from pydantic import Field
+
+from apps.rewards.judging.asking import Ask, JudgeOptions, Reply
+from apps.rewards.judging.fencing import RULE, conversation, fenced
+from apps.rewards.judging.verdicts import REASONING_SHOWN, Unreadable, agreed, cost, last_object, number
+from apps.rewards.scorers.contract import RolloutView, TaskView
+from apps.rewards.scorers.verdict import Verdict
+
+OF_GROUP = True
+
+
+class Options(JudgeOptions):
+    goal: str = Field(
+        "the better it answers what was asked, the higher; equally good answers get equal scores", min_length=1, max_length=4000,
+        description="What makes one answer better than another.",
+    )  # fmt: skip
+
+
+def ask(rollouts: Sequence[RolloutView], task: TaskView, options: Options) -> list[Ask]:
+    """Whole-group relative scores (RULER); each vote has an order of its own, against a judge's leaning to places."""
+    system = (
+        f"You compare {len(rollouts)} answers of assistants to the same conversation.\n{RULE}\n\n"
+        f"Score each from 0 to 1 relative to the others: {options.goal}. "
+        "First reason briefly. Then end your reply with one line, a JSON object with the number of every "
+        f'answer: {{"1": <number>, …, "{len(rollouts)}": <number>}}'
+    )
+    asks = []
+    for vote in range(options.votes):
+        texts = [fenced("conversation", conversation(task.prompt))]
+        texts += [fenced(f"answer {place}", rollouts[n].text) for place, n in enumerate(_order(len(rollouts), vote), start=1)]
+        asks.append(Ask([{"role": "system", "content": system}, {"role": "user", "content": "\n\n".join(texts)}], vote))
+    return asks
+
+
+def read(replies: Sequence[Reply], rollouts: Sequence[RolloutView], task: TaskView, options: Options) -> list[Verdict]:
+    votes: list[list[float]] = [[] for _ in rollouts]
+    failures, reasoning = [], ""
+    for vote, reply in enumerate(replies):
+        try:
+            scores, said = _scores(reply, len(rollouts))
+        except Unreadable as why:
+            failures.append(str(why))
+            continue
+        reasoning = reasoning or said
+        for score, n in zip(scores, _order(len(rollouts), vote), strict=True):
+            votes[n].append(score)
+    details = {"reasoning": reasoning[:REASONING_SHOWN], **cost(replies)}
+    return [agreed(some, failures, details) for some in votes]
+
+
+def _order(size: int, vote: int) -> list[int]:
+    """The places of a vote: as they are, then turned round, then shuffled by the vote's number."""
+    order = list(range(size))
+    if vote == 1:
+        order.reverse()
+    elif vote > 1:
+        random.Random(vote).shuffle(order)
+    return order
+
+
+def _scores(reply: Reply, size: int) -> tuple[list[float], str]:
+    if reply.text is None:
+        raise Unreadable(reply.reason)
+    found, reasoning = last_object(reply.text)
+    if found.keys() != {str(place) for place in range(1, size + 1)}:
+        raise Unreadable(f"the verdict must have exactly the answers 1 to {size}")
+    return [number(found, str(place), 0, 1) for place in range(1, size + 1)], reasoning

@@ -1,0 +1,79 @@
+"""Questions to a run's scorers, answered by whoever can: children that run rules, judges that are asked, models that are loaded."""
+
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from functools import cache
+
+import structlog
+
+from apps.policies.damage import DamagedWeights
+from apps.rewards import learned, scorers
+from apps.rewards.scorers import Verdict
+from apps.rewards.scoring import Answered, Question, judges_groups, known_values
+from apps.rollouts.models import Group
+from workers.grading import Grader
+from workers.judging import ask_judges
+
+log = structlog.get_logger(__name__)
+
+
+@cache
+def grader() -> Grader:
+    return Grader()
+
+
+def answered(groups: Sequence[Group], questions: Sequence[Question]) -> list[Answered]:
+    """Each question with its verdicts. Scorers of whole groups come last, with what the others said."""
+    single = [question for question in questions if not judges_groups(question.scorer)]
+    together = [question for question in questions if judges_groups(question.scorer)]
+    by_model = [question for question in single if learned.is_learned(question.scorer)]
+    answers = by_rule([question for question in single if not learned.is_learned(question.scorer)]) + learned_words(
+        groups, by_model
+    )
+    if not together:
+        return answers
+    said = known_values(groups)
+    for answer in answers:
+        for pk, verdict in zip(answer.question.rollout_ids, answer.verdicts, strict=True):
+            said[pk][answer.question.scorer] = verdict.value
+    return answers + by_rule([question.with_values(said) for question in together])
+
+
+def by_rule(questions: Sequence[Question]) -> list[Answered]:
+    """By the killable children; those that ask a model, by asking it."""
+    graded = grader().grade([question for question in questions if not _asks(question.scorer)])
+    return graded + ask_judges([question for question in questions if _asks(question.scorer)])
+
+
+def _asks(scorer: str) -> bool:
+    return scorer in scorers.names() and scorers.find(scorer).asks
+
+
+def learned_words(groups: Sequence[Group], questions: Sequence[Question]) -> list[Answered]:
+    """By the reward models of the groups' projects, a batch for each."""
+    projects = {group.pk: group.run.project_id for group in groups}
+    batches = defaultdict(list)
+    for question in questions:
+        batches[projects[question.group_id], question.scorer].append(question)
+    return [answer for (project, scorer), some in batches.items() for answer in judged(project, scorer, some)]
+
+
+def judged(project: int, scorer: str, questions: Sequence[Question]) -> list[Answered]:
+    """A model that is not there, or cannot be loaded, has not judged: NULL with the reason."""
+    began = time.monotonic()
+    try:
+        folder = learned.find(project, scorer).folder
+        verdicts = reward_models().of(folder).judge([(asked.task.prompt, asked.rollouts[0].text) for asked in questions])
+    except (LookupError, OSError, DamagedWeights) as error:
+        log.error("reward_model_unusable", scorer=scorer, error=str(error))
+        verdicts = [Verdict(None, f"scorer {scorer}: {error}"[:300])] * len(questions)
+    each = (time.monotonic() - began) / len(questions)
+    return [Answered(asked, [verdict], each) for asked, verdict in zip(questions, verdicts, strict=True)]
+
+
+@cache
+def reward_models():
+    from workers.reward_models import RewardModels  # loads torch, which a worker of rules alone never needs
+
+    return RewardModels()
