@@ -8,6 +8,6 @@ from apps.policies.models import Policy
 
 @admin.register(Policy)
 class PolicyAdmin(LedgerAdmin):
-    list_display = ["slug", "project", "architecture", "parameters", "fingerprint", "created_at"]
+    list_display = ["slug", "project", "architecture", "parameters", "sees_pictures", "fingerprint", "created_at"]
     list_select_related = ["project"]
     search_fields = ["slug", "title"]

@@ -30,6 +30,9 @@ KNOWN_FILES = frozenset(
         "README.md", "LICENSE", "LICENSE.txt", ".gitattributes",
     }
 )  # fmt: skip
+# Model types that see pictures here. In their like, pictures' features stand where their tokens are, one position each, under
+# the text model's own mask. Others turn positions in three dimensions, let pictures look ahead, or feed them to deeper layers.
+SEEING = frozenset({"llava"})
 CODE_AND_PICKLES = frozenset({".py", ".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".so", ".npy", ".npz", ".h5"})
 CONFIG_LIMIT = 64 << 20  # bytes of one JSON file that is read whole
 

@@ -5,6 +5,8 @@ A trainer writes its files into `<name>.tmp` and calls `seal`, which checks them
 `verify`: whatever does not match its manifest, to the bit, raises `DamagedWeights`.
 """
 
+import base64
+import binascii
 import json
 import math
 import os
@@ -18,7 +20,7 @@ from apps.policies.damage import Damage, DamagedWeights
 from apps.policies.folder import ADAPTER_CONFIG, MANIFEST, FileEntry, FolderScan, list_safe_files, scan_policy_folder
 from apps.policies.tensor_file import TensorSpec
 
-__all__ = ["Damage", "DamagedWeights", "Manifest", "Probe", "read_manifest", "scan_policy_folder", "seal", "verify"]
+__all__ = ["Damage", "DamagedWeights", "Manifest", "Probe", "Shown", "read_manifest", "scan_policy_folder", "seal", "verify"]
 
 FORMAT = 1
 UNFINISHED = ".tmp"
@@ -26,15 +28,32 @@ MANIFEST_LIMIT = 64 << 20  # bytes
 
 
 @dataclass(frozen=True)
+class Shown:
+    """A picture where a policy sees it: its bytes, and its place in a text, from token `first` up to, not with, token `past`.
+
+    Of the tokens there, those that are the policy's picture token stand for it; others may stand between (row ends).
+    """
+
+    png: bytes
+    first: int
+    past: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.first < self.past:
+            raise ValueError(f"a picture from token {self.first} to {self.past} is nowhere")
+
+
+@dataclass(frozen=True)
 class Probe:
     """A fixed token sequence and what the trainer's weights say about it.
 
     `logprobs[i]` is the natural-log probability of `token_ids[i + 1]` given the tokens before it, so
-    there is one fewer. An engine that loaded these weights must reproduce them.
+    there is one fewer. An engine that loaded these weights must reproduce them. `pictures`: in the text of a policy that sees.
     """
 
     token_ids: tuple[int, ...]
     logprobs: tuple[float, ...]
+    pictures: tuple[Shown, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -54,7 +73,8 @@ class Manifest:
 
     def to_json(self) -> str:
         """The document as written to `manifest.json`."""
-        return json.dumps({"format": FORMAT, **asdict(self)}, indent=1, sort_keys=True, allow_nan=False) + "\n"
+        document = {"format": FORMAT, **asdict(self), "probe": _probe_document(self.probe)}
+        return json.dumps(document, indent=1, sort_keys=True, allow_nan=False) + "\n"
 
     @classmethod
     def from_document(cls, document: Any) -> "Manifest":
@@ -201,7 +221,9 @@ def _checked(probe: Probe) -> Probe:
         raise ValueError(f"a probe of {len(tokens)} tokens needs {len(tokens) - 1} logprobs, has {len(logprobs)}")
     if not all(math.isfinite(logprob) for logprob in logprobs):
         raise ValueError("the probe's logprobs are not finite")
-    return Probe(tokens, logprobs)
+    if any(shown.past > len(tokens) for shown in probe.pictures):
+        raise ValueError(f"a picture of the probe lies beyond its {len(tokens)} tokens")
+    return Probe(tokens, logprobs, tuple(probe.pictures))
 
 
 def _whole(value: Any) -> int:
@@ -225,4 +247,20 @@ def _tensor_spec(entry: Any) -> TensorSpec:
 
 
 def _probe(entry: Any) -> Probe:
-    return _checked(Probe(tuple(map(_whole, entry["token_ids"])), tuple(entry["logprobs"])))
+    pictures = tuple(_shown(picture) for picture in entry.get("pictures", ()))
+    return _checked(Probe(tuple(map(_whole, entry["token_ids"])), tuple(entry["logprobs"]), pictures))
+
+
+def _probe_document(probe: Probe) -> dict[str, Any]:
+    """Without `pictures` where there are none, as it was before there were any."""
+    told = {"token_ids": probe.token_ids, "logprobs": probe.logprobs}
+    pictures = [{"png": base64.b64encode(s.png).decode(), "first": s.first, "past": s.past} for s in probe.pictures]
+    return told | ({"pictures": pictures} if pictures else {})
+
+
+def _shown(entry: Any) -> Shown:
+    try:
+        png = base64.b64decode(_text(entry["png"]), validate=True)
+    except binascii.Error as error:
+        raise ValueError(f"a picture of the probe is not base64: {error}") from None
+    return Shown(png, _whole(entry["first"]), _whole(entry["past"]))

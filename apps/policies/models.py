@@ -23,6 +23,7 @@ class Policy(models.Model):
     architecture = models.CharField(max_length=100)
     parameters = models.BigIntegerField()
     context_tokens = models.PositiveIntegerField()
+    sees_pictures = models.BooleanField(default=False, help_text="Whether tasks may show it pictures.")
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL)
     created_at = models.DateTimeField(auto_now_add=True)
 

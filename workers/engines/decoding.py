@@ -9,6 +9,7 @@ from collections import deque
 import torch
 from transformers import DynamicCache
 
+from apps.policies.manifest import Shown
 from workers.engines.interface import Delta, Request
 from workers.engines.live_policy import LivePolicy
 from workers.engines.rows import HELD_STEPS, Row, Rows
@@ -17,6 +18,8 @@ from workers.engines.slots import Slots
 MAX_ROWS = 256
 PREFILL_TOKENS = 16_384  # in one forward pass
 ADMIT_TOGETHER = 32  # rows; a prefill of one row costs as much as one of many
+
+Text = tuple[tuple[int, ...], tuple[Shown, ...]]  # tokens, and the pictures among them
 
 
 class Decoder:
@@ -95,16 +98,18 @@ class Decoder:
 
     def _prefill(self, indices: range) -> None:
         """Fill the slots of these rows; equal texts (a group shares its prompt) are computed once."""
-        owners: dict[tuple[int, ...], list[int]] = {}
+        owners: dict[Text, list[int]] = {}
         for index in indices:
-            if known := tuple(self.rows.rows[index].token_ids[:-1]):
-                owners.setdefault(known, []).append(index)
-        for texts in _chunks(sorted(owners, key=len)):
-            width = len(texts[-1])
+            row = self.rows.rows[index]
+            if known := tuple(row.token_ids[:-1]):
+                owners.setdefault((known, row.request.pictures), []).append(index)
+        for texts in _chunks(sorted(owners, key=lambda text: len(text[0]))):
+            width = len(texts[-1][0])
             # Padded on the right: causal attention never looks there, and the columns are overwritten before they are seen.
-            ids = torch.tensor([[*text, *[0] * (width - len(text))] for text in texts], device=self.policy.device)
+            ids = torch.tensor([[*said, *[0] * (width - len(said))] for said, _ in texts], device=self.policy.device)
             cache = DynamicCache()
-            self.policy.module.base_model(input_ids=ids, past_key_values=cache, use_cache=True)
+            read = self.policy.text(ids, [shown for _, shown in texts])
+            self.policy.module.base_model(**read, past_key_values=cache, use_cache=True)
             self.slots.write(cache, [owners[text] for text in texts])
 
     def _logits(self) -> torch.Tensor:
@@ -140,11 +145,11 @@ class Decoder:
         return None if seed is None else torch.Generator(self.policy.device).manual_seed(seed)
 
 
-def _chunks(texts: list[tuple[int, ...]]) -> list[list[tuple[int, ...]]]:
+def _chunks(texts: list[Text]) -> list[list[Text]]:
     """Cut texts, shortest first, into batches of at most PREFILL_TOKENS with their padding (or of one text)."""
-    chunks: list[list[tuple[int, ...]]] = []
+    chunks: list[list[Text]] = []
     for text in texts:
-        if not chunks or (len(chunks[-1]) + 1) * len(text) > PREFILL_TOKENS:
+        if not chunks or (len(chunks[-1]) + 1) * len(text[0]) > PREFILL_TOKENS:
             chunks.append([])
         chunks[-1].append(text)
     return chunks

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
+from apps.policies.manifest import Shown
+
 StopReason = Literal["stop", "length", "abort", "error"]
 
 
@@ -24,12 +26,14 @@ class ParityError(Exception):
 
 
 class ProbeLike(Protocol):
-    """`logprobs[i]` is the logprob of `token_ids[i + 1]` at temperature 1; one fewer than tokens."""
+    """`logprobs[i]` is the logprob of `token_ids[i + 1]` at temperature 1; one fewer than tokens. `pictures`: in that text."""
 
     @property
     def token_ids(self) -> tuple[int, ...]: ...
     @property
     def logprobs(self) -> tuple[float, ...]: ...
+    @property
+    def pictures(self) -> tuple[Shown, ...]: ...
 
 
 @dataclass(frozen=True)
@@ -44,11 +48,15 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Request:
-    """A prompt to go on from; a continuation is a request whose `prompt_ids` include the tokens so far."""
+    """A prompt to go on from; a continuation is a request whose `prompt_ids` include the tokens so far.
+
+    `pictures`: those it shows, in order, with their places among `prompt_ids`, where their tokens are already spread out.
+    """
 
     id: str
     prompt_ids: tuple[int, ...]
     sampling: Sampling
+    pictures: tuple[Shown, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -102,7 +110,7 @@ class Engine(Protocol):
         """
 
     def submit(self, requests: list[Request]) -> None:
-        """Queue requests; raises ValueError for an id in flight or a request that is none.
+        """Queue requests; raises ValueError for an id in flight, a request that is none, or pictures for a policy without eyes.
 
         A prompt too long for the model ends with stop reason "error"; a reply that reaches the model's context, "length".
         """
@@ -113,7 +121,7 @@ class Engine(Protocol):
     def abort(self, ids: list[str]) -> None:
         """End these requests; their last delta has stop reason "abort". Unknown ids, and a dead engine, are passed over."""
 
-    def probe_logprobs(self, token_ids: tuple[int, ...]) -> list[float]:
+    def probe_logprobs(self, token_ids: tuple[int, ...], pictures: tuple[Shown, ...] = ()) -> list[float]:
         """Logprob at temperature 1 of each token given those before it, by the live weights; one fewer than tokens."""
 
     def fingerprint(self) -> str:

@@ -3,22 +3,27 @@
 Every version is read into a module of its own: weights in service are never touched, so a version that is refused
 leaves nothing to undo, and transformers itself ties what is tied and maps checkpoint names.
 
-Names relied on in transformers: `AutoModelForCausalLM.from_pretrained(output_loading_info=True)`, `PreTrainedModel`
-(`base_model`, `config.get_text_config()`), `utils.logging.disable_progress_bar`; in a configuration: `vocab_size`,
-`num_hidden_layers`, `max_position_embeddings`, `layer_types`, `sliding_window`.
+Names relied on in transformers: `from_pretrained(output_loading_info=True)`, `PreTrainedModel` (`base_model`,
+`config.get_text_config()`), `utils.logging.disable_progress_bar`; in a configuration: `vocab_size`,
+`num_hidden_layers`, `max_position_embeddings`, `layer_types`, `sliding_window`, and `rope_parameters` and
+`ignore_keys_at_rope_validation`, one of which knows `mrope_section` where positions have more than one dimension.
 """
 
 import inspect
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from transformers import AutoModelForCausalLM, PreTrainedModel
+from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, PreTrainedConfig, PreTrainedModel
 from transformers.utils import logging
 
-from apps.policies.manifest import Manifest, read_manifest
+from apps.policies.manifest import Manifest, Shown, read_manifest
 from workers import adapters
+from workers.vision import loading
+from workers.vision.eyes import Eyes
+from workers.vision.merging import text_of
 
 SMALL = 100_000_000  # parameters; on a CPU, fp32 is the faster below, bf16 above
 SERVED_LAYERS = {"full_attention", "sliding_attention"}
@@ -26,12 +31,16 @@ SERVED_LAYERS = {"full_attention", "sliding_attention"}
 
 @dataclass(frozen=True)
 class LivePolicy:
-    """A module ready to generate; `context` is the longest sequence it is served at, prompt and reply together."""
+    """A module ready to generate; `context` is the longest sequence it is served at, prompt and reply together.
+
+    `eyes`: its processor of pictures, None for a policy of text alone.
+    """
 
     module: PreTrainedModel
     version: int
     fingerprint: str
     context: int
+    eyes: Eyes | None = None
 
     @classmethod
     def read(cls, folder: Path, version: int, device: torch.device) -> "LivePolicy":
@@ -44,7 +53,7 @@ class LivePolicy:
         if base:
             adapters.merge(module, folder)
         _require_served(module)
-        return cls(module.to(device, served).eval(), version, manifest.fingerprint, _context(module))
+        return cls(module.to(device, served).eval(), version, manifest.fingerprint, _context(module), Eyes.of(base or folder))
 
     def require_same_model(self, other: "LivePolicy") -> None:
         """Raises ValueError unless the other's parameters have the same names and shapes."""
@@ -63,24 +72,21 @@ class LivePolicy:
     def device(self) -> torch.device:
         return self.module.device
 
-    def probe_logprobs(self, token_ids: tuple[int, ...]) -> list[float]:
+    def text(self, ids: torch.Tensor, shown: Sequence[Sequence[Shown]]) -> dict[str, torch.Tensor]:
+        """What the module takes for `ids` (B, T) with the pictures `shown` in each row."""
+        return text_of(self.module, self.eyes, ids, shown)
+
+    def probe_logprobs(self, token_ids: tuple[int, ...], pictures: tuple[Shown, ...] = ()) -> list[float]:
         """Logprob at temperature 1 of each token given those before it; one fewer than tokens."""
         ids = torch.tensor([token_ids], device=self.device)
-        logits = self.module(input_ids=ids, use_cache=False).logits[0, :-1].float()
+        logits = self.module(**self.text(ids, [pictures]), use_cache=False).logits[0, :-1].float()
         return torch.log_softmax(logits, -1).gather(1, ids[0, 1:, None])[:, 0].tolist()
 
 
 def _load(folder: Path, dtype: torch.dtype) -> PreTrainedModel:
     logging.disable_progress_bar()
-    module, info = AutoModelForCausalLM.from_pretrained(
-        folder,
-        local_files_only=True,
-        trust_remote_code=False,
-        use_safetensors=True,
-        dtype=dtype,
-        attn_implementation="sdpa",
-        output_loading_info=True,
-    )
+    _require_plain_positions(loading.config_of(folder))
+    module, info = loading.read(folder, dtype=dtype, attn_implementation="sdpa", output_loading_info=True)
     if wrong := {kind: names for kind, names in info.items() if names}:  # transformers itself only warns
         raise ValueError(f"{folder.name} does not fill its own model: {wrong}")
     return module
@@ -94,6 +100,18 @@ def shapes(module: PreTrainedModel) -> dict[str, torch.Size]:
 def _dtype(manifest: Manifest, device: torch.device) -> torch.dtype:
     parameters = sum(math.prod(spec.shape) for spec in manifest.tensors.values())
     return torch.float32 if device.type == "cpu" and parameters < SMALL else torch.bfloat16
+
+
+def _require_plain_positions(config: PreTrainedConfig) -> None:
+    """Before anything is read; a text model by itself has one dimension anyway. Raises ValueError."""
+    text = config.get_text_config()
+    known = set(getattr(text, "rope_parameters", None) or {}) | set(getattr(text, "ignore_keys_at_rope_validation", None) or ())
+    if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING and "mrope_section" in known:
+        raise ValueError(
+            f"{config.model_type} counts positions in more than one dimension (M-RoPE), which the transformers engine does not: "
+            "serve it with vllm"
+        )
+    loading.require_read(config, "serve it with vllm")
 
 
 def _require_served(module: PreTrainedModel) -> None:

@@ -17,11 +17,13 @@ from typing import Any
 
 import torch
 
+from apps.policies.manifest import Shown
 from workers.engines.decoding import Decoder
 from workers.engines.interface import Delta, EngineDied, Health, LoadReport, ProbeLike, Request
 from workers.engines.live_policy import LivePolicy
 from workers.engines.outbox import Outbox
 from workers.engines.parity import require_parity
+from workers.vision.eyes import require_eyes
 
 NEWS_SECONDS = 0.03
 NOT_STARTED, STOPPED = "the engine was not started", "the engine was stopped"
@@ -97,10 +99,11 @@ class TransformersEngine:
         except EngineDied:
             return
 
-    def probe_logprobs(self, token_ids: tuple[int, ...]) -> list[float]:
+    def probe_logprobs(self, token_ids: tuple[int, ...], pictures: tuple[Shown, ...] = ()) -> list[float]:
         """Logprob at temperature 1 of each token given those before it, by the live weights."""
         self._require_text(token_ids)
-        return self._ask(lambda decoder: decoder.policy.probe_logprobs(token_ids)).result()
+        self._require_seen(token_ids, pictures)
+        return self._ask(lambda decoder: decoder.policy.probe_logprobs(token_ids, pictures)).result()
 
     def fingerprint(self) -> str:
         """The manifest's fingerprint of the weights in service."""
@@ -146,6 +149,7 @@ class TransformersEngine:
 
     def _require_servable(self, request: Request) -> None:
         self._require_text(request.prompt_ids)
+        self._require_seen(request.prompt_ids, request.pictures)
         sampling = request.sampling
         if sampling.temperature != self.temperature:
             raise ValueError(f"request {request.id}: temperature {sampling.temperature}, this engine samples at {self.temperature}")
@@ -156,6 +160,11 @@ class TransformersEngine:
         vocabulary = self._living().vocabulary
         if not token_ids or min(token_ids) < 0 or max(token_ids) >= vocabulary:
             raise ValueError(f"text is one or more token ids below {vocabulary}")
+
+    def _require_seen(self, token_ids: tuple[int, ...], pictures: tuple[Shown, ...]) -> None:
+        """Before the engine's thread has them: what it stumbles over would end it."""
+        if pictures:
+            require_eyes(self._living().eyes).require(token_ids, pictures)
 
     # -- the thread -------------------------------------------------------------------------------------------------
 
@@ -227,7 +236,7 @@ class TransformersEngine:
     def _prove(self, folder: Path, version: int, probe: ProbeLike) -> tuple[LivePolicy, float]:
         """Read a version and hold it against its probe; returns it with the gap."""
         policy = LivePolicy.read(Path(folder), version, self.device)
-        return policy, require_parity(policy.probe_logprobs(probe.token_ids), probe.logprobs)
+        return policy, require_parity(policy.probe_logprobs(probe.token_ids, probe.pictures), probe.logprobs)
 
     def _die(self, reason: str) -> None:
         """Nothing is served from now on; whoever waits for an answer learns why."""

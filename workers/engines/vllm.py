@@ -22,20 +22,23 @@ from typing import Any, TypeVar
 
 import torch
 
-from apps.policies.manifest import read_manifest
+from apps.policies.manifest import Shown, read_manifest
 from workers import adapters
 from workers.engines import vllm_environment
 from workers.engines.interface import Delta, EngineDied, Health, LoadReport, ProbeLike, Request
 from workers.engines.outbox import Outbox
 from workers.engines.parity import require_parity
+from workers.vision.eyes import Eyes, require_eyes
 
 ON_GPU = torch.cuda.is_available()
 vllm_environment.prepare(ON_GPU)
 
+from vllm.engine.arg_utils import AsyncEngineArgs  # noqa: E402
 from vllm.v1.engine.async_llm import AsyncLLM  # noqa: E402  (reads the environment that was just prepared)
 from vllm.v1.engine.exceptions import EngineDeadError  # noqa: E402
 
-from workers.engines.vllm_arguments import Shapes, engine_arguments, shapes_of  # noqa: E402
+from workers.engines.vllm_arguments import MOST_PICTURES, Shapes, engine_arguments, shapes_of  # noqa: E402
+from workers.engines.vllm_pictures import folded  # noqa: E402
 from workers.engines.vllm_traffic import Flight, Traffic  # noqa: E402
 
 T = TypeVar("T")
@@ -66,6 +69,7 @@ class VllmEngine:
         self._outbox = Outbox()
         self._serving: _Version | None = None
         self._shapes: Shapes = {}
+        self._eyes: Eyes | None = None
         self._death: str | None = NOT_STARTED
         self._thread: threading.Thread | None = None
         self._strangers: set[int | None] = set()
@@ -79,6 +83,7 @@ class VllmEngine:
         began = time.perf_counter()
         first = _Version(folder, version, probe, read_manifest(folder).fingerprint)
         self._shapes = shapes_of(adapters.base_of(folder) or folder)
+        self._eyes = Eyes.of(adapters.base_of(folder) or folder)
         started: Future[float] = Future()
         self._strangers = {child.pid for child in multiprocessing.active_children()}
         self._thread = threading.Thread(target=self._live, args=(first, started), name="vllm-engine", daemon=True)
@@ -117,11 +122,12 @@ class VllmEngine:
         except EngineDied:
             return
 
-    def probe_logprobs(self, token_ids: tuple[int, ...]) -> list[float]:
+    def probe_logprobs(self, token_ids: tuple[int, ...], pictures: tuple[Shown, ...] = ()) -> list[float]:
         """Logprob at temperature 1 of each token given those before it, by the live weights."""
         self._require_alive()
         self._require_text(token_ids)
-        return self._call(lambda: self._traffic.probe(token_ids))
+        self._require_seen(token_ids, pictures)
+        return self._call(lambda: self._traffic.probe(token_ids, pictures))
 
     def fingerprint(self) -> str:
         """The manifest's fingerprint of the weights in service."""
@@ -189,6 +195,7 @@ class VllmEngine:
 
     def _require_servable(self, request: Request) -> None:
         self._require_text(request.prompt_ids)
+        self._require_seen(request.prompt_ids, request.pictures)
         sampling = request.sampling
         if sampling.max_tokens < 1:
             raise ValueError(f"request {request.id}: max_tokens must be 1 or more")
@@ -198,6 +205,19 @@ class VllmEngine:
     def _require_text(self, token_ids: tuple[int, ...]) -> None:
         if not token_ids or min(token_ids) < 0 or max(token_ids) >= self._vocabulary:
             raise ValueError(f"text is one or more token ids below {self._vocabulary}")
+
+    def _require_seen(self, token_ids: tuple[int, ...], pictures: tuple[Shown, ...]) -> None:
+        if not pictures:
+            return
+        eyes = require_eyes(self._eyes)
+        eyes.require(token_ids, pictures)
+        if len(pictures) > MOST_PICTURES:
+            raise ValueError(f"{len(pictures)} pictures are shown; at most {MOST_PICTURES} are read")
+        # vLLM takes the first picture tokens of a text for its pictures.
+        if folded(token_ids[: pictures[-1].past], pictures, eyes.token_id).count(eyes.token_id) != len(pictures):
+            raise ValueError(
+                "the text says the policy's picture token itself before its last picture: vllm would mistake it for one"
+            )
 
     # -- the loop's thread ------------------------------------------------------------------------------------------
 
@@ -213,7 +233,7 @@ class VllmEngine:
         self._loop, self._gate, self._stopping = asyncio.get_running_loop(), asyncio.Lock(), asyncio.Event()
         self._llm = self._build(first.folder)
         self._vocabulary = self._llm.model_config.get_vocab_size()
-        self._traffic = Traffic(self._llm, self._outbox)
+        self._traffic = Traffic(self._llm, self._outbox, self._eyes)
         try:
             gap = await self._prove(first)
             self._death = None
@@ -229,9 +249,12 @@ class VllmEngine:
     def _build(self, folder: Path) -> AsyncLLM:
         try:
             with adapters.whole(folder) as full:
-                return AsyncLLM.from_engine_args(engine_arguments(full, self.seed, self._shapes, ON_GPU, self.memory_share))
+                return AsyncLLM.from_engine_args(self._arguments(full))
         except Exception as error:  # no memory, no such architecture, a process that ended: the cause is in the log
             raise EngineDied(f"vLLM did not start: {error}") from error
+
+    def _arguments(self, folder: Path) -> AsyncEngineArgs:
+        return engine_arguments(folder, self.seed, self._shapes, ON_GPU, self.memory_share, sees=self._eyes is not None)
 
     async def _collect_until_stopped(self) -> None:
         ends = {asyncio.create_task(self._traffic.look_for_ever()), asyncio.create_task(self._stopping.wait())}
@@ -276,7 +299,7 @@ class VllmEngine:
 
     async def _prove(self, wanted: _Version) -> float:
         """Hold the live weights against the version's probe; they are in service afterwards."""
-        gap = require_parity(await self._traffic.probe(wanted.probe.token_ids), wanted.probe.logprobs)
+        gap = require_parity(await self._traffic.probe(wanted.probe.token_ids, wanted.probe.pictures), wanted.probe.logprobs)
         await self._llm.update_weight_version(str(wanted.number))
         self._serving, self._traffic.version = wanted, wanted.number
         return gap

@@ -10,15 +10,19 @@ from safetensors import safe_open
 from vllm.engine.arg_utils import AsyncEngineArgs
 
 ROWS = 256
+MOST_PICTURES = 64  # in one text
 SMALL = 100_000_000  # parameters; on a CPU, fp32 is the faster below, bf16 above
 
 Shapes = dict[str, tuple[int, ...]]
 
 
-def engine_arguments(folder: Path, seed: int, shapes: Shapes, on_gpu: bool, memory_share: float) -> AsyncEngineArgs:
+def engine_arguments(
+    folder: Path, seed: int, shapes: Shapes, on_gpu: bool, memory_share: float, sees: bool = False
+) -> AsyncEngineArgs:
     """vLLM for token ids in and out, one version of the weights in safetensors, no code from the folder.
 
-    `memory_share`: of the GPU's memory, for weights and cache; less where a trainer lives on the same GPU.
+    `memory_share`: of the GPU's memory, for weights and cache; less where a trainer lives on the same GPU. `sees`: whether
+    requests show pictures, always as pixels of ours: nothing is fetched. Its processor of pictures needs the tokenizer then.
     """
     small = sum(map(math.prod, shapes.values())) < SMALL
     return AsyncEngineArgs(
@@ -26,7 +30,8 @@ def engine_arguments(folder: Path, seed: int, shapes: Shapes, on_gpu: bool, memo
         load_format="safetensors",
         use_tqdm_on_load=False,
         trust_remote_code=False,
-        skip_tokenizer_init=True,
+        skip_tokenizer_init=not sees,
+        limit_mm_per_prompt={"image": MOST_PICTURES} if sees else {},
         generation_config="vllm",  # or the folder's own file would change how we sample
         dtype="float32" if small and not on_gpu else "bfloat16",
         seed=seed,

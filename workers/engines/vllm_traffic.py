@@ -19,8 +19,11 @@ from vllm import SamplingParams
 from vllm.sampling_params import RequestOutputKind
 from vllm.v1.engine.async_llm import AsyncLLM
 
+from apps.policies.manifest import Shown
 from workers.engines.interface import Delta, EngineDied, Request, StopReason
 from workers.engines.outbox import Outbox
+from workers.engines.vllm_pictures import prompt_of
+from workers.vision.eyes import Eyes
 
 STOP_REASONS: dict[str, StopReason] = {"stop": "stop", "length": "length", "abort": "abort"}
 LOOK_SECONDS, IDLE_LOOK_SECONDS = 0.02, 0.5
@@ -39,8 +42,8 @@ class Flight:
 class Traffic:
     """Not thread-safe: everything here runs on the event loop."""
 
-    def __init__(self, llm: AsyncLLM, outbox: Outbox) -> None:
-        self.llm, self.outbox = llm, outbox
+    def __init__(self, llm: AsyncLLM, outbox: Outbox, eyes: Eyes | None = None) -> None:
+        self.llm, self.outbox, self.eyes = llm, outbox, eyes
         self.version: int | None = None
         self.flights: dict[str, Flight] = {}
         self.under_way = asyncio.Event()
@@ -56,7 +59,8 @@ class Traffic:
             return
         self.flights[flight.request.id] = flight
         parameters = _parameters(flight, room)
-        flight.stretch = await self.llm.add_request(self._name(flight.request.id), {"prompt_token_ids": prompt_ids}, parameters)
+        prompt = prompt_of(prompt_ids, flight.request.pictures, self.eyes)
+        flight.stretch = await self.llm.add_request(self._name(flight.request.id), prompt, parameters)
         self.under_way.set()
 
     async def look_for_ever(self) -> None:
@@ -97,12 +101,13 @@ class Traffic:
         for flight in list(self.flights.values()):
             await self.send(flight)
 
-    async def probe(self, token_ids: tuple[int, ...]) -> list[float]:
-        """Logprob at temperature 1 of each token given those before it."""
+    async def probe(self, token_ids: tuple[int, ...], pictures: tuple[Shown, ...] = ()) -> list[float]:
+        """Logprob at temperature 1 of each token given those before it. Raises ValueError where vLLM reads another text."""
         asked = SamplingParams(max_tokens=1, prompt_logprobs=0, detokenize=False, output_kind=RequestOutputKind.FINAL_ONLY)
-        prompt = {"prompt_token_ids": list(token_ids)}
-        async for output in self.llm.generate(prompt, asked, self._name("probe")):
+        async for output in self.llm.generate(prompt_of(token_ids, pictures, self.eyes), asked, self._name("probe")):
             scored = output.prompt_logprobs
+            if tuple(output.prompt_token_ids) != tuple(token_ids):
+                raise ValueError("vllm spreads the probe's pictures over other tokens than the policy's own processor")
         return [entry[token].logprob for token, entry in zip(token_ids[1:], scored[1:], strict=True)]
 
     def _take(self, flight: Flight, output: Any) -> Delta:

@@ -1,9 +1,11 @@
 """A rollout in flight: what has been said in it so far, by which weight version, and by whom where it was not the policy."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 
 from apps.environments.wishes import NO_WISHES, Wishes
+from apps.policies.manifest import Shown
 from apps.rollouts.models import Claim, Outcome
 from apps.rollouts.payload import Tokens
 from apps.rollouts.turns import BETWEEN_TURNS, POLICY, USER, Turn, Typed
@@ -15,10 +17,14 @@ FAILED = "error"
 
 @dataclass(frozen=True)
 class FollowUp:
-    """What the user says after an answer, and the template's tokens from behind that answer to the next one."""
+    """What the user says after an answer, and the template's tokens from behind that answer to the next one.
+
+    `pictures`: those it shows, places counted from its first token.
+    """
 
     text: str
     token_ids: tuple[int, ...]
+    pictures: tuple[Shown, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -26,6 +32,7 @@ class Script:
     """What a task prescribes: its messages, in tokens too, and what the user says later.
 
     `max_tokens`: the run's most for all that comes behind the prompt; `room`: how much of that the policy's context leaves.
+    `pictures`: those that the prompt shows.
     """
 
     task_id: int
@@ -34,6 +41,7 @@ class Script:
     follow_ups: tuple[FollowUp, ...]
     max_tokens: int
     room: int
+    pictures: tuple[Shown, ...] = ()
 
 
 @dataclass
@@ -61,6 +69,7 @@ class Flight:
     logprobs: list[float] = field(default_factory=list)
     mask: list[int] = field(default_factory=list)
     segments: list[tuple[int, int]] = field(default_factory=list)
+    heard: list[Shown] = field(default_factory=list)  # pictures behind the prompt, places counted from its end
     turns: list[Passage] = field(default_factory=list)
     request_id: str = ""  # of the request that goes on with it; none while it is held
     base: int = 0  # tokens here when that request began
@@ -85,6 +94,11 @@ class Flight:
         return self.script.room - len(self.token_ids)
 
     @property
+    def pictures(self) -> tuple[Shown, ...]:
+        """All that it shows, places counted from the prompt's first token."""
+        return (*self.script.pictures, *_moved(self.heard, len(self.script.prompt_ids)))
+
+    @property
     def is_idle(self) -> bool:
         """Nobody goes on with it, and nobody holds it."""
         return not self.request_id and self.held_until is None
@@ -97,7 +111,7 @@ class Flight:
             left = min(left, max(1, self.wishes.max_tokens - said))  # a person may have typed more
         seed = None if self.wishes.seed is None else self.wishes.seed + said  # the same draws must not come twice
         sampling = Sampling(left, temperature, self.speaker.stop_token_ids, seed)
-        return Request(request_id, (*self.script.prompt_ids, *self.token_ids), sampling)
+        return Request(request_id, (*self.script.prompt_ids, *self.token_ids), sampling, self.pictures)
 
     # -- what is said -----------------------------------------------------------------------------------------------
 
@@ -140,10 +154,13 @@ class Flight:
         Where the turn was ended for the policy, its stop token goes before them: the template has one there.
         """
         ended = self.token_ids[-1:] and self.token_ids[-1] in self.speaker.stop_token_ids
-        follow_up = follow_up if ended else replace(follow_up, token_ids=(*self.speaker.stop_token_ids[:1], *follow_up.token_ids))
+        if not ended:
+            stop = self.speaker.stop_token_ids[:1]
+            follow_up = replace(follow_up, token_ids=(*stop, *follow_up.token_ids), pictures=_moved(follow_up.pictures, len(stop)))
         if len(follow_up.token_ids) >= self.room:
             return None
         self.turns.append(Passage(USER, len(self.token_ids), follow_up.text, Typist(self.speaker)))
+        self.heard += _moved(follow_up.pictures, len(self.token_ids))
         self._append(follow_up.token_ids, (0.0,) * len(follow_up.token_ids), 0)
         self._begin_turn()
         return follow_up
@@ -223,6 +240,7 @@ class Flight:
         """Forget every token from this place on, and all that is known of it."""
         del self.token_ids[length:], self.logprobs[length:], self.mask[length:]
         self.segments = [(start, version) for start, version in self.segments if start < length]
+        self.heard = [shown for shown in self.heard if shown.past <= length]
         last = self.turn
         last.typed = [(act, start, min(past, length)) for act, start, past in last.typed if start < length]
 
@@ -235,7 +253,8 @@ class Flight:
         if stop_reason == FAILED or not self.token_ids:
             return Outcome(self.rollout_id, None, "", f"the engine returned nothing ({stop_reason})")
         tokens = Tokens(
-            self.script.prompt_ids, tuple(self.token_ids), tuple(self.logprobs), tuple(self.mask), tuple(self.segments)
+            self.script.prompt_ids, tuple(self.token_ids), tuple(self.logprobs), tuple(self.mask), tuple(self.segments),
+            tuple((sha256(shown.png).hexdigest(), shown.first, shown.past) for shown in self.pictures),
         )  # fmt: skip
         turns = self._turns()
         is_plain = len(turns) == 1 and not turns[0].typed
@@ -257,3 +276,7 @@ class Flight:
         begins = min(len(text), len(self.speaker.text(said[: first - turn.first])))
         ends = min(len(text), len(self.speaker.text(said[: past - turn.first])))
         return Typed(act, start + begins, start + ends, first, past - first)
+
+
+def _moved(pictures: Iterable[Shown], by: int) -> tuple[Shown, ...]:
+    return tuple(replace(shown, first=shown.first + by, past=shown.past + by) for shown in pictures)

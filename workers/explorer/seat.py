@@ -19,6 +19,8 @@ from apps.rollouts.models import Claim, Group, Rollout
 from apps.runs.config import RunConfig
 from apps.runs.models import Acknowledgement, Run, WeightVersion, Worker
 from apps.streaming.chunks import ChunkWriter
+from apps.tasksets.messages import pictures_of
+from apps.tasksets.messages import text_of as text_in
 from apps.tasksets.models import Task
 from apps.tasksets.rows import user_message
 from workers.engines.choose import build
@@ -26,7 +28,9 @@ from workers.engines.interface import Delta, Engine, EngineDied, LoadReport, Par
 from workers.explorer.acts import TYPED, corrections_in
 from workers.explorer.episodes import TURN_LIMIT, Episodes, Played
 from workers.explorer.flight import Flight, FollowUp, Script
-from workers.explorer.speaker import NoDialogue, Speaker
+from workers.explorer.speaker import NoDialogue, Speaker, Spelt
+from workers.pictures import pngs_of
+from workers.vision.eyes import Unreadable
 
 log = structlog.get_logger(__name__)
 ENDS_A_TURN = frozenset({"stop", TYPED})
@@ -72,6 +76,7 @@ class Seat:
             seed=plan.seed,
             threads=settings.ENGINE_THREADS,
             memory_share=settings.GPU_MEMORY_PERCENT / 100,
+            sees=run.policy.sees_pictures,
         )
         log.info("engine_chosen", run=run.slug, engine=engine.name, reason=reason)
         Worker.objects.filter(pk=worker.pk).update(engine=engine.name, details={**worker.details, "engine": reason})
@@ -163,13 +168,17 @@ class Seat:
         said, follow_ups = list(task.prompt), []
         for text in task.follow_ups:
             follow_ups.append(FollowUp(text, self.speaker.between(said, user_message(text))))
-        return self._spelt(task.pk, said, self.speaker.prompt_ids(said), tuple(follow_ups))
+        return self._spelt(task.pk, said, self.speaker.prompt(said, pngs=self._pngs(said)), tuple(follow_ups))
 
-    def _spelt(self, task_id: int, said: list[dict], prompt_ids: tuple[int, ...], follow_ups: tuple[FollowUp, ...] = ()) -> Script:
+    def _pngs(self, said: list[dict]) -> dict[str, bytes]:
+        """The pictures that messages show, by name: bytes of ours out of the database. Raises Unreadable."""
+        return pngs_of(self.run.project_id, pictures_of(said))
+
+    def _spelt(self, task_id: int, said: list[dict], prompt: Spelt, follow_ups: tuple[FollowUp, ...] = ()) -> Script:
         most = self.plan.sampling.max_tokens
         context = self.run.policy.context_tokens
-        room = min(most, context - len(prompt_ids)) if context else most
-        return Script(task_id, said, prompt_ids, follow_ups, most, room)
+        room = min(most, context - len(prompt.token_ids)) if context else most
+        return Script(task_id, said, prompt.token_ids, follow_ups, most, room, prompt.pictures)
 
     def go_on(self, flights: list[Flight]) -> None:
         """Send each to the engine from where it is. Every request has a name of its own: what is late of another is known."""
@@ -275,8 +284,9 @@ class Seat:
             said = messages(news.observation)
             if news.number == 0:
                 return self._begin(flight, self.episodes.first_words(flight, news), news.tools)
-            follow_up = FollowUp(text_of(news.observation), self.speaker.between(flight.script.prompt, said))
-        except (NoDialogue, TemplateError) as why:
+            passage = self.speaker.passage(flight.script.prompt, said, self._pngs(said))
+            follow_up = FollowUp(text_of(news.observation), passage.token_ids, passage.pictures)
+        except (NoDialogue, TemplateError, Unreadable) as why:
             self.episodes.breaks(played, f"the policy's chat template cannot take its observation: {why}")
             return flight.failure
         offset = len(flight.token_ids)
@@ -288,10 +298,13 @@ class Seat:
 
     def _begin(self, flight: Flight, said: list[dict], tools: Sequence[dict]) -> str:
         """The first observation completes the prompt, or is all of it."""
-        prompt_ids = self.speaker.bare_ids(said[0]["content"]) if flight.wishes.raw else self.speaker.prompt_ids(said, tools)
-        flight.script = self._spelt(flight.script.task_id, said, prompt_ids)
-        self.writer.started(flight.rollout_id, flight.claim.group_id, said[-1]["content"], self.version)
-        if not prompt_ids:
+        if flight.wishes.raw:
+            prompt = Spelt(self.speaker.bare_ids(said[0]["content"]))
+        else:
+            prompt = self.speaker.prompt(said, tools, self._pngs(said))
+        flight.script = self._spelt(flight.script.task_id, said, prompt)
+        self.writer.started(flight.rollout_id, flight.claim.group_id, text_in(said[-1]["content"]), self.version)
+        if not prompt.token_ids:
             flight.failure = "the prompt has no tokens"
         elif flight.room < 1:
             flight.failure = f"the prompt's {len(flight.script.prompt_ids)} tokens leave no room for an answer"

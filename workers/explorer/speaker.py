@@ -1,11 +1,15 @@
 """Between messages and token ids: the policy's own chat template and tokenizer. Ids are the truth, text a rendering."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
+
+from apps.policies.manifest import Shown
+from apps.tasksets.messages import Content, pictures_of
+from workers.vision.eyes import Eyes, require_eyes
 
 UNFINISHED_CHARACTER = "\ufffd"
 ANSWER = "RFTWEBANSWER"  # stands for the policy's answer where a template is read around it
@@ -34,10 +38,19 @@ class Spelling:
     text: str
 
 
+@dataclass(frozen=True)
+class Spelt:
+    """Messages in tokens, and the pictures among them."""
+
+    token_ids: tuple[int, ...]
+    pictures: tuple[Shown, ...] = ()
+
+
 class Speaker:
-    """A policy's tokenizer, loaded from its sealed folder (no code from the folder runs)."""
+    """A policy's tokenizer, loaded from its sealed folder (no code from the folder runs); `eyes` where the policy sees."""
 
     def __init__(self, folder: Path) -> None:
+        self.eyes = Eyes.of(folder)
         self.tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
             folder, local_files_only=True, trust_remote_code=False
         )
@@ -48,10 +61,30 @@ class Speaker:
 
     def prompt_ids(self, messages: list[dict], tools: Sequence[dict] = ()) -> tuple[int, ...]:
         """The messages, and the tools it may call, by the chat template, ready for the policy's turn."""
-        encoded = self.tokenizer.apply_chat_template(
-            messages, tools=list(tools) or None, add_generation_prompt=True, tokenize=True, return_dict=True
-        )
-        return tuple(encoded["input_ids"])
+        return self.prompt(messages, tools).token_ids
+
+    def prompt(self, messages: list[dict], tools: Sequence[dict] = (), pngs: Mapping[str, bytes] | None = None) -> Spelt:
+        """Likewise, with the pictures that the messages show, of which `pngs` has the bytes by name. Raises Unreadable."""
+        if self.eyes is None and not pictures_of(messages):
+            encoded = self.tokenizer.apply_chat_template(
+                messages, tools=list(tools) or None, add_generation_prompt=True, tokenize=True, return_dict=True
+            )
+            return Spelt(tuple(encoded["input_ids"]))
+        return Spelt(*self._in_tokens(self._templated(messages, tools), messages, pngs, begins=True))
+
+    def _in_tokens(
+        self, text: str, messages: list[dict], pngs: Mapping[str, bytes] | None, offset: int = 0, begins: bool = False
+    ) -> tuple[tuple[int, ...], tuple[Shown, ...]]:
+        """A text of the chat template that shows the pictures of these messages."""
+        shown = pictures_of(messages)
+        if self.eyes is None and not shown:
+            return tuple(self.tokenizer.encode(text, add_special_tokens=False)), ()
+        return require_eyes(self.eyes).spell(text, [(pngs or {})[name] for name in shown], offset, begins)
+
+    def _templated(self, messages: list[dict], tools: Sequence[dict] = ()) -> str:
+        """The messages as the policy's chat template writes them; templates of policies that see want parts, not texts."""
+        said = messages if self.eyes is None else [{**message, "content": _parts(message["content"])} for message in messages]
+        return self.tokenizer.apply_chat_template(said, tools=list(tools) or None, add_generation_prompt=True, tokenize=False)
 
     def bare_ids(self, text: str) -> tuple[int, ...]:
         """A text without the chat template, as the tokenizer begins texts."""
@@ -87,20 +120,23 @@ class Speaker:
         """What stands between the stop token of an answer to these messages and the next answer: the template around the
         messages of `follow_up`. The answer itself is never tokenised again. Raises NoDialogue.
         """
+        return self.passage(messages, follow_up).token_ids
+
+    def passage(self, messages: list[dict], follow_up: list[dict], pngs: Mapping[str, bytes] | None = None) -> Spelt:
+        """Likewise, with the pictures that `follow_up` shows, places counted from its first token. Raises Unreadable as well."""
         answer = ANSWER
-        while any(answer in message["content"] for message in (*messages, *follow_up)):
+        while any(answer in text for message in (*messages, *follow_up) for text in _texts(message["content"])):
             answer += answer
-        said = [*messages, {"role": "assistant", "content": answer}, *follow_up]
-        whole = self.tokenizer.apply_chat_template(said, add_generation_prompt=True, tokenize=False)
+        whole = self._templated([*messages, {"role": "assistant", "content": answer}, *follow_up])
         _, found, rest = whole.partition(answer)
         stop = self.tokenizer.eos_token
         if not found or not rest.lstrip().startswith(stop):
             raise NoDialogue(f"the policy's chat template does not end an answer with {stop}, its stop token")
         # The stop token is encoded with what follows, and cut off: nothing then begins in mid-text.
-        first, *token_ids = self.tokenizer.encode(rest.lstrip(), add_special_tokens=False)
+        (first, *token_ids), pictures = self._in_tokens(rest.lstrip(), follow_up, pngs, offset=-1)
         if first != self.tokenizer.eos_token_id:
             raise NoDialogue(f"the policy's tokenizer does not read {stop} as its stop token")
-        return tuple(token_ids)
+        return Spelt(tuple(token_ids), pictures)
 
     # -- what people type -------------------------------------------------------------------------------------------
 
@@ -130,6 +166,16 @@ class Speaker:
             shown += typist.push((token,))
             lengths.append(len(shown))
         return lengths, shown
+
+
+def _parts(content: Content) -> list[dict]:
+    """As a template reads them: pictures without their names."""
+    parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    return [{"type": "image"} if part["type"] == "image" else part for part in parts]
+
+
+def _texts(content: Content) -> Iterable[str]:
+    return (part["text"] for part in _parts(content) if part["type"] == "text")
 
 
 def _common(one, other) -> int:

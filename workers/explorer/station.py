@@ -18,6 +18,7 @@ from workers.engines.interface import EngineDied
 from workers.explorer.acts import asked_in, do, let_go
 from workers.explorer.seat import Seat
 from workers.explorer.speaker import NoDialogue
+from workers.vision.eyes import Unreadable
 
 log = structlog.get_logger(__name__)
 DRAIN_SECONDS = 0.05
@@ -82,7 +83,7 @@ class Explorer:
     def _submit(self, seat: Seat, groups: list[Group]) -> None:
         try:
             seat.submit(groups)
-        except NoDialogue as why:
+        except (NoDialogue, Unreadable) as why:
             self._pause(seat.run, str(why))
         else:
             log.info("groups_begun", run=seat.run.slug, groups=[group.pk for group in groups], weight_version=seat.version)

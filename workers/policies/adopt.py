@@ -12,13 +12,16 @@ import sys
 from pathlib import Path
 
 from huggingface_hub import snapshot_download
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from transformers.utils import logging as transformers_logging
 
 from apps.policies.folder import ADAPTER_CONFIG, KNOWN_FILES, MANIFEST
 from apps.policies.manifest import DamagedWeights, Manifest, Probe, scan_policy_folder, seal, verify
 from workers import adapters
 from workers.policies.sampling import probe_logprobs
+from workers.vision import loading
+from workers.vision.eyes import Eyes
+from workers.vision.probing import seeing_probe
 
 PROBE_TEXT = "The quick brown fox jumps over the lazy dog. 3 + 4 = 7."
 PROBE_TOKENS = 32
@@ -87,10 +90,11 @@ def _merge(adapter: Path, folder: Path) -> None:
 def _probe(folder: Path) -> Probe:
     tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
     _require_chat(tokenizer)
-    model = AutoModelForCausalLM.from_pretrained(
-        folder, trust_remote_code=False, local_files_only=True, use_safetensors=True, dtype="float32"
-    ).eval()
+    loading.require_read(loading.config_of(folder))
+    model = loading.read(folder, dtype="float32").eval()
     token_ids = tokenizer.encode(PROBE_TEXT, add_special_tokens=False)[:PROBE_TOKENS]
+    if eyes := Eyes.of(folder):
+        return seeing_probe(model, eyes, token_ids)
     return Probe(tuple(token_ids), tuple(probe_logprobs(model, token_ids)))
 
 

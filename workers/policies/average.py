@@ -13,13 +13,14 @@ from pathlib import Path
 import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
-from transformers import AutoModelForCausalLM
 from transformers.utils import logging as transformers_logging
 
 from apps.policies.folder import INDEX, SINGLE
 from apps.policies.manifest import DamagedWeights, Manifest, Probe, require_like, seal, verify
 from workers import weights
 from workers.policies.sampling import probe_logprobs
+from workers.vision import loading
+from workers.vision.eyes import Eyes
 
 
 class NotAlike(ValueError):
@@ -64,7 +65,7 @@ def average(first: Path, second: Path, final: Path, share: float = 0.5) -> Manif
                 shutil.copyfile(first / name, unfinished / name)
         for shard in (name for name in like.files if name.endswith(".safetensors")):
             save_file(_averaged(first / shard, second, share), unfinished / shard, metadata={"format": "pt"})
-        return seal(unfinished, final, 0, None, _probe(unfinished, like.probe.token_ids))
+        return seal(unfinished, final, 0, None, _probe(unfinished, like.probe))
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
 
@@ -102,9 +103,10 @@ def _places(folder: Path) -> dict[str, Path]:
     return places
 
 
-def _probe(folder: Path, token_ids: tuple[int, ...]) -> Probe:
-    model = AutoModelForCausalLM.from_pretrained(folder, local_files_only=True, use_safetensors=True, dtype="float32").eval()
-    return Probe(token_ids, tuple(probe_logprobs(model, token_ids)))
+def _probe(folder: Path, like: Probe) -> Probe:
+    model = loading.read(folder, dtype="float32").eval()
+    said = probe_logprobs(model, like.token_ids, Eyes.of(folder), like.pictures)
+    return Probe(like.token_ids, tuple(said), like.pictures)
 
 
 if __name__ == "__main__":

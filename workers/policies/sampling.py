@@ -3,10 +3,15 @@
 The explorer's engines stream, admit and abort; this does none of it and knows no state.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from transformers import DynamicCache, PreTrainedModel
+
+from apps.policies.manifest import Shown
+from workers.vision.eyes import Eyes
+from workers.vision.merging import text_of
 
 
 @dataclass(frozen=True)
@@ -55,7 +60,10 @@ def sample(
 
 
 @torch.no_grad()
-def probe_logprobs(model: PreTrainedModel, token_ids: list[int]) -> list[float]:
-    """Logprob of each token given those before it; one fewer than tokens."""
-    logits = model(input_ids=torch.tensor([token_ids])).logits[0, :-1].float()
-    return torch.log_softmax(logits, -1).gather(1, torch.tensor(token_ids[1:])[:, None])[:, 0].tolist()
+def probe_logprobs(
+    model: PreTrainedModel, token_ids: Sequence[int], eyes: Eyes | None = None, shown: Sequence[Shown] = ()
+) -> list[float]:
+    """Logprob of each token given those before it, and the pictures `shown`; one fewer than tokens."""
+    ids = torch.tensor([list(token_ids)], device=model.device)
+    logits = model(**text_of(model, eyes, ids, [shown])).logits[0, :-1].float()
+    return torch.log_softmax(logits, -1).gather(1, ids[0, 1:, None])[:, 0].tolist()

@@ -4,11 +4,19 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 PAD, END, UNKNOWN = "<|pad|>", "<|end|>", "<|unknown|>"
+PICTURE = "<image>"  # as LLaVA's own processors spell it
 ROLES = ("<|system|>", "<|user|>", "<|assistant|>")
 SPECIAL = (PAD, END, UNKNOWN, *ROLES)
 CHAT_TEMPLATE = (
     "{% for message in messages %}<|{{ message['role'] }}|>{{ message['content'] }}<|end|>{% endfor %}"
     "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+
+# For policies that see: what is said may be a list of parts, texts and pictures.
+SEEING_TEMPLATE = CHAT_TEMPLATE.replace(
+    "{{ message['content'] }}",
+    "{% if message['content'] is string %}{{ message['content'] }}{% else %}{% for part in message['content'] %}"
+    "{% if part['type'] == 'image' %}" + PICTURE + "{% else %}{{ part['text'] }}{% endif %}{% endfor %}{% endif %}",
 )
 
 

@@ -62,7 +62,9 @@ class Command(BaseCommand):
             raise CommandError(f"{folder}: {damage}") from None
         except IntegrityError:
             raise CommandError(f"--slug: a policy {slug!r} was added meanwhile") from None
-        self.stdout.write(self.style.SUCCESS(f"policy {policy.slug}: {policy.architecture}, {policy.parameters:,} parameters"))
+        seeing = ", sees pictures" if policy.sees_pictures else ""
+        made = f"policy {policy.slug}: {policy.architecture}, {policy.parameters:,} parameters{seeing}"
+        self.stdout.write(self.style.SUCCESS(made))
 
     def _list(self, options: dict) -> None:
         policies = Policy.objects.select_related("project").order_by("-pk")

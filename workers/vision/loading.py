@@ -1,0 +1,67 @@
+"""Which class reads a policy's folder, and whether its pictures can be read here.
+
+Names relied on in transformers 5.19: `AutoConfig`, `AutoModelForImageTextToText`, `AutoModelForCausalLM`,
+`MODEL_FOR_CAUSAL_LM_MAPPING`, `PreTrainedModel.get_encoder(modality=)`; in a configuration `model_type` and `vision_config`.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+from transformers import (
+    MODEL_FOR_CAUSAL_LM_MAPPING,
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoModelForImageTextToText,
+    PreTrainedModel,
+)
+
+from apps.accounts import strict_json
+from apps.policies.folder import CONFIG_LIMIT, SEEING
+
+
+class CannotSee(ValueError):
+    """The policy's way of seeing is not known here; the message names it and what can be done."""
+
+
+def sees(config: Any) -> bool:
+    """Whether a model of this configuration is shown pictures here."""
+    return config.model_type in SEEING
+
+
+def sees_in(folder: Path | str) -> bool:
+    """Whether the folder's policy is shown pictures here; a folder of a tokenizer alone is not."""
+    try:
+        config = strict_json.read(Path(folder) / "config.json", CONFIG_LIMIT)
+    except FileNotFoundError:
+        return False
+    return isinstance(config, dict) and config.get("model_type") in SEEING
+
+
+def require_read(config: Any, instead: str = "") -> None:
+    """Raises CannotSee for a model that sees in a way that is not known here; `instead`: what to do.
+
+    Some of them have a text model that is read by itself: such a policy is one of text alone.
+    """
+    if getattr(config, "vision_config", None) is not None and not sees(config) and type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
+        known = f"(known: {', '.join(sorted(SEEING))})"
+        raise CannotSee(f"{_name(config)} reads pictures in a way that is not known here {known}{instead and ': '}{instead}")
+
+
+def config_of(folder: Path | str) -> Any:
+    return AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+
+
+def read(folder: Path | str, **how: Any) -> Any:
+    """`from_pretrained` of the folder's own class, from safetensors, no code from the folder, nothing fetched."""
+    of = AutoModelForImageTextToText if sees(config_of(folder)) else AutoModelForCausalLM
+    return of.from_pretrained(folder, local_files_only=True, trust_remote_code=False, use_safetensors=True, **how)
+
+
+def tower_of(model: PreTrainedModel) -> nn.Module:
+    """The part that looks at pictures, without the layers that bring what it saw into the text model's space."""
+    return model.get_encoder(modality="image")
+
+
+def _name(config: Any) -> str:
+    return (getattr(config, "architectures", None) or [config.model_type])[0]
