@@ -14,6 +14,7 @@ from transformers.utils import logging as transformers_logging
 
 from apps.policies.manifest import verify
 from apps.rewards.scorers import Verdict
+from apps.tasksets.messages import pictures_of
 from workers.trainer.lessons.reward_model import probe_scores
 
 RESIDENT = 2  # models held in memory
@@ -43,7 +44,11 @@ class LoadedModel:
             raise NotTheseWeights(f"{folder.name}: scores differ from the trainer's by {max(gaps):.3g}")
 
     def judge(self, questions: Sequence[tuple[list[dict], str]]) -> list[Verdict]:
-        """A verdict for each (prompt, answer), in order; None for one that is longer than the model reads."""
+        """A verdict for each (prompt, answer), in order; None for one that is longer than the model reads, or shows a picture."""
+        if any(pictures_of(prompt) for prompt, _ in questions):
+            blind = Verdict(None, "the reward model reads text alone, and the task shows a picture")
+            read = iter(self.judge([question for question in questions if not pictures_of(question[0])]))
+            return [blind if pictures_of(prompt) else next(read) for prompt, _ in questions]
         texts = [self._ids(prompt, answer) for prompt, answer in questions]
         fits = [n for n, ids in enumerate(texts) if not self.context or len(ids) <= self.context]
         scores: dict[int, float] = {}

@@ -1,16 +1,22 @@
-"""Putting the weights a trainer holds into a sealed folder that any engine can load."""
+"""Putting the weights a trainer holds into a sealed folder that any engine can load.
+
+Names relied on in transformers 5.19: `core_model_loading.revert_weight_conversion`, `save_pretrained(save_original_format=)`.
+"""
 
 import math
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
 from transformers import PreTrainedModel
+from transformers.core_model_loading import revert_weight_conversion
 
-from apps.policies.manifest import Manifest, Probe, read_manifest, require_like, seal
+from apps.policies.manifest import Manifest, Probe, Shown, read_manifest, require_like, seal
 from apps.policies.tensor_file import read_layout
+from workers.policies import sampling
+from workers.vision.eyes import Eyes
 
 WEIGHT_FILES = (".safetensors", ".safetensors.index.json")
 DTYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
@@ -43,7 +49,8 @@ def published(
 ) -> Manifest:
     """The steps of any publication around `write(model, folder, base, the base's manifest)`.
 
-    `probe(model, token ids)` gives what is written beside the token ids: logprobs, unless the model has no such head.
+    `probe(model, token ids)` gives what is written beside the token ids: logprobs, unless the model has no such head. Where
+    the base's probe shows pictures, the same pictures are shown again.
     """
     require_finite(model)
     like = read_manifest(base)
@@ -52,8 +59,8 @@ def published(
     unfinished.mkdir(parents=True)
     try:
         write(model, unfinished, base, like)
-        said = (probe or probe_logprobs)(model, like.probe.token_ids)
-        sealed = Probe(like.probe.token_ids, tuple(said))
+        said = probe(model, like.probe.token_ids) if probe else _probed(model, base, like.probe)
+        sealed = Probe(like.probe.token_ids, tuple(said), like.probe.pictures)
         return seal(unfinished, final, version, parent, sealed, base=like.fingerprint if is_adapter else None)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -78,7 +85,9 @@ def require_finite(model: torch.nn.Module) -> None:
 
 def write_tensors(model: PreTrainedModel, folder: Path, like: Manifest) -> None:
     """Save the model's tensors under the names, shapes and dtypes of `like`; raises DamagedWeights if any differs."""
-    model.save_pretrained(folder, state_dict=_cast(model.state_dict(), like))
+    # Names are turned back first: some classes name their parts otherwise than the files they were read from.
+    named = revert_weight_conversion(model, model.state_dict())
+    model.save_pretrained(folder, state_dict=_cast(named, like), save_original_format=False)
     for path in folder.iterdir():
         if not path.name.endswith(WEIGHT_FILES):
             path.unlink()
@@ -93,14 +102,19 @@ def _cast(state: dict[str, torch.Tensor], like: Manifest) -> dict[str, torch.Ten
     return {name: cast.get(tensor.data_ptr(), tensor.detach()) for name, tensor in state.items()}
 
 
+def _probed(model: PreTrainedModel, base: Path, probe: Probe) -> list[float]:
+    eyes = Eyes(base) if probe.pictures else None
+    return probe_logprobs(model, probe.token_ids, eyes, probe.pictures)
+
+
 @torch.no_grad()
-def probe_logprobs(model: PreTrainedModel, token_ids: tuple[int, ...]) -> list[float]:
+def probe_logprobs(
+    model: PreTrainedModel, token_ids: tuple[int, ...], eyes: Eyes | None = None, pictures: Sequence[Shown] = ()
+) -> list[float]:
     """Natural logprob of each token given those before it, at temperature 1; one fewer than tokens."""
-    ids = torch.tensor([token_ids], device=model.device)
     was_training = model.training
     model.eval()
     try:
-        logits = model(input_ids=ids).logits[0, :-1].float()
+        return sampling.probe_logprobs(model, token_ids, eyes, pictures)
     finally:
         model.train(was_training)
-    return torch.log_softmax(logits, -1).gather(1, ids[0, 1:, None])[:, 0].tolist()

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from apps.policies.manifest import Shown
 from workers.algorithms.tokens import Window
 
 USUAL, EXPERT = "usual", "expert"
@@ -18,7 +19,8 @@ class Row:
     """One experience. Completion fields are aligned token by token; logprobs (nats) are those of sampling time.
 
     An expert's row has no behaviour logprobs: nobody sampled it. Its advantage is not read. `token_advantages`, aligned
-    too, stand where the tokens of the row do not all have its `advantage`.
+    too, stand where the tokens of the row do not all have its `advantage`. `pictures`: those it shows, places counted
+    from the first token of the prompt.
     """
 
     prompt_ids: tuple[int, ...]
@@ -28,6 +30,7 @@ class Row:
     advantage: float
     kind: str = USUAL
     token_advantages: tuple[float, ...] | None = None
+    pictures: tuple[Shown, ...] = ()
 
     def __post_init__(self) -> None:
         if self.is_expert and not self.behaviour_logprobs:
@@ -64,7 +67,8 @@ def collate(rows: Sequence[Row], pad_id: int, divisible_by: int = 1) -> dict[str
     old_per_token_logps (B, C) float32; num_items_in_batch, 0-dim, the usual rows' tokens in the loss. `tool_mask` is
     there only when it says something: that the policy did not choose a token, or that a row merely fills the last
     micro-batch; `is_expert` (B,) bool only when there is an expert's row; `token_advantages` (B, C) float32 only
-    when a row's tokens differ in theirs. Raises ValueError when empty.
+    when a row's tokens differ in theirs; `row` (B,) int64, which of the filled rows this is, only when one shows a picture.
+    Raises ValueError when empty.
     """
     if not rows:
         raise ValueError("an update needs at least one row")
@@ -90,6 +94,8 @@ def collate(rows: Sequence[Row], pad_id: int, divisible_by: int = 1) -> dict[str
         batch["is_expert"] = is_expert
     if any(row.token_advantages for row in filled):
         batch["token_advantages"] = _right([_per_token(row) for row in filled], 0.0, torch.float32)
+    if any(row.pictures for row in filled):
+        batch["row"] = torch.arange(len(filled))
     return batch
 
 

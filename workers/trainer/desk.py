@@ -8,17 +8,19 @@ makes the recorded updates after it again.
 
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 
 import structlog
 from django.db.models.functions import Now
 
 from apps.buffer.models import Experience, batch_of, commit_step, plan_step
 from apps.pipelines.crediting import of_batch
-from apps.policies.manifest import DamagedWeights, Manifest, require_like, verify
+from apps.policies.manifest import DamagedWeights, Manifest, Shown, require_like, verify
 from apps.runs.models import Metric, NotPossible, Run, TrainStep, WeightVersion
+from workers.pictures import pngs_of
 from workers.trainer import checkpoint, experts, figures, shelf
 from workers.trainer.collate import Row
 from workers.trainer.host import TrainerHost
@@ -26,6 +28,7 @@ from workers.trainer.report import StepReport
 
 log = structlog.get_logger(__name__)
 CAUSE_SECONDS = 1.0
+NONE: Mapping[str, bytes] = MappingProxyType({})
 UNOFFERED = (WeightVersion.State.STAGED, WeightVersion.State.VERIFIED, WeightVersion.State.REFUSED)
 
 
@@ -145,7 +148,9 @@ class Desk:
         return batch_of(step)
 
     def _rows(self, batch: Sequence[Experience]) -> list[Row]:
-        return [row_of(experience) for experience in batch]
+        shown = {name for experience in batch for name, _, _ in experience.rollout.tokens.pictures}
+        pngs = pngs_of(self.run.project_id, shown)
+        return [row_of(experience, pngs) for experience in batch]
 
     def _figures(self, run: Run, step: TrainStep, batch: Sequence[Experience], seconds: float) -> dict[str, float]:
         return {**figures.of_batch(run, step, batch), **figures.of_time(run, batch, seconds, self.waited)}
@@ -230,7 +235,8 @@ class Desk:
         self.run.release_trainer(self.fence)
 
 
-def row_of(experience: Experience) -> Row:
+def row_of(experience: Experience, pngs: Mapping[str, bytes] = NONE) -> Row:
+    """`pngs`: the bytes of the pictures that it shows, by name."""
     tokens = experience.rollout.tokens
     return Row(
         prompt_ids=tokens.prompt_ids,
@@ -240,6 +246,7 @@ def row_of(experience: Experience) -> Row:
         advantage=experience.credit.advantage,
         token_advantages=experience.credit.tokens,
         kind=experience.kind,
+        pictures=tuple(Shown(pngs[name], first, past) for name, first, past in tokens.pictures),
     )
 
 

@@ -5,10 +5,15 @@ and returns `log_probs` and `entropy`, (B, P + C − 1), at the trainer's temper
 asked for.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+
+from workers.trainer.collate import Row
+from workers.vision.eyes import Eyes
+from workers.vision.merging import text_of
 
 IGNORED = -100  # label of what is not scored
 
@@ -25,21 +30,47 @@ class Scores:
     balance: torch.Tensor | None
 
 
-def scores(model: torch.nn.Module, batch: dict[str, torch.Tensor], wants_balance: bool = False) -> Scores:
-    """Run the model once. `batch`: prompt_ids and prompt_mask (B, P), completion_ids and completion_mask (B, C)."""
+@dataclass(frozen=True)
+class Gallery:
+    """What the rows of an update show, in the order that `batch["row"]` counts, and the eyes that read it."""
+
+    rows: Sequence[Row]
+    eyes: Eyes | None
+
+    def text(self, model: torch.nn.Module, batch: dict[str, torch.Tensor], ids: torch.Tensor) -> dict[str, torch.Tensor]:
+        """What the model takes for `ids` (B, P + C): where none of these rows shows a picture, the ids themselves."""
+        if "row" not in batch:
+            return {"input_ids": ids}
+        rows = [self.rows[number] for number in batch["row"].tolist()]
+        padding = (batch["prompt_mask"].size(1) - batch["prompt_mask"].sum(1)).tolist()
+        return text_of(model, self.eyes, ids, [row.pictures for row in rows], padding)
+
+
+NO_PICTURES = Gallery((), None)
+
+
+def scores(
+    model: torch.nn.Module, batch: dict[str, torch.Tensor], gallery: Gallery = NO_PICTURES, wants_balance: bool = False
+) -> Scores:
+    """Run the model once. `batch`: prompt_ids and prompt_mask (B, P), completion_ids and completion_mask (B, C), and
+    `row` (B,) where rows of the `gallery` show pictures.
+    """
     width = batch["completion_ids"].size(1)
     ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], 1)
     attention = torch.cat([batch["prompt_mask"], batch["completion_mask"]], 1)
     labels = ids.masked_fill(attention == 0, IGNORED)
     labels[:, :-width] = IGNORED
     routers = {"output_router_logits": True} if wants_balance else {}
-    output = model(input_ids=ids, attention_mask=attention, labels=labels, fused_lm_head=True, **routers)
+    text = gallery.text(model, batch, ids)
+    output = model(**text, attention_mask=attention, labels=labels, fused_lm_head=True, **routers)
     return Scores(output.log_probs[:, -width:], output.entropy[:, -width:], output.aux_loss if wants_balance else None)
 
 
-def score(model: torch.nn.Module, batch: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+def score(
+    model: torch.nn.Module, batch: dict[str, torch.Tensor], gallery: Gallery = NO_PICTURES
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Logprobs and entropies alone."""
-    found = scores(model, batch)
+    found = scores(model, batch, gallery)
     return found.policy, found.entropy
 
 
@@ -50,6 +81,6 @@ def loss_mask(batch: dict[str, torch.Tensor]) -> torch.Tensor:
 
 def split(batch: dict[str, Any], rows: int) -> list[dict[str, torch.Tensor]]:
     """The tensors that `score` reads, cut into parts of at most so many rows."""
-    names = ("prompt_ids", "prompt_mask", "completion_ids", "completion_mask")
+    names = ("prompt_ids", "prompt_mask", "completion_ids", "completion_mask", *(["row"] if "row" in batch else []))
     parts = [batch[name].split(rows) for name in names]
     return [dict(zip(names, some, strict=True)) for some in zip(*parts, strict=True)]

@@ -30,6 +30,7 @@ def spec_from(plan: RunConfig, policy: Path, output: Path, planned_steps: int, r
         seed=plan.seed,
         micro_batch_rows=optimizer.micro_batch_rows,
         keep_checkpoints=plan.checkpoints.keep,
+        tower=plan.tower,
     )
 
 

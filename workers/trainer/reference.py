@@ -10,11 +10,13 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import AutoModelForCausalLM, PreTrainedModel
+from transformers import PreTrainedModel
 
 from workers import adapters
 from workers.trainer import forward
+from workers.trainer.forward import NO_PICTURES, Gallery
 from workers.trainer.spec import ReferenceModel
+from workers.vision import loading
 
 STATE = "reference.safetensors"
 LEARNED, ADAPTED = "default", ".lora_"  # what peft calls the adapter that is trained, and marks its parameters by
@@ -28,13 +30,15 @@ class Reference:
         self.plan, self.lent, self.adapters_off = plan, lent, adapters_off
 
     @torch.no_grad()
-    def logprobs(self, model: PreTrainedModel, batch: Tensors, rows: int, autocast=nullcontext) -> torch.Tensor:
+    def logprobs(
+        self, model: PreTrainedModel, batch: Tensors, rows: int, autocast=nullcontext, gallery: Gallery = NO_PICTURES
+    ) -> torch.Tensor:
         """(B, C) under the reference, in passes of `rows` rows; the model is as it was afterwards."""
         was_training = model.training
         model.eval()
         try:
             with self._without_adapters(model), exchanged(model, self.lent), autocast():
-                return torch.cat([forward.score(model, part)[0].float() for part in forward.split(batch, rows)])
+                return torch.cat([forward.score(model, part, gallery)[0].float() for part in forward.split(batch, rows)])
         finally:
             model.train(was_training)
 
@@ -90,7 +94,7 @@ def exchanged(model: torch.nn.Module, lent: Tensors) -> Iterator[None]:
 
 def _weights_in(folder: Path, model: PreTrainedModel) -> Tensors:
     """The parameters of a folder with whole weights, by the names they have in a model that may carry adapters."""
-    whole = AutoModelForCausalLM.from_pretrained(folder, local_files_only=True, use_safetensors=True, dtype="float32")
+    whole = loading.read(folder, dtype="float32")
     tensors = {name: parameter.detach() for name, parameter in whole.named_parameters()}
     places = {_plain(name): (name, parameter) for name, parameter in model.named_parameters() if ADAPTED not in name}
     return _placed(tensors, places, folder)

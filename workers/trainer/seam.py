@@ -3,7 +3,7 @@
 The one place that knows TRL's trainer. Names relied on, pinned to 1.16 and covered by `test_trl_contract`:
 `GRPOConfig`, `GRPOTrainer` (constructor with `peft_config`, `_generate_and_score_completions(inputs) -> dict` with the
 keys of `collate`, which it shuffles and cuts, `compute_loss(model, inputs, ...)`, `create_model_card`,
-`aux_loss_enabled`, `router_aux_loss_coef`), and the fused head that `forward` calls.
+`aux_loss_enabled`, `router_aux_loss_coef`, `_load_from_checkpoint`), and the fused head that `forward` calls.
 
 TRL itself would set π_old to the current weights; here it is what was stored at sampling time, so that the ratio and
 its clipping are right however old an experience is. TRL's own losses divide by sums over a micro-batch; ours divide by
@@ -32,10 +32,12 @@ from trl import GRPOConfig, GRPOTrainer
 from workers.algorithms.kl import adapted
 from workers.algorithms.tokens import Tokens
 from workers.trainer import checkpoint, forward, lora, objective, reference
-from workers.trainer.collate import Row, Windows, collate
+from workers.trainer.collate import Row, Windows, collate, fill
 from workers.trainer.gate import Gate
 from workers.trainer.report import Recorder
 from workers.trainer.spec import TrainerSpec
+from workers.vision import loading
+from workers.vision.eyes import Eyes
 
 # Progress bars and notes on tied weights, several a step, would bury what the station logs.
 transformers_logging.disable_progress_bar()
@@ -67,6 +69,9 @@ class SeamTrainer(GRPOTrainer):
             peft_config=lora.config_of(spec.lora) if spec.lora else None,
         )
         self.remove_callback(PrinterCallback)
+        self.eyes = Eyes.of(spec.policy)
+        if self.eyes and spec.tower == "frozen":
+            loading.tower_of(self.model).requires_grad_(False)
         self.kl_coefficient = spec.objective.kl.coefficient
         self.reference = None
         if spec.objective.needs_reference:
@@ -96,9 +101,10 @@ class SeamTrainer(GRPOTrainer):
             self.optimizer.optimizer.state.clear()
         batch = collate(self.batch.rows, self.processing_class.pad_token_id, divisible_by=spec.forward_passes)
         batch = {name: tensor.to(self.accelerator.device) for name, tensor in batch.items()}
+        self.gallery = forward.Gallery(fill(self.batch.rows, spec.forward_passes), self.eyes)
         if self.reference:
             rows, autocast = spec.rows_per_pass, self.accelerator.autocast
-            batch["ref_per_token_logps"] = self.reference.logprobs(self.model, batch, rows, autocast)
+            batch["ref_per_token_logps"] = self.reference.logprobs(self.model, batch, rows, autocast, self.gallery)
         self.windows = Windows.of(self.batch.rows, spec.max_completion_length)
         self.mu = objective.mu_at(spec.objective.experts, step)
         self.is_finite = torch.ones((), dtype=torch.bool, device=self.accelerator.device)
@@ -111,7 +117,7 @@ class SeamTrainer(GRPOTrainer):
     def compute_loss(self, model: torch.nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> torch.Tensor:
         """This micro-batch's share of the update's loss."""
         with self.accelerator.autocast():
-            found = forward.scores(model, inputs, wants_balance=self.aux_loss_enabled)
+            found = forward.scores(model, inputs, self.gallery, wants_balance=self.aux_loss_enabled)
         tokens = tokens_of(inputs, found.policy, found.entropy)
         share = objective.share(self.spec.objective, tokens, self.windows, self.mu, self.kl_coefficient)
         self.recorder.observe(share.usual, tokens.only(~tokens.is_expert).mask)
@@ -136,6 +142,14 @@ class SeamTrainer(GRPOTrainer):
             self.kl_coefficient = adapted(self.kl_coefficient, measured, rows=usual.rows, **bounds)
         if self.reference:
             self.reference.follow(self.model, self.state.global_step)
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: torch.nn.Module | None = None) -> None:
+        """Of a model that sees, by the names its class reads: the library's own way would pass over those it does not know."""
+        if self.eyes is None:
+            super()._load_from_checkpoint(resume_from_checkpoint, model)
+            return
+        whole = loading.read(resume_from_checkpoint, dtype="float32")
+        self.model.load_state_dict(whole.state_dict())
 
     def create_model_card(self, *args: Any, **kwargs: Any) -> None:
         """A checkpoint is no publication."""

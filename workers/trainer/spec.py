@@ -128,7 +128,8 @@ class TrainerSpec:
     `policy` is the sealed base folder, `output` where checkpoints go. `rows_per_step` is how many rows a full batch
     has, experts' included; a batch may hold fewer (a rollout failed) and is still one update. All sizes of the forward
     passes are derived from it and `micro_batch_rows` (None: the whole batch at once). `reset_every`: the optimizer
-    forgets its moments each time so many updates are made (None: never). `lora`: train adapters only.
+    forgets its moments each time so many updates are made (None: never). `lora`: train adapters only. `tower`: whether the
+    part of a policy that looks at pictures is "trained" with the rest or "frozen".
     """
 
     policy: Path
@@ -148,6 +149,7 @@ class TrainerSpec:
     seed: int = 0
     micro_batch_rows: int | None = None
     keep_checkpoints: int = 2
+    tower: str = "frozen"
 
     def __post_init__(self) -> None:
         if self.rows_per_step < 2:

@@ -7,12 +7,17 @@ from transformers import AutoTokenizer
 
 from apps.feedback.models import Demonstration, Lesson, Preference, Thumb
 from apps.rollouts.payload import Tokens
+from apps.tasksets.messages import pictures_of
 from workers.trainer.collate import Row
 from workers.trainer.lessons import rows
 
 
 class TooLong(ValueError):
     """A lesson has more tokens than the policy can read; the message names it."""
+
+
+class ShowsPicture(ValueError):
+    """A lesson cannot be spelt in text alone."""
 
 
 class Speller:
@@ -22,8 +27,10 @@ class Speller:
         self.tokenizer = AutoTokenizer.from_pretrained(policy, local_files_only=True)
         self.context = context
 
-    def prompt(self, messages: list[dict[str, str]]) -> list[int]:
-        """Ready to be answered."""
+    def prompt(self, messages: list[dict]) -> list[int]:
+        """Ready to be answered. Raises ShowsPicture."""
+        if pictures_of(messages):
+            raise ShowsPicture("a lesson shows a picture, and lessons are learned from in text alone: leave its taskset out")
         return self.tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
 
     def answer(self, text: str) -> list[int]:
