@@ -115,6 +115,9 @@ class RunConfig(Section):
     snapshot: Snapshot | None = Field(None, description="Which lessons a run learns from that samples nothing (sft, dpo, kto, …).")
     replay: Replay | None = Field(None, description="Another run's recorded data to learn from again; empty samples its own.")
     lora: Lora | None = Field(None, description="Train low-rank adapters only; empty trains all weights.")
+    tower: Literal["frozen", "trained"] = Field(
+        "frozen", description="Whether the part of a policy that looks at pictures is trained with the rest."
+    )
     optimizer: Optimizer = Optimizer()
     checkpoints: Checkpoints = Checkpoints()
 

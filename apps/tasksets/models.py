@@ -30,6 +30,7 @@ class Taskset(models.Model):
     quarantined = models.PositiveIntegerField(default=0, help_text="Lines of the file that were not imported.")
     digest = models.CharField(max_length=64, blank=True, help_text="sha256 over the tasks, in order; empty where it grows.")
     grows = models.BooleanField(default=False, help_text="It keeps what callers ask of a run that serves; no run draws from it.")
+    shows_pictures = models.BooleanField(default=False, help_text="Whether a task of it shows one.")
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL)
     created_at = models.DateTimeField(auto_now_add=True)
 

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from django.db import transaction
 
 from apps.accounts.models import Project, User
+from apps.tasksets.messages import pictures_of
 from apps.tasksets.models import Picture, QuarantinedLine, Task, Taskset
 from apps.tasksets.reading import BadLine
 from apps.tasksets.rows import TaskRow
@@ -61,13 +62,14 @@ def store(
         bad += lines[: LISTED - len(bad)]
         count += len(lines)
         taskset.size = _write(taskset, tasks, digest)
+        taskset.shows_pictures |= any(pictures_of(task.prompt) for task in tasks)
         progress(read)
     if bad and not quarantine:
         raise BadLines(bad, count)
     if not taskset.size:
         raise ValueError("there is no task in it")
     taskset.quarantined, taskset.digest = count, digest.hexdigest()
-    taskset.save(update_fields=["size", "quarantined", "digest"])
+    taskset.save(update_fields=["size", "quarantined", "digest", "shows_pictures"])
     return taskset
 
 

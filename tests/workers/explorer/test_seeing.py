@@ -1,0 +1,165 @@
+"""A policy that sees learns from tasks that show pictures: sampled by the real engine, scored, refined, trained, served again."""
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from apps.dashboard.reconciliation import reconcile
+from apps.policies.models import Policy
+from apps.policies.registering import register
+from apps.rewards.models import Reward
+from apps.rollouts.models import Rollout
+from apps.runs.config import ConfigError
+from apps.runs.models import Acknowledgement, Metric, Run, Worker
+from apps.tasksets import generators
+from apps.tasksets.models import Taskset
+from apps.tasksets.pictures import encode
+from apps.tasksets.rows import TaskRow
+from apps.tasksets.storing import Origin, store
+from workers import refiner, scorer
+from workers.explorer.station import Explorer
+from workers.policies.seeing import QUESTION, build_seeing, squares
+from workers.trainer.station import Trainer
+
+pytestmark = pytest.mark.django_db(transaction=True)
+STEPS = 8
+
+
+@pytest.fixture(scope="session")
+def warm(tmp_path_factory) -> Path:
+    """It knows the four colours, and says the right one a little more often than the others."""
+    folder = tmp_path_factory.mktemp("policies") / "seeing"
+    build_seeing(folder, warmup_steps=120)
+    return folder
+
+
+@pytest.fixture
+def colours(project) -> Taskset:
+    """Twenty squares; the answer is the colour."""
+    stream, rows = squares(1234), []
+    for _ in range(20):
+        png, colour = next(stream)
+        kept = encode(png)
+        said = [{"type": "image", "picture": kept.sha256}, {"type": "text", "text": QUESTION}]
+        rows.append(TaskRow([{"role": "user", "content": said}], {"sorted": colour}, pictures=(kept,)))
+    return store(Origin(project, "colours", "Colours of squares", "test", 1234), rows)
+
+
+@pytest.fixture
+def seeing_policy(project, warm) -> Policy:
+    return register(project, "seeing", warm, "test")
+
+
+@pytest.fixture
+def seeing_plan(plan, colours, seeing_policy):
+    def make(**changes: object):
+        fields = {
+            "policy": "seeing", "taskset": "colours", "engine": "transformers", "steps": STEPS, "group_size": 8,
+            "groups_per_step": 6, "max_staleness": 0, "sampling": {"max_tokens": 3}, "rewards": [{"scorer": "sort"}],
+            "optimizer": {"learning_rate": 8e-4, "warmup_steps": 0}, "checkpoints": {"every": 5}, "tower": "trained",
+        }  # fmt: skip
+        return plan(**{**fields, **changes})
+
+    return make
+
+
+@pytest.fixture(autouse=True)
+def fresh_workers():
+    for station in (scorer, refiner):
+        station.me.cache_clear()
+    yield
+    if scorer.grader.cache_info().currsize:
+        scorer.grader().stop()
+        scorer.grader.cache_clear()
+
+
+@pytest.fixture
+def stations(transactional_db, settings, tmp_path):
+    settings.WEIGHTS_ROOT = tmp_path / "weights"
+    explorer = Explorer(Worker.objects.create(key="explorer@test", role=Worker.Role.EXPLORER, host="test", pid=1))
+    trainer = Trainer(Worker.objects.create(key="trainer@test", role=Worker.Role.TRAINER, host="test", pid=2))
+    yield explorer, trainer
+    explorer.stop()
+    trainer.stop()
+
+
+def run_to_the_end(run: Run, stations, eventually) -> None:
+    explorer, trainer = stations
+
+    def turn() -> bool:
+        explorer.serve()
+        while scorer.serve() or refiner.serve():
+            pass
+        trainer.serve()
+        run.refresh_from_db()
+        assert run.state in (Run.State.RUNNING, Run.State.COMPLETED), run.state_reason
+        return run.state == Run.State.COMPLETED
+
+    eventually(turn, 120)
+
+
+def test_a_policy_that_sees_learns_to_say_the_colour(project, seeing_plan, seeing_policy, stations, eventually):
+    assert seeing_policy.sees_pictures and seeing_policy.context_tokens == 128
+    run = Run.create(project=project, slug="seeing", title="Colours", plan=seeing_plan())
+    run.start()
+    run_to_the_end(run, stations, eventually)
+    assert (run.step, run.published_version) == (STEPS, STEPS)
+    rewards = list(Metric.objects.filter(run=run, name="reward_mean").order_by("step").values_list("value", flat=True))
+    assert sum(rewards[-3:]) / 3 > sum(rewards[:3]) / 3 + 0.05, rewards
+    gaps = Metric.objects.filter(run=run, name="behaviour_gap").values_list("value", flat=True)
+    assert len(gaps) == STEPS and max(gaps) <= 1e-3
+    served = Acknowledgement.objects.filter(weight_version__run=run)
+    assert served.count() >= STEPS and max(served.values_list("probe_gap", flat=True)) < 1e-3
+    assert {name: found for name, found in reconcile().items() if found} == {}
+    assert not Reward.objects.filter(value=None).exists()
+
+
+def sampled(run: Run, stations, eventually) -> Rollout:
+    """The first rollout that is written."""
+    run.start()
+
+    def look() -> Rollout | None:
+        stations[0].serve()
+        return Rollout.objects.filter(run=run, state=Rollout.State.FINISHED).select_related("group__task").first()
+
+    return eventually(look, 60)
+
+
+def test_a_rollout_keeps_the_tokens_and_the_pictures_that_were_seen(project, seeing_plan, stations, eventually):
+    store(Origin(project, "shapes", "Shapes", "shapes", 0), generators.find("shapes")(8, 0))
+    plan = seeing_plan(taskset="shapes", rewards=[{"scorer": "counting"}])
+    rollout = sampled(Run.create(project=project, slug="seeing", title="Shapes", plan=plan), stations, eventually)
+    ((name, first, past),) = rollout.tokens.pictures
+    assert name == rollout.group.task.prompt[0]["content"][0]["picture"]
+    assert name == hashlib.sha256(bytes(project.pictures.get(sha256=name).png)).hexdigest()
+    assert past - first == 16 and len(set(rollout.tokens.prompt_ids[first:past])) == 1
+    assert rollout.prompt_tokens == len(rollout.tokens.prompt_ids) > 16
+    assert "<image>" not in rollout.text
+
+
+def test_pictures_under_a_policy_of_text_are_refused_by_name(project, policy, seeing_plan):
+    with pytest.raises(ConfigError, match=r"policy: 'tiny' .*reads text alone, and tasks of 'colours' show pictures"):
+        Run.create(project=project, slug="blind", title="Blind", plan=seeing_plan(policy="tiny"))
+    assert not Run.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"lora": {"rank": 2}}, "lora"),
+        ({"algorithm": {"name": "mix", "expert": {"ratio": 0.5}}}, "algorithm.expert"),
+        ({"environment": {"name": "guess"}}, "environment"),
+    ],
+)
+def test_what_pictures_cannot_be_used_for_is_refused_by_field(project, seeing_plan, changes, field):
+    with pytest.raises(ConfigError) as refusal:
+        Run.create(project=project, slug="no", title="No", plan=seeing_plan(**changes))
+    assert field in refusal.value.problems
+
+
+def test_a_policy_that_sees_still_answers_tasks_of_text(project, taskset, seeing_plan, stations, eventually):
+    run = Run.create(
+        project=project, slug="text", title="Text", plan=seeing_plan(taskset="sort", steps=1, sampling={"max_tokens": 6})
+    )
+    assert sampled(run, stations, eventually).tokens.pictures == ()
