@@ -47,7 +47,7 @@ def _named(act: Callable[..., Response], is_kept: bool) -> Callable[..., Respons
         key = _key_of(request)
         if key is None:
             return act(view, request, *args, **kwargs)
-        row, is_ours = _claim(request, key)
+        row, is_ours = _claim(request, key, _digest_of(view, request))
         if not is_ours:
             return Response(row.answer, row.status) if is_kept else act(view, request, *args, **kwargs)
         try:
@@ -69,11 +69,16 @@ def _key_of(request: Request) -> str | None:
     return key
 
 
-def _claim(request: Request, key: str) -> tuple[OnceRequest, bool]:
+def forget(request: Request) -> None:
+    """What was kept under the request's key answers nothing any more: it is done anew."""
+    OnceRequest.objects.filter(user_id=request.user.pk, key=_key_of(request)).delete()
+
+
+def _claim(request: Request, key: str, digest: str) -> tuple[OnceRequest, bool]:
     """(the key's row, whether it is this request that does it). Raises ValidationError, AtWork."""
-    now, digest = timezone.now(), _digest_of(request)
+    now = timezone.now()
     _sweep(request, key)
-    row, is_new = OnceRequest.objects.get_or_create(user=request.user, key=key, defaults={"digest": digest, "begun_at": now})
+    row, is_new = OnceRequest.objects.get_or_create(user_id=request.user.pk, key=key, defaults={"digest": digest, "begun_at": now})
     if is_new:
         return row, True
     if row.digest != digest:
@@ -90,11 +95,13 @@ def _claim(request: Request, key: str) -> tuple[OnceRequest, bool]:
 def _sweep(request: Request, key: str) -> None:
     """This key is free again after a day; every so often so are those that nobody asks about."""
     old = OnceRequest.objects.filter(begun_at__lt=timezone.now() - KEPT)
-    old.filter(user=request.user, key=key).delete()
+    old.filter(user_id=request.user.pk, key=key).delete()
     if secrets.randbelow(SWEEP_EVERY) == 0:
         OnceRequest.objects.filter(pk__in=old.values("pk")[:MOST_SWEPT]).delete()
 
 
-def _digest_of(request: Request) -> str:
-    said = json.dumps([request.method, request.get_full_path(), request.data], sort_keys=True)
+def _digest_of(view: object, request: Request) -> str:
+    """Of all that makes the request another one; a view whose callers differ in more than the body says in what (`once_scope`)."""
+    scope = view.once_scope(request) if hasattr(view, "once_scope") else []
+    said = json.dumps([request.method, request.get_full_path(), request.data, *scope], sort_keys=True)
     return hashlib.sha256(said.encode()).hexdigest()

@@ -126,6 +126,12 @@ def nothing_stale_or_unjudged_was_trained() -> Iterator[str]:
     yield from (f"{item.experience}: trained without a reward" for item in unjudged[:SHOWN])
 
 
+def what_was_answered_only_was_not_learned_from() -> Iterator[str]:
+    """Beyond its bound a run that serves answers, and admits nothing of that."""
+    admitted = Group.objects.filter(Q(state=Group.State.ADMITTED) | Q(experiences__isnull=False), answer_only=True).distinct()
+    yield from (f"{group}: answered only, and admitted" for group in admitted[:SHOWN])
+
+
 def _loosest_bound(run: Run) -> int:
     """The largest `max_staleness` the run ever had: it may be changed while the run is live."""
     changes = run.topic.events.filter(kind="config_changed", payload__before__has_key="max_staleness")
@@ -236,6 +242,7 @@ CHECKS = (
     Check("every group stands somewhere", every_group_stands_somewhere),
     Check("trained means committed once", trained_means_committed_once),
     Check("nothing stale or unjudged was trained", nothing_stale_or_unjudged_was_trained),
+    Check("what was answered only was not learned from", what_was_answered_only_was_not_learned_from),
     Check("experts are demonstrations", experts_are_demonstrations),
     Check("snapshots are whole", snapshots_are_whole),
     Check("published weights are what their manifests say", published_weights_are_what_their_manifests_say),

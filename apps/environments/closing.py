@@ -66,7 +66,8 @@ def closed(episode: Episode, state: str, reason: str) -> Episode:
         episode.reward_until = after(min(episode.reward_s, episode.settle_s) if has_word else episode.reward_s)
     episode.save(update_fields=["turns", "state", "reason", "closed_at", "heard_at", "reward_until"])
     ring([episode.pk])
-    if state == Episode.State.FAILED:
+    # An agent's callers are many: what one of them says wrong must not silence the others.
+    if state == Episode.State.FAILED and episode.environment.kind != Environment.Kind.AGENT:
         _count_failure(episode.environment, reason)
     elif state == Episode.State.DONE:
         Environment.objects.filter(pk=episode.environment_id, failures__gt=0).update(failures=0, open_until=None, open_reason="")

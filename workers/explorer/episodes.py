@@ -154,6 +154,11 @@ class Episodes:
         fail(played.episode_id, reason)
         played.flight.failure = f"environment failed: {reason}"
 
+    def refuses(self, played: Played, reason: str) -> None:
+        """The policy cannot begin on what was said; where an agent says it, that is the agent's to mend."""
+        if self.environment.kind == Environment.Kind.AGENT:
+            self.breaks(played, reason)
+
     # -- ends -------------------------------------------------------------------------------------------------------
 
     def settle(self, ended: dict[Flight, str], outcomes: Sequence[Outcome]) -> None:

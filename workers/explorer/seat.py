@@ -283,7 +283,9 @@ class Seat:
         try:
             said = messages(news.observation)
             if news.number == 0:
-                return self._begin(flight, self.episodes.first_words(flight, news), news.tools)
+                if reason := self._begin(flight, self.episodes.first_words(flight, news), news.tools):
+                    self.episodes.refuses(played, reason)
+                return flight.failure
             passage = self.speaker.passage(flight.script.prompt, said, self._pngs(said))
             follow_up = FollowUp(text_of(news.observation), passage.token_ids, passage.pictures)
         except (NoDialogue, TemplateError, Unreadable) as why:

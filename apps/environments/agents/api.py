@@ -1,5 +1,7 @@
 """OpenAI's interface, and the verbs of a session beside it."""
 
+import hashlib
+import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -9,15 +11,17 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from apps.accounts import once
 from apps.accounts.later import EVENTS, Application, Receive, Send, answer_later, send_events, send_json, unless_gone
 from apps.environments.agents import answers, asked, sessions
+from apps.environments.agents.asked import Asked
 from apps.environments.agents.hearing import Word, hear
 from apps.environments.agents.keys import AgentKey, Caller
 from apps.environments.agents.refusals import Refused, handler, wrong
 from apps.environments.agents.streaming import parts_of, whole_parts
 from apps.environments.agents.turns import begin
 from apps.environments.agents.waiting import Call, answered_all, answered_here
-from apps.environments.models import Feedback
+from apps.environments.models import Episode, EpisodeTurn, Feedback
 
 LONGEST_PERSON, LONGEST_CORRECTION = 200, 100_000
 
@@ -27,6 +31,10 @@ class AgentView(APIView):
     """Of a caller with a key of a run; errors in OpenAI's shape. `request.user` is the Caller."""
 
     authentication_classes = (AgentKey,)
+
+    def once_scope(self, request: Request) -> list:
+        """A key of the same person's may be of another run or session."""
+        return [request.user.run.pk, request.user.episode]
 
     def get_exception_handler(self) -> Callable[[Exception, dict], Response]:
         return handler
@@ -39,7 +47,7 @@ class ChatCompletions(AgentView):
 
     def post(self, request: Request) -> Response | HttpResponse:
         wanted = self.read(request.data, request.user.run)
-        begun = begin(request.user, wanted)
+        begun = self._begun(request, wanted)
         calls = [Call(wanted, turn, begun[0]) for turn in begun]
         if answer_later(request._request, _streamed(calls) if wanted.stream else _whole(calls)):
             return Response(status=202)  # not sent: the event loop answers in its place
@@ -47,6 +55,23 @@ class ChatCompletions(AgentView):
         if wanted.stream:
             return HttpResponse(b"".join(whole_parts(calls, turns)), content_type=EVENTS, headers=answers.headers(turns[0]))
         return Response(answers.completion(calls, turns), headers=answers.headers(turns[0]))
+
+    def _begun(self, request: Request, wanted: Asked) -> list[EpisodeTurn]:
+        """The turns that answer this call. Said again under the same key it has the same, unless nobody will answer these."""
+        turns = _turns(self.begin(request, wanted).data)
+        if any(turn.answered_at is None and turn.episode.state == Episode.State.ABANDONED for turn in turns):
+            once.forget(request)
+            turns = _turns(self.begin(request, wanted).data)
+        return turns
+
+    @once.once
+    def begin(self, request: Request, wanted: Asked) -> Response:
+        return Response([turn.pk for turn in begin(request.user, wanted)])
+
+
+def _turns(pks: list[int]) -> list[EpisodeTurn]:
+    """In the order in which they were begun."""
+    return list(EpisodeTurn.objects.select_related("episode").filter(pk__in=pks).order_by("pk"))
 
 
 class Completions(ChatCompletions):
@@ -109,14 +134,22 @@ def _model(caller: Caller) -> dict:
 
 
 class StartSession(AgentView):
+    @once.once_anew  # its answer has a secret in it, which is not kept
     def post(self, request: Request) -> Response:
         """An episode under a name, with the task that all attempts of its group are made at. 429 when none is free."""
         said = _fields(request, "task_id")
         secret = request.headers["Authorization"].split()[1].partition(".")[0]
-        return Response(sessions.start(request.user, said.get("task_id"), secret), 201)
+        return Response(sessions.start(request.user, said.get("task_id") or _name_of(request), secret), 201)
+
+
+def _name_of(request: Request) -> str:
+    """The same for the same Idempotency-Key, for ever; else a new one."""
+    key = request.headers.get(once.HEADER)
+    return f"session-{uuid.uuid4().hex if key is None else hashlib.sha256(f'{request.user.pk} {key}'.encode()).hexdigest()[:32]}"
 
 
 class SetReward(AgentView):
+    @once.once
     def post(self, request: Request) -> Response:
         """What an answer earned: of this interaction, or the last."""
         said = _fields(request, "reward", "interaction_id", "final")
@@ -127,6 +160,7 @@ class SetReward(AgentView):
 
 
 class EndSession(AgentView):
+    @once.once
     def post(self, request: Request) -> Response:
         """Nothing follows; rewards may, where they may come later and this is not `final`."""
         return Response(sessions.finish(request.user, _final(_fields(request, "final"))))
@@ -140,6 +174,7 @@ class Export(AgentView):
 
 
 class FeedbackView(AgentView):
+    @once.once
     def post(self, request: Request) -> Response:
         """What one of the agent's users says of an answer; said again, it is a further version."""
         said = _fields(request, "completion_id", "thumb", "score", "correction", "user", "final")

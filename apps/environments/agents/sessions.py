@@ -1,7 +1,5 @@
 """A session of an agent is an episode under a name: begun, rewarded, ended, taken away."""
 
-import uuid
-
 from django.db import transaction
 
 from apps.environments.agents.answers import turn_named
@@ -22,7 +20,7 @@ UNUSED = "the agent ended it before it said anything"
 
 def start(caller: Caller, name: object, secret: str) -> dict:
     """The session, a key that is bound to it, and its task. The same name again is the same session. Raises Refused."""
-    name = caller.episode or name or f"session-{uuid.uuid4().hex}"
+    name = caller.episode or name
     if not isinstance(name, str) or not NAME.fullmatch(name) or name.isdigit():
         raise wrong("task_id", "must be letters, digits, - and _, not digits alone; at most 100")
     named = Caller(caller.user, caller.run, caller.environment, name)

@@ -38,12 +38,12 @@ class Call:
 
 
 async def answered_all(calls: Sequence[Call]) -> list[EpisodeTurn]:
-    """The turns, once the policy has acted in all of them. Raises Refused (410, 503, 504)."""
+    """The turns, once the policy has acted in all of them. Raises Refused (410, 422, 503, 504)."""
     return list(await asyncio.gather(*map(answered, calls)))
 
 
 async def answered(call: Call) -> EpisodeTurn:
-    """The turn, once the policy has acted. Raises Refused (410, 503, 504)."""
+    """The turn, once the policy has acted. Raises Refused (410, 422, 503, 504)."""
     standing = await action_of(call.turn.episode_id, call.turn.number, ANSWER_S)
     return await database_sync_to_async(acted)(call, standing)
 
@@ -61,6 +61,8 @@ def acted(call: Call, standing: Standing) -> EpisodeTurn:
         return EpisodeTurn.objects.get(episode=standing.episode_id, number=standing.number)
     if standing.state == Episode.State.ABANDONED and not call.turn.episode.key:
         raise Refused(503, ENDED, f"Episode {standing.episode_id} was abandoned: {standing.reason}. Ask again.", retry_after_s=1)
+    if standing.state == Episode.State.FAILED:
+        raise Refused(422, "not_answerable", f"messages: {standing.reason}", "messages")
     if standing.state in Episode.CLOSED:
         raise Refused(410, ENDED, f"Episode {standing.episode_id} is {standing.state}: {standing.reason}. Begin another.")
     raise Refused(504, "no_answer_yet", f"The policy has not answered within {ANSWER_S:g} s; ask again with the same messages.")

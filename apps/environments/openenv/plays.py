@@ -64,6 +64,7 @@ class Play:
         self.name: str | None = None
         self.steps, self.over = 0, True
         self.since = 0.0  # when the episode began
+        self.broke: Callable[[int, str], Episode] = closing.fail  # what becomes of an episode whose environment breaks
 
     async def reset(self, said: dict) -> dict:
         """Begin an episode; the first observation. `said`: seed, episode_id, and the environment's options. Raises Unplayable."""
@@ -72,6 +73,8 @@ class Play:
         await self._leave(ANOTHER)
         self.episode = await in_a_thread(_opened, self.session, self.environment, seed, options)
         self.steps, self.over, self.since = 0, False, time.monotonic()
+        # Options of the client's own may be what breaks it, and must not close the environment to runs.
+        self.broke = closing.abandon if options else closing.fail
         if self.player is None or self.environment.kind not in IN_PROCESSES:
             await self._close_player()
             self.player = PLAYERS[self.environment.kind](self.environment)
@@ -109,25 +112,27 @@ class Play:
     # -- one move -----------------------------------------------------------------------------------------------------
 
     async def _asked(self, work: Awaitable[Step], limit_s: float) -> Step:
-        """What the environment answers in its time. One that breaks fails its episode, and the breaker counts it."""
+        """What the environment answers in its time. One that breaks fails its episode, and the breaker counts it: not where it was
+        reset with options of the client's.
+        """
         try:
             async with asyncio.timeout(limit_s):
                 return await work
         except Full as why:
             await self._give_up(closing.abandon, str(why))
         except (CallFailed, BadAddress) as why:
-            await self._give_up(closing.fail, str(why))
+            await self._give_up(self.broke, str(why))
         except TimeoutError:
             await self._too_late(limit_s)
         except Exception as error:  # the loop around one unit of work: whatever went wrong belongs to this episode
             log.exception("outside_play_failed", episode=self.episode.pk)
-            await self._give_up(closing.fail, f"{type(error).__name__}: {error}")
+            await self._give_up(self.broke, f"{type(error).__name__}: {error}")
         raise AssertionError("giving up raises")
 
     async def _too_late(self, limit_s: float) -> None:
         is_taken = self.environment.kind != Kind.PUSH or await in_a_thread(_is_taken, self.episode.pk)
         if is_taken:
-            await self._give_up(closing.fail, f"took longer than {limit_s:g} s")
+            await self._give_up(self.broke, f"took longer than {limit_s:g} s")
         await self._give_up(closing.abandon, f"nobody took the episode within {limit_s:g} s")
 
     async def _give_up(self, how: Callable[[int, str], Episode], reason: str) -> None:
@@ -144,7 +149,7 @@ class Play:
             try:
                 await in_a_thread(_written, self.episode.pk, self.steps, step)
             except CannotPlay as why:
-                await self._give_up(closing.fail, str(why))
+                await self._give_up(self.broke, str(why))
         if not step.done and self.steps >= self.episode.turn_limit:
             await in_a_thread(_ended, self.episode.pk, TURN_LIMIT)
             self.over = True

@@ -12,7 +12,7 @@ from django.db import connection
 
 from apps.accounts.models import Token
 from apps.environments.choosing import find
-from apps.environments.closing import abandon
+from apps.environments.closing import abandon, fail
 from apps.environments.models import Environment, Episode
 from apps.environments.playing import Action, act
 from apps.environments.waiting import Waiters
@@ -108,15 +108,14 @@ def redis_of() -> redis.Redis:
     return redis.Redis.from_url(settings.REDIS_URL)
 
 
-@pytest.fixture
-def ender(transactional_db) -> Iterator[None]:
-    """Ends the first episode in which it is the policy's move."""
+def _each(do: Callable[[int], object]) -> Iterator[None]:
+    """Does this to every episode in which it is the policy's move."""
 
     def work() -> None:
         try:
             while not stopped.wait(0.01):
                 for pk in Episode.objects.filter(state="policy").values_list("pk", flat=True):
-                    abandon(pk, "its explorer has gone")
+                    do(pk)
         finally:
             connection.close()
 
@@ -126,3 +125,15 @@ def ender(transactional_db) -> Iterator[None]:
     yield
     stopped.set()
     thread.join()
+
+
+@pytest.fixture
+def ender(transactional_db) -> Iterator[None]:
+    """Ends episodes in which it is the policy's move."""
+    yield from _each(lambda pk: abandon(pk, "its explorer has gone"))
+
+
+@pytest.fixture
+def failer(transactional_db) -> Iterator[None]:
+    """Finds that the policy cannot take what it was shown."""
+    yield from _each(lambda pk: fail(pk, "the prompt's 900 tokens leave no room for an answer"))

@@ -111,6 +111,11 @@ def test_a_correction_is_a_lesson_on_the_callers_own_task(run, client, post, act
     assert Demonstration.objects.get().task == Group.objects.get().task
 
 
+def test_words_that_the_policy_cannot_take_are_refused_and_not_asked_for_again(run, client, failer):
+    refused = refusal(openai.UnprocessableEntityError, ask, client)
+    assert (refused.code, refused.param) == ("not_answerable", "messages") and "no room" in refused.message
+
+
 # -- what people say, and until when -----------------------------------------------------------------------------------
 
 

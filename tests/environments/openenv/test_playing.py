@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 
 from apps.environments.closing import fail
-from apps.environments.models import Environment
+from apps.environments.models import FAILURES_ALLOWED, Environment
 from apps.environments.openenv import sessions
 from apps.environments.openenv.plays import Play, Unplayable
 from apps.environments.opening import open_for, take
@@ -97,6 +97,19 @@ def _break(lake: Environment) -> None:
             fail(open_for(session, lake, 0, {}).pk, "it sank")
     finally:
         connection.close()
+
+
+def test_options_of_a_clients_own_that_break_it_close_it_to_nobody(play, guessing, secret):
+    async def whole():
+        async with connected("/openenv/guess_number/ws", secret) as wire:
+            broken = [await wire.ask("reset", {"low": "x"}) for _ in range(FAILURES_ALLOWED)]
+            return broken, await wire.ask("reset", {"low": 1, "high": 9})
+
+    broken, begun = play(whole)
+    assert {told["type"] for told in broken} == {"error"} and "text" in begun["data"]["observation"]
+    assert {*guessing.episodes.values_list("state", flat=True)} == {"abandoned"}
+    guessing.refresh_from_db()
+    assert guessing.failures == 0
 
 
 def test_an_environment_that_calls_us_takes_the_episode_and_answers_what_the_client_does(play, pushed, secret, alice):

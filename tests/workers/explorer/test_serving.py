@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 
 from apps.environments.choosing import find
-from apps.environments.models import Environment, Episode
+from apps.environments.models import FAILURES_ALLOWED, Environment, Episode
 from apps.rollouts.models import Group, Rollout
 from apps.runs.models import Run
 from tests.serving import SERVED, asked
@@ -22,7 +22,7 @@ def agent(project) -> Environment:
 
 @pytest.fixture
 def run(agent, new_run, tiny_policy) -> Run:
-    return new_run(**SERVED, serve={"idle_s": 60}, engine="transformers", sampling={"max_tokens": 40})
+    return new_run(**SERVED, serve={"idle_s": 60}, engine="transformers", sampling={"max_tokens": 40}, max_staleness=9)
 
 
 def served_until(stage, is_so: Callable[[], object]) -> None:
@@ -59,3 +59,14 @@ def test_whoever_asked_an_explorer_that_went_away_is_not_answered_by_the_next(st
     Group.objects.update(fence=1)  # the first explorer took it, and its lease is over
     served_until(stage, lambda: Group.objects.get().state == "dropped")
     assert not stage.seat.flights and not episode.seen.get().answered_at
+
+
+def test_words_that_leave_no_room_for_an_answer_are_their_callers_fault_alone(stage, run, agent, alice):
+    for _ in range(FAILURES_ALLOWED):
+        episode = asked(run, alice, question="1" * 200)
+        served_until(stage, lambda pk=episode.pk: not Episode.objects.get(pk=pk).is_open)
+    episode.refresh_from_db()
+    assert (episode.state, "leave no room" in episode.reason) == ("failed", True)
+    answered(stage, asked(run, alice))
+    agent.refresh_from_db()
+    assert agent.failures == 0
