@@ -5,6 +5,7 @@ from django.urls import reverse
 
 from apps.accounts.models import Membership, Token, User
 from apps.buffer.models import Experience, StepItem
+from apps.rewards.models import Reward
 from apps.rollouts.models import Group, Rollout
 from apps.runs.models import Metric, Run
 
@@ -87,6 +88,15 @@ def test_a_long_curve_is_thinned_and_keeps_its_peak(seeded):
 def test_a_rollout_tells_what_became_of_it(alice_client, seeded):
     html = page(alice_client, "rollout", seeded.rollout.pk)
     assert "Admitted and trained in step 1" in html and "your stars" in html
+
+
+def test_a_rollout_tells_how_each_scorer_judged(alice_client, seeded):
+    hostile = {"items": "<script>alert(1)</script>", "tests": [{"n": 1, "why": "x" * 60}]}
+    reward = Reward.objects.filter(rollout=seeded.rollout, by=None).first()
+    Reward.objects.filter(pk=reward.pk).update(details=hostile, options={"loud": True}, seconds=0.25, version=3)
+    html = page(alice_client, "rollout", seeded.rollout.pk)
+    assert f"how {reward.scorer} judged" in html and "version 3" in html and "250 ms" in html
+    assert "option loud" in html and "&lt;script&gt;" in html and "<script>alert" not in html
 
 
 def test_a_rollout_that_waits_says_so(alice_client, seeded):

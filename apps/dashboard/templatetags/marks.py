@@ -1,5 +1,6 @@
 """The small marks every page uses: icons, reward chips, gauges, ages. Plain values in, safe markup out."""
 
+import json
 from collections.abc import Mapping
 from datetime import datetime
 
@@ -77,6 +78,19 @@ def seconds(value: float | None) -> str:
     return f"{value:.1f} s" if value < 10 else f"{value:.0f} s" if value < 120 else f"{value / 60:.0f} min"
 
 
+DETAIL_SHOWN = 4_000  # characters of one
+
+
+@register.filter
+def pairs(mapping: Mapping) -> list[tuple[str, str, bool]]:
+    """Name, text and whether it takes lines of its own, of each part of a judgement's details; no key of theirs is looked up."""
+    told = [
+        (name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1))
+        for name, value in mapping.items()
+    ]
+    return [(name.replace("_", " "), text[:DETAIL_SHOWN], "\n" in text or len(text) > 40) for name, text in told]
+
+
 @register.filter
 def get(mapping: Mapping, key: object) -> object:
     return mapping.get(key)
@@ -87,6 +101,11 @@ def milliseconds(value: float | None) -> str:
     if value is None:
         return "–"
     return f"{value / 1000:.1f} s" if value >= 1000 else f"{value:.0f} ms"
+
+
+@register.filter
+def short_time(seconds: float) -> str:
+    return milliseconds(1000 * seconds)
 
 
 @register.filter
