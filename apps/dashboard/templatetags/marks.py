@@ -84,11 +84,14 @@ DETAIL_SHOWN = 4_000  # characters of one
 @register.filter
 def pairs(mapping: Mapping) -> list[tuple[str, str, bool]]:
     """Name, text and whether it takes lines of its own, of each part of a judgement's details; no key of theirs is looked up."""
-    told = [
-        (name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1))
-        for name, value in mapping.items()
-    ]
+    told = [(name, _told(value)) for name, value in mapping.items()]
     return [(name.replace("_", " "), text[:DETAIL_SHOWN], "\n" in text or len(text) > 40) for name, text in told]
+
+
+def _told(value: object) -> str:
+    if isinstance(value, list) and value and all(isinstance(one, str | int | float) for one in value):
+        return ", ".join(map(str, value))
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)
 
 
 @register.filter
