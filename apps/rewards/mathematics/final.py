@@ -14,7 +14,9 @@ _HASHES = re.compile(r"(?<!#)####(?!#)[ \t]*(\S[^\n]*)")
 _HEADING = re.compile(r"[*_\d.\s]*[A-Za-z]{2,}")  # "#### Step 1" is none, unless nothing follows
 _TAGS = re.compile(r"<answer>((?:(?!<answer>).)*?)</answer>", re.DOTALL | re.IGNORECASE)
 _SAYS = re.compile(
-    r"(?:final\s+|correct\s+)?(?:answer|result|solution)\b(?:\s+is\b(?:\s+equal\s+to\b)?)?\s*(?:\*\*)?\s*[:=]?\s*(?:\*\*)?", re.I
+    r"(?:final\s+|correct\s+)?(?:answer|result|solution|equation|formula)\b(?:\s+is\b(?:\s+equal\s+to\b)?)?"
+    r"\s*(?:\*\*)?\s*[:=]?\s*(?:\*\*)?",
+    re.I,
 )
 _NUMBER = re.compile(r"(?<![\w.,])[-+]?\$?\d[\d,]*(?:\.\d+)?(?:/\d+)?\s?%?(?!\w*\d)")
 _LEAD = re.compile(r"(?:so|thus|hence|therefore|then|finally|and|we\s+(?:get|have|find)|it\s+is|this\s+is|equals?)\b[\s,:]*", re.I)
@@ -46,10 +48,10 @@ def after_thinking(response: str) -> str:
 
 
 def boxes(text: str) -> list[str]:
-    """The contents of every closed box that is in no other box, in order."""
+    """The contents of the last closed boxes that are in no other box, in order."""
     found, end = [], 0
-    for match in _BOX.finditer(text):
-        if match.start() >= end and len(found) < MOST:
+    for match in list(_BOX.finditer(text))[-2 * MOST :]:  # each is read up to its end: boxes that never close must be few
+        if match.start() >= end:
             content, end = _content(text, match.end())
             if content is not None:
                 found.append(content)

@@ -1,0 +1,201 @@
+"""Chemical formulas and equations: what they are made of, their charge and state, and whether an equation is balanced."""
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from fractions import Fraction
+
+LONGEST = 400  # characters
+DEEPEST = 6  # of brackets in brackets
+LARGEST = 10_000  # of a number in a formula
+MOST_TERMS = 20
+ELEMENTS = frozenset(
+    {
+        "H", "He", "Li", "Be", "B", "C", "N", "O", "F", "Ne", "Na", "Mg", "Al", "Si", "P", "S", "Cl", "Ar", "K", "Ca", "Sc",
+        "Ti", "V", "Cr", "Mn", "Fe", "Co", "Ni", "Cu", "Zn", "Ga", "Ge", "As", "Se", "Br", "Kr", "Rb", "Sr", "Y", "Zr",
+        "Nb", "Mo", "Tc", "Ru", "Rh", "Pd", "Ag", "Cd", "In", "Sn", "Sb", "Te", "I", "Xe", "Cs", "Ba", "La", "Ce", "Pr",
+        "Nd", "Pm", "Sm", "Eu", "Gd", "Tb", "Dy", "Ho", "Er", "Tm", "Yb", "Lu", "Hf", "Ta", "W", "Re", "Os", "Ir", "Pt",
+        "Au", "Hg", "Tl", "Pb", "Bi", "Po", "At", "Rn", "Fr", "Ra", "Ac", "Th", "Pa", "U", "Np", "Pu", "Am", "Cm", "Bk",
+        "Cf", "Es", "Fm", "Md", "No", "Lr", "Rf", "Db", "Sg", "Bh", "Hs", "Mt", "Ds", "Rg", "Cn", "Nh", "Fl", "Mc", "Lv",
+        "Ts", "Og",
+    }
+)  # fmt: skip
+_LOW = str.maketrans("₀₁₂₃₄₅₆₇₈₉₊₋−–", "0123456789+---")
+_HIGH = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻", "0123456789+-", strict=True))
+_ARROW = re.compile(r"<=+>|<-+>|-+>|=+>|→|⟶|⇌|⇋|⇄|↔|\\(?:long)?rightarrow|\\to(?![a-z])|\\rightleftharpoons|\\leftrightarrow|=")
+_STATE = re.compile(r"\s*\(\s*(s|l|g|aq)\s*\)$")
+_COUNT = re.compile(r"(\d{1,6}(?:/\d{1,4})?|\d{1,6}\.\d{1,4})?\s*(.*)", re.DOTALL)
+_PART = re.compile(r"([A-Z][a-z]?)(\d*)|([(\[])|([)\]])(\d*)")
+
+
+class NotChemistry(ValueError):
+    """The text is no formula or equation; the message says why."""
+
+
+@dataclass(frozen=True)
+class Species:
+    """`atoms` by element, with the water of a hydrate apart; `charge` in elementary charges; `state`: s, l, g, aq or ""."""
+
+    atoms: frozenset[tuple[str, Fraction]]
+    hydrate: frozenset[tuple[str, Fraction]]
+    charge: int
+    state: str = ""
+
+    @property
+    def stateless(self) -> "Species":
+        return Species(self.atoms, self.hydrate, self.charge)
+
+
+Side = dict[Species, Fraction]
+
+
+def plain(text: str) -> str:
+    """Without LaTeX and small digits; charges as «2+». Raises NotChemistry."""
+    if len(text) > LONGEST:
+        raise NotChemistry("too long")
+    text = re.sub("[" + "".join(_HIGH) + "]+", lambda run: "^{" + "".join(_HIGH[sign] for sign in run.group()) + "}", text)
+    text = re.sub(r"\$|\\,|\\left(?=[(\[])|\\right(?=[)\]])", "", text.translate(_LOW)).replace("\\;", " ")
+    text = re.sub(r"\\xrightarrow(?:\[[^\]]*\])?\{[^{}]*\}", "->", text)
+    for _ in range(3):
+        text = re.sub(r"\\(?:ce|text|mathrm|mathbf|rm|textrm)\s*\{((?:[^{}]|\{[^{}]*\})*)\}", r"\1", text)
+    text = re.sub(r"_\s*\{?\s*(\d+)\s*\}?", r"\1", text)
+    text = re.sub(r"\^\s*\{\s*(\d*)\s*([+-])\s*\}|\^\s*(\d*)([+-])", lambda f: f"«{f[1] or f[3] or ''}{f[2] or f[4]}»", text)
+    text = re.sub(r"\^\s*\{\s*([+-])\s*(\d+)\s*\}", r"«\2\1»", text)
+    text = re.sub(r"\\(?:cdot|bullet|ast)|[·•∙⋅*]|(?<=\d)\.(?=\d*H2O)|(?<=[A-Za-z)])\.(?=\d*[A-Z])", "·", text)
+    return text.strip().rstrip(".,;").strip()
+
+
+def is_equation(text: str) -> bool:
+    return bool(_ARROW.search(plain(text)))
+
+
+def species(text: str) -> Species:
+    """One formula without a number in front. Raises NotChemistry."""
+    return _species(plain(text))
+
+
+def _species(text: str) -> Species:
+    found = _STATE.search(text)
+    state, text = (found[1], text[: found.start()].strip()) if found else ("", text.strip())
+    if re.fullmatch(r"e(?:«1?-»|-)", text):
+        return Species(frozenset(), frozenset(), -1, state)
+    text, charge = _charge(text)
+    main, *waters = [part.strip() for part in text.split("·")]
+    hydrate: Counter[str] = Counter()
+    for water in waters:
+        times, formula = _counted(water)
+        hydrate.update({element: times * count for element, count in _atoms(formula).items()})
+    return Species(frozenset(_atoms(main).items()), frozenset(hydrate.items()), charge, state)
+
+
+def _charge(text: str) -> tuple[str, int]:
+    """The formula without its charge. Ca2+ and SO42- have the charge 2, NO3- and NH4+ the charge 1."""
+    if found := re.search(r"«(\d*)([+-])»$", text):
+        return text[: found.start()].strip(), int(found[1][:3] or 1) * (1 if found[2] == "+" else -1)
+    found = re.fullmatch(r"(.*?)(\d*)([+-]+)", text, re.DOTALL)
+    if not found:
+        return text, 0
+    formula, digits, signs = found.groups()
+    sign = 1 if signs[0] == "+" else -1
+    if len(signs) > 1 or not digits:
+        return formula + digits, sign * len(signs)
+    if re.fullmatch(r"[A-Z][a-z]?", formula) or formula.endswith("]"):
+        return formula, sign * int(digits[:3])
+    return (formula + digits[:-1], sign * int(digits[-1])) if len(digits) > 1 else (formula + digits, sign)
+
+
+def _atoms(text: str) -> Counter[str]:
+    """Atoms by element. Raises NotChemistry."""
+    stack: list[Counter[str]] = [Counter()]
+    place = 0
+    text = re.sub(r"\s+", "", text)
+    while place < len(text):
+        part = _PART.match(text, place)
+        if not part:
+            raise NotChemistry(f"{text[place : place + 10]!r} is no element")
+        place = part.end()
+        _take(part, stack)
+    if len(stack) > 1 or not stack[0]:
+        raise NotChemistry("a bracket is not closed" if stack[0] or len(stack) > 1 else "no formula")
+    return stack[0]
+
+
+def _take(part: re.Match, stack: list[Counter[str]]) -> None:
+    element, count, opened, closed, times = part.groups()
+    if element:
+        if element not in ELEMENTS:
+            raise NotChemistry(f"{element} is no element")
+        stack[-1][element] += _small(count)
+    elif opened:
+        stack.append(Counter())
+        if len(stack) > DEEPEST:
+            raise NotChemistry("too many brackets")
+    elif closed and len(stack) > 1:
+        inside = stack.pop()
+        stack[-1].update({name: number * _small(times) for name, number in inside.items()})
+    else:
+        raise NotChemistry("a bracket was not opened")
+
+
+def _small(digits: str) -> Fraction:
+    if len(digits) > 5 or (digits and not 0 < int(digits) <= LARGEST):
+        raise NotChemistry(f"{digits[:10]} is no number of atoms")
+    return Fraction(int(digits or 1))
+
+
+def _counted(text: str) -> tuple[Fraction, str]:
+    """The number in front, and the rest."""
+    number, rest = _COUNT.fullmatch(text.strip()).groups()
+    try:
+        times = Fraction(number or 1)
+    except ZeroDivisionError:
+        raise NotChemistry("divided by zero") from None
+    if not times:
+        raise NotChemistry("none of something")
+    return times, rest
+
+
+def equation(text: str) -> tuple[Side, Side]:
+    """What goes in and what comes out, with their numbers. Raises NotChemistry."""
+    sides = _ARROW.split(plain(text))
+    if len(sides) != 2:
+        raise NotChemistry("not one equation")
+    left, right = (_side(side) for side in sides)
+    return left, right
+
+
+def _side(text: str) -> Side:
+    terms = re.split(r"\s\+\s|(?<=[»)\w\]])\s*\+(?=\s*(?:\d|[A-Z(\[]|e[-«]))", text.strip())
+    if len(terms) > MOST_TERMS:
+        raise NotChemistry("too many terms")
+    side: Side = {}
+    for term in terms:
+        times, formula = _counted(term)
+        found = _species(formula)
+        side[found] = side.get(found, Fraction(0)) + times
+    return side
+
+
+def unbalanced(left: Side, right: Side) -> str:
+    """Of what the two sides have different numbers; empty where they have the same."""
+    ours, theirs = _total(left), _total(right)
+    return next((name for name in sorted({*ours, *theirs}) if ours[name] != theirs[name]), "")
+
+
+def _total(side: Side) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for found, times in side.items():
+        for element, count in [*found.atoms, *found.hydrate]:
+            total[element] += times * count
+        total["charge"] += times * found.charge
+    return total
+
+
+def ratio(wanted: tuple[Side, Side], said: tuple[Side, Side]) -> Fraction | None:
+    """How many times the reference the equation is; None where it is another reaction."""
+    ratios = set()
+    for ours, theirs in zip(wanted, said, strict=True):
+        if set(ours) != set(theirs):
+            return None
+        ratios |= {theirs[found] / times for found, times in ours.items()}
+    return ratios.pop() if len(ratios) == 1 else None

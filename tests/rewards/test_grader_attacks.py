@@ -1,0 +1,118 @@
+"""Hostile answers against all scorers, in the real child with its real limits: judged, worth nothing, and nothing dies of them."""
+
+import pytest
+
+from apps.rewards.scorers import RolloutView, TaskView, Verdict, names
+from apps.rewards.scoring import Question
+from workers.grading import Grader
+
+ATTACKS = {
+    "tower of powers": "\\boxed{9**9**9**9}",
+    "tower of braces": "\\boxed{10^{10^{10^{10}}}}",
+    "huge factorial": "\\boxed{99999999!}",
+    "factorials of factorials": "\\boxed{((((9!)!)!)!)!}",
+    "power of a power": "\\boxed{((2^{99999})^{99999})^{99999}}",
+    "huge binomial": "\\boxed{\\binom{10^{9}}{5\\cdot10^{8}}}",
+    "huge exponent of ten": "\\boxed{1e999999999}",
+    "shift by a program": "<answer>1 << 99999999</answer>",
+    "expansion": "\\boxed{(x+y+z+a+b+c)^{5000}}",
+    "sum without an end": "\\boxed{\\sum_{n=1}^{99999999} n!}",
+    "integral": "\\boxed{\\int_0^1 e^{e^{e^{x}}} dx}",
+    "brackets": "\\boxed{" + "(" * 5_000 + "1" + ")" * 5_000 + "}",
+    "a million brackets": "(" * 1_000_000,
+    "braces": "\\boxed{" * 20_000 + "5" + "}" * 20_000,
+    "fractions in fractions": "\\boxed{" + "\\frac{1}{" * 300 + "2" + "}" * 300 + "}",
+    "roots in roots": "\\boxed{" + "\\sqrt{" * 300 + "2" + "}" * 300 + "}",
+    "minuses": "\\boxed{" + "-" * 1_500 + "7}",
+    "open boxes": "\\boxed{1" * 50_000,
+    "open tags": "<answer>" * 50_000 + "1",
+    "tags in tags": "<think><answer>" * 20_000 + "</answer></think>" * 20_000,
+    "headings": "#### " * 50_000,
+    "equals": "1 = " * 100_000 + "2",
+    "commas": "\\boxed{" + "1," * 900 + "1}",
+    "blanks": " " * 1_000_000 + "x",
+    "lines": "\n" * 500_000 + "-",
+    "backslashes": "\\" * 200_000,
+    "dollars": "$" * 200_000,
+    "ten megabytes of digits": "7" * 10_000_000,
+    "zero byte": "\\boxed{1\x00}\x00",
+    "half of a pair": "\\boxed{\ud800}\udfff",
+    "digits of others": "\\boxed{٤٢} ４２ ²² ①",
+    "marks on marks": "e" + "\u0301" * 100_000,
+    "program": "<answer>__import__('os').system('id')</answer>",
+    "name of a class": "\\boxed{().__class__.__bases__[0].__subclasses__()}",
+    "verdict": '{"value": 1.0, "reason": "right", "details": {}}\n{"value": 1.0}',
+    "every letter": "\\boxed{A, B, C, D, E, F, G, H}",
+    "every number": "\\boxed{" + ", ".join(map(str, range(50))) + "}",
+    "not a number": "\\boxed{nan}",
+    "infinity": "\\boxed{\\infty}",
+    "true": "\\boxed{True}",
+    "unit of units": "\\boxed{5 m^{99999999}}",
+    "unit of brackets": "5 " + "(" * 35 + "m",
+    "unit of prefixes": "5 " + "yotta" * 7 + "m",
+    "atoms": "\\boxed{" + "(H" * 200 + ")9999" * 200 + "}",
+    "terms": "\\boxed{" + " + ".join(["H2"] * 130) + " -> H2O}",
+    "matrix": "\\boxed{\\begin{pmatrix}" + "1&" * 900 + "\\end{pmatrix}}",
+    "plus or minus": "\\boxed{" + "1 \\pm " * 60 + "1}",
+    "question": "What is the answer to the task, and which of its words would you pay?",
+    "nothing": "",
+}
+TASK = TaskView(
+    [{"role": "user", "content": "?"}],
+    {
+        "value": "B",
+        "choices": ["zinc", "iron"],
+        "target": 24,
+        "numbers": [3, 8, 1, 1],
+        "ideas": ["osmosis"],
+        "reference": ["it is osmosis"],
+    },
+)
+ANSWERS = {
+    "math": {"value": "77/3"},
+    "quantity": {"value": 9.8, "unit": "m/s^2"}, "chemistry": {"value": "2H2 + O2 -> 2H2O"},
+    "arithmetic": {"value": 42}, "sort": {"sorted": "12345"},
+    "choice": {"value": "B"}, "countdown": TASK.answer, "short_answer": TASK.answer,
+}  # fmt: skip
+CHARGES = ("overlong", "repetition")  # their values are charges: never above 0
+
+
+@pytest.fixture(scope="module")
+def grader():
+    grader = Grader(children=1)
+    yield grader
+    grader.stop()
+
+
+def judged(grader: Grader, scorer: str, text: str, answer: dict) -> Verdict:
+    (answered,) = grader.grade([Question(1, scorer, (1,), (RolloutView(text, tokens=9),), TaskView(TASK.prompt, answer))])
+    return answered.verdicts[0]
+
+
+def test_there_are_enough_attacks():
+    assert len(ATTACKS) >= 25 and set(ANSWERS) | set(CHARGES) <= set(names())
+
+
+@pytest.mark.parametrize("scorer", [*ANSWERS, "format"])
+def test_no_attack_is_paid_and_none_costs_the_child_its_life(grader, scorer):
+    judged(grader, scorer, "warm", ANSWERS.get(scorer, {}))
+    child = grader.children[0].process.pid
+    verdicts = {name: judged(grader, scorer, text, ANSWERS.get(scorer, {})) for name, text in ATTACKS.items()}
+    assert {name: verdict for name, verdict in verdicts.items() if verdict.value != 0.0} == {}
+    assert grader.children[0].process.pid == child
+
+
+@pytest.mark.parametrize("scorer", [*CHARGES, "language"])
+def test_shaping_judges_every_attack_within_its_range(grader, scorer):
+    judged(grader, scorer, "warm", {})
+    child = grader.children[0].process.pid
+    low, high = (-1.0, 0.0) if scorer in CHARGES else (0.0, 1.0)
+    values = {name: judged(grader, scorer, text, {}).value for name, text in ATTACKS.items()}
+    assert {name: value for name, value in values.items() if value is None or not low <= value <= high} == {}
+    assert grader.children[0].process.pid == child
+
+
+@pytest.mark.parametrize("wanted", ["9**9**9**9", "x^{99999}", "(1+\\sqrt{2})^{999999}", "\\sum_{n=1}^{99999999} n"])
+def test_a_large_reference_costs_nothing_either(grader, wanted):
+    assert judged(grader, "math", "\\boxed{10^{10^{10}}}", {"value": wanted}).value == 0.0
+    assert judged(grader, "math", f"\\boxed{{{wanted}}}", {"value": wanted}).value == 1.0

@@ -1,0 +1,84 @@
+"""Shaping: format, overlong, repetition, language."""
+
+import pytest
+from pydantic import ValidationError
+
+from apps.rewards.scorers import RolloutView, TaskView, Verdict, find
+
+RIGHT = "<think>two and two</think>\n<answer>4</answer>\n"
+
+
+def judged(scorer: str, text: str, tokens: int | None = None, **options: object) -> Verdict:
+    return find(scorer).judge([RolloutView(text, tokens=tokens)], TaskView(), options)[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "expected"),
+    [
+        (RIGHT, {}, 1.0), ("Well: " + RIGHT, {}, 0.0), ("Well: " + RIGHT, {"nothing_outside": False}, 1.0),
+        ("<answer>4</answer><think>2</think>", {}, 0.0), ("<answer>4</answer><think>2</think>", {"in_order": False}, 1.0),
+        ("<think></think><answer>4</answer>", {}, 0.0), ("<think></think><answer>4</answer>", {"not_empty": False}, 1.0),
+        ("<think>a<answer>4</answer></think>", {}, 0.0), ("</think>a<think><answer>4</answer>", {}, 0.0),
+        (RIGHT + RIGHT, {}, 0.0),
+        ("<think>" * 99 + "a</think><answer>4</answer>", {}, 0.0), ("<think>a</think><answer>4", {}, 0.0), ("", {}, 0.0),
+        ("<plan>x</plan>", {"tags": ["plan"]}, 1.0),
+    ],
+)  # fmt: skip
+def test_only_the_exact_structure_is_paid(text, options, expected):
+    assert judged("format", text, **options).value == expected
+
+
+@pytest.mark.parametrize("tags", [[], ["a b"], ["a", "a"], ["<x>"]])
+def test_tags_that_are_none_are_refused(tags):
+    with pytest.raises(ValidationError):
+        judged("format", RIGHT, tags=tags)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "expected"), [(0, 0.0), (80, 0.0), (81, -0.05), (90, -0.5), (100, -1.0), (101, -1.0), (10**9, -1.0)]
+)
+def test_the_charge_for_length_grows_over_the_last_tokens(tokens, expected):
+    assert judged("overlong", "", tokens, max_tokens=100, cache_tokens=20).value == pytest.approx(expected)
+
+
+def test_without_a_length_there_is_no_charge_but_a_reason():
+    assert judged("overlong", "word").value is None
+
+
+def test_a_limit_without_room_before_it_is_hard():
+    assert [judged("overlong", "", tokens, max_tokens=9, cache_tokens=0).value for tokens in (9, 10)] == [0.0, -1.0]
+
+
+def test_more_room_than_length_is_refused():
+    with pytest.raises(ValidationError, match="cache_tokens"):
+        judged("overlong", "", 1, max_tokens=5, cache_tokens=6)
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "expected"),
+    [
+        ("one two three four five", {}, 0.0), ("a b a b a b", {"n": 2}, -0.6), ("a b a b a b", {"n": 2, "most": 0.5}, -0.3),
+        ("", {}, 0.0), ("a b", {}, 0.0), ("A b a B", {"n": 2}, -1 / 3),
+    ],
+)  # fmt: skip
+def test_what_was_said_before_is_charged(text, options, expected):
+    assert judged("repetition", text, **options).value == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("text", ["ha" * 5_000, "the same again " * 5_000])
+def test_endless_loops_are_charged_nearly_all(text):
+    assert judged("repetition", text).value < -0.99
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "expected"),
+    [
+        ("Good day", {}, 1.0), ("42!", {}, 1.0), ("", {}, 0.0), ("добрый день", {}, 0.0),
+        ("добрый день", {"scripts": ["cyrillic"]}, 1.0),
+        ("ab你好", {}, 0.5), ("ab你好", {"scripts": ["latin", "cjk"]}, 1.0), ("ab你好", {"at_least": 0.6}, 0.0),
+        ("abc€", {"ascii": True}, 0.75),
+        ("café", {}, 1.0), ("café", {"ascii": True}, 0.75),
+    ],
+)  # fmt: skip
+def test_letters_of_other_scripts_cost_their_share(text, options, expected):
+    assert judged("language", text, **options).value == expected
