@@ -8,6 +8,7 @@ from pydantic import Field
 from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
+LONGEST = 400_000  # characters that are looked at
 SHOWN = 5  # other scripts named in the details
 
 
@@ -19,9 +20,10 @@ class Options(ScorerOptions):
 
 def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     """Letters of the scripts / all letters, from 0 to 1; 1 for an answer without letters, 0 for an empty one."""
-    if not rollout.text.strip():
+    text = rollout.text[:LONGEST]
+    if not text.strip():
         return Verdict(0.0, "nothing was said")
-    signs = Counter(rollout.text)
+    signs = Counter(text)
     counted = {sign: times for sign, times in signs.items() if _counts(sign, options)}
     total = sum(counted.values())
     if not total:

@@ -3,7 +3,21 @@
 import difflib
 from collections.abc import Callable, Iterator
 
-from apps.tasksets.generators import arithmetic, charts, geometry, grounding, played, shapes, sort, text_render, tone, tone_dialogue
+from apps.tasksets.generators import (
+    arithmetic,
+    charts,
+    countdown,
+    geometry,
+    grounding,
+    k12,
+    math,
+    played,
+    shapes,
+    sort,
+    text_render,
+    tone,
+    tone_dialogue,
+)
 from apps.tasksets.rows import TaskRow
 
 Generate = Callable[[int, int], Iterator[TaskRow]]
@@ -11,8 +25,11 @@ Generate = Callable[[int, int], Iterator[TaskRow]]
 GENERATORS: dict[str, Generate] = {
     "arithmetic": arithmetic.generate,
     "charts": charts.generate,
+    "countdown": countdown.generate,
     "geometry": geometry.generate,
     "grounding": grounding.generate,
+    "k12": k12.generate,
+    "math": math.generate,
     "shapes": shapes.generate,
     "sort": sort.generate,
     "text_render": text_render.generate,
