@@ -14,6 +14,7 @@ from apps.dashboard.transcript import typed_in
 from apps.environments.models import Episode, EpisodeTurn, Feedback
 from apps.environments.observations import messages
 from apps.rollouts.models import Rollout
+from apps.tasksets.messages import Content, Part, text_of
 
 TURNS_SHOWN, FEEDBACK_SHOWN = 20, 10
 LONGEST_SHOWN = 6_000  # characters of one text; the rest is a click away
@@ -21,11 +22,12 @@ LONGEST_SHOWN = 6_000  # characters of one text; the rest is a click away
 
 @dataclass(frozen=True)
 class Words:
-    """One message of an observation, or an action. `left_out`: characters that are not shown here."""
+    """One message of an observation, or an action. `left_out`: characters that are not shown here; `parts`: with its pictures."""
 
     role: str
     text: str
     left_out: int = 0
+    parts: Sequence[Part] = ()
 
 
 @dataclass(frozen=True)
@@ -99,9 +101,22 @@ def _move(
     )
 
 
-def _words(role: str, text: str, longest: int | None) -> Words:
+def _words(role: str, content: Content, longest: int | None) -> Words:
+    text = text_of(content)
     shown = text[:longest]
-    return Words(role, shown, len(text) - len(shown))
+    parts = () if isinstance(content, str) else _cut(content, longest)
+    return Words(role, shown, len(text) - len(shown), parts)
+
+
+def _cut(parts: list[Part], longest: int | None) -> list[Part]:
+    """All pictures, and the texts up to so many characters together."""
+    kept = []
+    for part in parts:
+        if part["type"] == "text":
+            part = {**part, "text": part["text"][:longest]}
+            longest = longest if longest is None else longest - len(part["text"])
+        kept.append(part)
+    return kept
 
 
 def _milliseconds(start: datetime | None, end: datetime | None) -> float | None:

@@ -1,24 +1,34 @@
 """What an environment may say: a text or chat messages, checked, and as the messages a chat template reads."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from apps.environments.errors import CannotPlay
 from apps.environments.models import Environment
+from apps.tasksets.messages import NONE_KNOWN, BadContent, as_texts, holds_picture, joined, read_content
+from apps.tasksets.messages import text_of as text_in
+from apps.tasksets.pictures import Encoded
 
 Observation = str | list[dict]
 ROLES = ("user", "tool", "system")
 LONGEST, MOST_MESSAGES = 200_000, 256  # characters of one observation, messages in it
-PICTURES = frozenset({"image", "image_url", "input_image"})  # as those who speak of vision call a part of a message
-NO_PICTURES = "holds a picture; policies here read text alone, for no engine takes pictures: describe it in words"
+NO_PICTURES = "holds a picture; the policy that plays here reads text alone: describe it in words"
 
 
-def checked(said: object, roles: Sequence[str] = ROLES) -> Observation:
-    """The observation as it is kept: a text, or messages of exactly `role`, one of these, and `content`. Raises CannotPlay."""
+def checked(
+    said: object,
+    roles: Sequence[str] = ROLES,
+    taken: dict[str, Encoded] | None = None,
+    known: Mapping[str, Encoded] = NONE_KNOWN,
+) -> Observation:
+    """The observation as it is kept: a text, or messages of exactly `role`, one of these, and `content`. Raises CannotPlay.
+
+    Its pictures are added to `taken`; None: pictures are not taken. `known`: those that were read already.
+    """
     if isinstance(said, str):
         texts, kept = [said], said
     else:
-        kept = [_message(place, message, roles) for place, message in enumerate(_several(said))]
-        texts = [message["content"] for message in kept]
+        kept = [_message(place, message, roles, taken, known) for place, message in enumerate(_several(said))]
+        texts = [text_in(message["content"]) for message in kept]
     if sum(map(len, texts)) > LONGEST:
         raise CannotPlay("bad_observation", f"observation: has more than {LONGEST} characters")
     for text in texts:
@@ -27,26 +37,36 @@ def checked(said: object, roles: Sequence[str] = ROLES) -> Observation:
     return kept
 
 
+def shows_picture(said: object) -> bool:
+    """Whether an observation from outside, right or wrong, would show one."""
+    return isinstance(said, list) and any(isinstance(message, dict) and holds_picture(message.get("content")) for message in said)
+
+
 def _several(said: object) -> list:
     if not isinstance(said, list) or not 0 < len(said) <= MOST_MESSAGES:
         raise CannotPlay("bad_observation", f"observation: must be a text or a list of 1 to {MOST_MESSAGES} messages")
     return said
 
 
-def _message(place: int, message: object, roles: Sequence[str]) -> dict:
-    if isinstance(message, dict) and holds_picture(message.get("content")):
-        raise CannotPlay("bad_observation", f"observation[{place}].content: {NO_PICTURES}")
-    if not isinstance(message, dict) or set(message) != {"role", "content"} or not isinstance(message["content"], str):
-        raise CannotPlay("bad_observation", f"observation[{place}]: must have exactly `role` and `content`, a text")
+def _message(
+    place: int, message: object, roles: Sequence[str], taken: dict[str, Encoded] | None, known: Mapping[str, Encoded]
+) -> dict:
+    where = f"observation[{place}]"
+    shows = isinstance(message, dict) and holds_picture(message.get("content"))
+    if shows and taken is None:
+        raise CannotPlay("bad_observation", f"{where}.content: {NO_PICTURES}")
+    if not isinstance(message, dict) or set(message) != {"role", "content"} or not (shows or isinstance(message["content"], str)):
+        raise CannotPlay("bad_observation", f"{where}: must have exactly `role` and `content`, a text")
     if message["role"] not in roles:
-        raise CannotPlay("bad_observation", f"observation[{place}].role: must be one of {', '.join(roles)}")
-    return {"role": message["role"], "content": message["content"]}
-
-
-def holds_picture(content: object) -> bool:
-    """Whether a message's content, as others write it, is not text alone: such a part is told apart from a mistake."""
-    parts = content if isinstance(content, list) else [content]
-    return any(isinstance(part, dict) and isinstance(kind := part.get("type"), str) and kind in PICTURES for part in parts)
+        raise CannotPlay("bad_observation", f"{where}.role: must be one of {', '.join(roles)}")
+    if not shows:
+        return {"role": message["role"], "content": message["content"]}
+    if message["role"] != "user":
+        raise CannotPlay("bad_observation", f"{where}.content: only the user shows pictures")
+    try:
+        return {"role": message["role"], "content": read_content(message["content"], taken, known=known)}
+    except BadContent as error:
+        raise CannotPlay("bad_observation", f"{where}.content{error.where}: {error.why}") from None
 
 
 def checked_reward(environment: Environment, reward: object) -> float | None:
@@ -73,11 +93,11 @@ def opening(prompt: list[dict], said: Observation) -> list[dict]:
         return prompt
     first, *rest = messages(said)
     if prompt and prompt[-1]["role"] == first["role"] == "user":
-        first = {"role": "user", "content": f"{prompt[-1]['content']}\n\n{first['content']}"}
+        first = {"role": "user", "content": joined(prompt[-1]["content"], first["content"])}
         prompt = prompt[:-1]
     return [*prompt, first, *rest]
 
 
 def text_of(said: Observation) -> str:
     """For people to read."""
-    return "\n\n".join(message["content"] for message in messages(said))
+    return "\n\n".join(message["content"] for message in as_texts(messages(said)))

@@ -1,7 +1,7 @@
 """The moves of an episode: the environment observes and rewards, the policy acts. Each said twice is said once."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from django.db import connection, transaction
@@ -11,11 +11,15 @@ from apps.environments.closing import closed
 from apps.environments.errors import CannotPlay
 from apps.environments.judging import heard, is_judged
 from apps.environments.models import Environment, Episode, EpisodeTurn
-from apps.environments.observations import ROLES, Observation, checked, checked_reward
+from apps.environments.observations import ROLES, Observation, checked, checked_reward, shows_picture
 from apps.environments.waiting import ring
 from apps.environments.wishes import NO_WISHES, Wishes
 from apps.rollouts.models import shown
 from apps.rollouts.turns import POLICY
+from apps.runs.models import Run
+from apps.tasksets.messages import NONE_KNOWN
+from apps.tasksets.models import Picture
+from apps.tasksets.pictures import Encoded
 
 ENVIRONMENT_DONE = "the environment is done"
 
@@ -51,22 +55,27 @@ def observe(
     info: dict | None = None,
     tools: Sequence[dict] = (),
     wishes: Wishes = NO_WISHES,
+    pictures: Mapping[str, Encoded] = NONE_KNOWN,
 ) -> Episode:
     """The environment says what the policy sees next, and what its last action earned (None: not known, or not yet).
 
     Observation 0 follows the reset and has no reward. `done`: nothing follows. `tools`: what the policy may call. `wishes`: how
-    it is to answer. The same said again changes nothing.
+    it is to answer. `pictures`: those of the observation that were read already. The same said again changes nothing.
     Raises CannotPlay: closed, not_your_move (nobody has acted since), changed (it was said before, differently),
     bad_observation, bad_reward.
     """
     episode = locked(episode_id)
-    said, earned = checked(observation, _roles(episode, number)), checked_reward(episode.environment, reward)
+    taken: dict[str, Encoded] | None = {} if shows_picture(observation) and _sees(episode) else None
+    said = checked(observation, _roles(episode, number), taken, pictures)
+    earned = checked_reward(episode.environment, reward)
     if number == 0 and earned is not None:
         raise CannotPlay("bad_reward", "reward: nothing was done before observation 0; leave it out")
     if number < episode.turns:
         _require_same(episode, number, said, earned, done)
         return episode
     _require_move(episode, number)
+    if taken:
+        Picture.objects.keep(episode.run.project, taken.values())
     EpisodeTurn.objects.create(
         episode=episode, number=number, observation=said, done=done, info=info or {}, tools=list(tools), wishes=wishes.kept
     )
@@ -86,6 +95,11 @@ def _roles(episode: Episode, number: int) -> tuple[str, ...]:
     """Who may speak in this observation. An agent may show the policy answers first: its words make the whole prompt."""
     shows = number == 0 and episode.environment.kind == Environment.Kind.AGENT
     return (*ROLES, POLICY) if shows else ROLES
+
+
+def _sees(episode: Episode) -> bool:
+    """Whether the policy that plays it sees pictures; of an outside client nobody knows."""
+    return Run.objects.filter(pk=episode.run_id, policy__sees_pictures=True).exists()
 
 
 def _reward_action(episode: Episode, number: int, earned: float) -> None:

@@ -152,7 +152,23 @@ class EpisodeDocument(serializers.ModelSerializer):
         return {"index": task.index, "prompt": task.prompt, "answer": task.answer}
 
 
-@extend_schema_field(any_text())
+def observation_form() -> dict:
+    """What may be observed: `any_text`, and where the run's policy sees pictures, parts in the place of the user's text."""
+    form = any_text()
+    text = {
+        "type": "object", "properties": {"type": {"const": "text"}, "text": {"type": "string"}}, "required": ["type", "text"]
+    }  # fmt: skip
+    address = {"type": "object", "properties": {"url": {"type": "string", "description": "data:image/png;base64,…"}}}
+    picture = {
+        "type": "object", "properties": {"type": {"const": "image_url"}, "image_url": {**address, "required": ["url"]}},
+        "required": ["type", "image_url"],
+    }  # fmt: skip
+    parts = {"type": "array", "items": {"anyOf": [text, picture]}}
+    form["anyOf"][1]["items"]["properties"]["content"] = {"anyOf": [{"type": "string"}, parts]}
+    return form
+
+
+@extend_schema_field(observation_form())
 class Said(serializers.Field):
     """A text, or chat messages; `apps.environments.observations` checks it."""
 

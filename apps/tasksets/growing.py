@@ -5,7 +5,7 @@ from django.core.validators import validate_slug
 from django.db import transaction
 
 from apps.accounts.models import Project, User
-from apps.tasksets.models import Task, Taskset
+from apps.tasksets.models import Picture, Task, Taskset
 from apps.tasksets.rows import TaskRow
 from apps.tasksets.storing import task_of
 
@@ -32,6 +32,7 @@ def add(taskset_id: int, row: TaskRow) -> Task:
     taskset = Taskset.objects.select_for_update().get(pk=taskset_id)
     if not taskset.grows:
         raise ValueError(f"taskset {taskset.slug!r} does not grow")
+    Picture.objects.keep(taskset.project, row.pictures)
     task = task_of(taskset, taskset.size, row)
     task.save(force_insert=True)
     taskset.size += 1

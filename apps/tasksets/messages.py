@@ -7,7 +7,8 @@ pixels, so that a page can leave room for it without asking. From outside a pict
 
 import base64
 import binascii
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from apps.tasksets.pictures import MOST_BYTES, BadPicture, Encoded, encode
@@ -17,6 +18,8 @@ Content = str | list[Part]
 ReadPath = Callable[[str], bytes]
 
 MOST_PARTS, MOST_PICTURES = 64, 16  # of one message
+NONE_KNOWN: Mapping[str, Encoded] = MappingProxyType({})
+PICTURES = frozenset({"image", "image_url", "input_image"})  # as those who speak of pictures call a part of a message
 KINDS = "text, image_url"
 
 
@@ -31,24 +34,35 @@ class BadContent(ValueError):
 # -- from outside ----------------------------------------------------------------------------------------------------
 
 
-def read_content(said: object, taken: dict[str, Encoded], path: ReadPath | None = None) -> Content:
+def read_content(
+    said: object, taken: dict[str, Encoded], path: ReadPath | None = None, known: Mapping[str, Encoded] = NONE_KNOWN
+) -> Content:
     """What a message from outside says, as it is kept; its pictures are added to `taken`, by name. Raises BadContent.
 
-    `path` reads the picture of a part {"type": "image", "path": …}; without it such a part is refused.
-    Parts that are all text become one text.
+    `path` reads the picture of a part {"type": "image", "path": …}; without it such a part is refused. `known`: pictures that were
+    read already, whose parts are as they are kept. Parts that are all text become one text.
     """
     if isinstance(said, str):
         return said
     if not isinstance(said, list) or not 0 < len(said) <= MOST_PARTS:
         raise BadContent("", f"must be a text, or a list of 1 to {MOST_PARTS} parts")
-    parts = [_part(f"[{place}]", part, taken, path) for place, part in enumerate(said)]
+    parts = [_part(f"[{place}]", part, taken, path, known) for place, part in enumerate(said)]
     if len(pictures_in(parts)) > MOST_PICTURES:
         raise BadContent("", f"holds more than {MOST_PICTURES} pictures")
     return parts if pictures_in(parts) else "".join(part["text"] for part in parts)
 
 
-def _part(where: str, part: Any, taken: dict[str, Encoded], path: ReadPath | None) -> Part:
+def holds_picture(content: object) -> bool:
+    """Whether what a message says, as others write it, is not text alone: such a part is told apart from a mistake."""
+    parts = content if isinstance(content, list) else [content]
+    return any(isinstance(part, dict) and isinstance(kind := part.get("type"), str) and kind in PICTURES for part in parts)
+
+
+def _part(where: str, part: Any, taken: dict[str, Encoded], path: ReadPath | None, known: Mapping[str, Encoded]) -> Part:
     match part:
+        case {"type": "image", "picture": str(name)} if name in known:
+            taken[name] = known[name]
+            return shown(known[name])
         case {"type": "text", "text": str(text), **rest} if not rest:
             return {"type": "text", "text": text}
         case {"type": "image_url", "image_url": {"url": str(url), **detail}, **rest} if not rest and set(detail) <= {"detail"}:
@@ -110,6 +124,17 @@ def text_of(content: Content, before: int = 0) -> str:
         before += part["type"] == "image"
         said.append(part["text"] if part["type"] == "text" else f"[picture {before}]")
     return "\n".join(said)
+
+
+def joined(one: Content, other: Content) -> Content:
+    """What two messages of one speaker say, as one message."""
+    if isinstance(one, str) and isinstance(other, str):
+        return f"{one}\n\n{other}"
+    return [*_parts(one), *_parts(other)]
+
+
+def _parts(content: Content) -> list[Part]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
 def as_texts(messages: Iterable[dict]) -> list[dict]:

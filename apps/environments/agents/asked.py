@@ -1,12 +1,14 @@
 """What a call asks for, and whether it can be honoured: what cannot is refused by name, never passed over."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from apps.environments.agents import tools
 from apps.environments.agents.conversation import Said, spoken
 from apps.environments.agents.refusals import Refused, unsupported, wrong
 from apps.environments.wishes import NO_WISHES, Wishes
 from apps.runs.models import Run
+from apps.tasksets.pictures import Encoded
 
 UNHEARD = frozenset({"user", "metadata", "safety_identifier", "prompt_cache_key"})  # about the request, not the answer
 READ = frozenset({
@@ -44,7 +46,7 @@ MOST_CHOICES, MOST_STOPS, LONGEST_STOP, LARGEST = 128, 4, 200, 2**53
 class Asked:
     """One call. `tools` are given when the policy may call them; `with_usage`: a stream ends with the count of tokens.
 
-    `choices`: how many answers, each in an episode of its own.
+    `choices`: how many answers, each in an episode of its own. `pictures`: those that the messages show, by name.
     """
 
     model: str
@@ -54,15 +56,18 @@ class Asked:
     with_usage: bool
     choices: int = 1
     wishes: Wishes = NO_WISHES
+    pictures: Mapping[str, Encoded] = field(default_factory=dict)
 
 
 def read(body: object, run: Run) -> Asked:
     """The call in this document, for this run. Raises Refused with the field."""
     said = _fields(body, READ, ONLY)
     offered = tools.checked(said.get("tools"), run.policy.folder)
+    pictures: dict[str, Encoded] = {}
     return Asked(
-        _model(said, run), spoken(said.get("messages")), tuple([] if _declines(said) else offered),
-        _flag(said, "stream"), _with_usage(said), _whole(said, "n", 1, 1, MOST_CHOICES), _wishes(said, run),
+        _model(said, run), spoken(said.get("messages"), pictures if run.policy.sees_pictures else None),
+        tuple([] if _declines(said) else offered), _flag(said, "stream"), _with_usage(said), _whole(said, "n", 1, 1, MOST_CHOICES),
+        _wishes(said, run), pictures,
     )  # fmt: skip
 
 

@@ -12,6 +12,8 @@ from apps.environments.agents import tools
 from apps.environments.agents.refusals import Refused, unsupported, wrong
 from apps.environments.models import EpisodeTurn
 from apps.environments.observations import MOST_MESSAGES, messages
+from apps.tasksets.messages import BadContent, Content, holds_picture, read_content
+from apps.tasksets.pictures import Encoded
 
 ASSISTANT = "assistant"
 ROLES = {"system": "system", "developer": "system", "user": "user", "tool": "tool", ASSISTANT: ASSISTANT}
@@ -23,7 +25,7 @@ class Said:
     """A message. `calls`: the assistant's, as (id, name, arguments as JSON in one spelling); `answers`: the id a tool answers."""
 
     role: str
-    content: str
+    content: Content
     calls: tuple[tuple[str, str, str], ...] = ()
     answers: str = ""
 
@@ -31,14 +33,14 @@ class Said:
 # -- what is sent ---------------------------------------------------------------------------------------------------
 
 
-def spoken(sent: object) -> tuple[Said, ...]:
-    """The messages of a call. Raises Refused with the place of what is wrong."""
+def spoken(sent: object, taken: dict[str, Encoded] | None = None) -> tuple[Said, ...]:
+    """The messages of a call; their pictures are added to `taken`, None: the policy sees none. Raises Refused with the place."""
     if not isinstance(sent, list) or not 0 < len(sent) <= MOST_MESSAGES * 8:
         raise wrong("messages", f"must be a list of 1 to {MOST_MESSAGES * 8} messages")
-    return tuple(_message(f"messages[{place}]", message) for place, message in enumerate(sent))
+    return tuple(_message(f"messages[{place}]", message, taken) for place, message in enumerate(sent))
 
 
-def _message(path: str, message: object) -> Said:
+def _message(path: str, message: object, taken: dict[str, Encoded] | None) -> Said:
     if not isinstance(message, dict) or not isinstance(message.get("role"), str) or message["role"] not in ROLES:
         raise wrong(path, f"must have a `role`, one of {', '.join(ROLES)}")
     for name, value in message.items():
@@ -52,7 +54,19 @@ def _message(path: str, message: object) -> Said:
     answers = message.get("tool_call_id") or ""
     if (role == "tool") != bool(answers) or not isinstance(answers, str):
         raise wrong(f"{path}.tool_call_id", "goes with the role tool, and must name the call that is answered")
+    if taken is not None and holds_picture(content):
+        return Said(role, _shown(f"{path}.content", role, content, taken), calls, answers)
     return Said(role, _text(f"{path}.content", content), calls, answers)
+
+
+def _shown(path: str, role: str, content: object, taken: dict[str, Encoded]) -> Content:
+    """What a message with pictures says, as it is kept."""
+    if role != "user":
+        raise unsupported(path, "shows a picture, which only the user may")
+    try:
+        return read_content(content, taken)
+    except BadContent as error:
+        raise wrong(f"{path}{error.where}", error.why) from None
 
 
 def _text(path: str, content: object) -> str:
@@ -134,7 +148,11 @@ def news(turns: Sequence[EpisodeTurn], sent: Sequence[Said], offered: Sequence[d
 
 def _is_same(old: Said, new: Said) -> bool:
     """Blanks around what was said do not matter: many agents strip them."""
-    return (old.role, old.content.strip(), old.calls) == (new.role, new.content.strip(), new.calls)
+    return (old.role, _bare(old.content), old.calls) == (new.role, _bare(new.content), new.calls)
+
+
+def _bare(content: Content) -> Content:
+    return content.strip() if isinstance(content, str) else content
 
 
 def _require_new(rest: Sequence[Said], start: int, before: Sequence[Said]) -> None:

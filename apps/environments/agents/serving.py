@@ -31,7 +31,7 @@ def begun_for(caller: Caller, asked: Asked) -> Episode:
 def task_of(asked: Asked) -> TaskRow:
     """What is asked, as the messages that the policy sees; a bare text is one of a user's, and says so."""
     prompt = [{"role": said.role, "content": said.content} for said in asked.messages]
-    return TaskRow(prompt, meta={"raw": True} if asked.wishes.raw else {})
+    return TaskRow(prompt, meta={"raw": True} if asked.wishes.raw else {}, pictures=tuple(asked.pictures.values()))
 
 
 def turned_away(run: Run, why: NoRoom) -> Refused:

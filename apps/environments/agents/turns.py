@@ -56,7 +56,7 @@ def _say(episode: Episode, new: New, asked: Asked, place: int) -> None:
     said = [{"role": message.role, "content": message.content} for message in new.messages]
     wishes = asked.wishes if asked.wishes.seed is None else replace(asked.wishes, seed=asked.wishes.seed + place)
     try:
-        observe(episode.pk, new.number, said, tools=asked.tools if new.number == 0 else (), wishes=wishes)
+        observe(episode.pk, new.number, said, tools=asked.tools if new.number == 0 else (), wishes=wishes, pictures=asked.pictures)
     except CannotPlay as why:
         raise of_play(why) from why
 

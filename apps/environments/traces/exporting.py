@@ -2,7 +2,7 @@
 
 import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from django.db.models import Prefetch
 
@@ -13,11 +13,13 @@ from apps.policies.fingerprint import tokenizer_fingerprint
 from apps.rollouts.models import Rollout
 from apps.rollouts.payload import Tokens
 from apps.runs.models import Run
+from apps.tasksets.models import Picture
 
 EPISODES_AT_ONCE = 50
 FORMAT = "0.4.0"  # of the verifiers package
 OURS = "rftweb"
 MADE_HERE = uuid.UUID("5f0d6c1e-2f0b-4a52-9d43-6a1b1a3c9e10")  # the namespace of our ids
+Pngs = Callable[[str], bytes]
 WRITTEN = (Rollout.State.FINISHED, Rollout.State.FAILED)
 
 
@@ -26,6 +28,11 @@ def lines_of(run: Run) -> Iterator[bytes]:
     tokenizer = tokenizer_fingerprint(run.policy)
     for episode in _episodes(run):
         yield json.dumps(_episode(run, episode, tokenizer), ensure_ascii=False, allow_nan=False).encode() + b"\n"
+
+
+def _pngs(project_id: int) -> Pngs:
+    """Files of the project's pictures by name."""
+    return lambda name: bytes(Picture.objects.get(project=project_id, sha256=name).png)
 
 
 def _episodes(run: Run) -> Iterator[Episode]:
@@ -46,7 +53,7 @@ def _episode(run: Run, episode: Episode, tokenizer: str) -> dict:
     line = {
         "id": origin.get("id", made_here),
         "env": {"id": episode.environment.name, "name": episode.environment.title or None},
-        "task": _task(rollout),
+        "task": _task(rollout, _pngs(run.project_id)),
         "group": origin.get("group", {"id": f"{run.topic.name}/{rollout.group.draw_index}"}),
         "run": origin.get("run", {
             "type": "train", "id": str(run.pk), "name": f"{run.project.slug}/{run.slug}",
@@ -65,9 +72,9 @@ def _span(rollout: Rollout) -> dict | None:
     return None if rollout.first_version is None else {"start": rollout.first_version, "end": rollout.last_version}
 
 
-def _task(rollout: Rollout) -> dict:
+def _task(rollout: Rollout, png: Pngs) -> dict:
     task = rollout.group.task
-    prompt = [message_of(message, f"task_{place}") for place, message in enumerate(task.prompt)]
+    prompt = [message_of(message, f"task_{place}", png) for place, message in enumerate(task.prompt)]
     return {
         "type": "Task", "data": {"idx": task.index, "prompt": prompt, "answer": task.answer, "meta": task.meta,
                                  "taskset": task.taskset.slug},
@@ -77,7 +84,8 @@ def _task(rollout: Rollout) -> dict:
 
 def _trace(run: Run, episode: Episode, tokens: Tokens | None, tokenizer: str) -> dict:
     turns, plan = list(episode.seen.all()), run.settings
-    nodes, calls = _conversation(episode, turns, tokens)
+    png = _pngs(run.project_id)
+    nodes, calls = _conversation(episode, turns, tokens, png)
     earned = [turn.reward for turn in turns if turn.reward is not None]
     agent = {"name": "policy", "trainable": True, "config": {
         "model": run.policy.slug, "sampling": {"temperature": plan.sampling.temperature, "max_tokens": plan.sampling.max_tokens},
@@ -85,7 +93,7 @@ def _trace(run: Run, episode: Episode, tokens: Tokens | None, tokenizer: str) ->
     }}  # fmt: skip
     ended = episode.closed_at.timestamp()
     return {
-        "verifiers": {"version": FORMAT}, "task": _task(episode.rollout), "agent": agent, "tools": [], "nodes": nodes,
+        "verifiers": {"version": FORMAT}, "task": _task(episode.rollout, png), "agent": agent, "tools": [], "nodes": nodes,
         "calls": [{**call, "model": run.policy.slug} for call in calls],
         "rewards": {episode.environment.name: {"score": sum(earned), "weight": 1.0} if earned else None},
         "info": {OURS: _ours(episode, turns, tokens, tokenizer)},
@@ -94,7 +102,7 @@ def _trace(run: Run, episode: Episode, tokens: Tokens | None, tokenizer: str) ->
     }  # fmt: skip
 
 
-def _conversation(episode: Episode, turns: list[EpisodeTurn], tokens: Tokens | None) -> tuple[list[dict], list[dict]]:
+def _conversation(episode: Episode, turns: list[EpisodeTurn], tokens: Tokens | None, png: Pngs) -> tuple[list[dict], list[dict]]:
     """Every message with the tokens that it adds; the environment's go with the last of its messages."""
     nodes: list[dict] = []
     calls: list[dict] = []
@@ -109,7 +117,7 @@ def _conversation(episode: Episode, turns: list[EpisodeTurn], tokens: Tokens | N
             added = [*tokens.prompt_ids, *added]
         for place, message in enumerate(said):
             ids = added if place == len(said) - 1 else []
-            nodes.append(_node(nodes, episode, message_of(message, f"turn_{turn.number}_{place}"), ids, [False] * len(ids)))
+            nodes.append(_node(nodes, episode, message_of(message, f"turn_{turn.number}_{place}", png), ids, [False] * len(ids)))
         if spoken:
             heard = turn.first + turn.tokens
             nodes.append(_sampled(nodes, episode, turn, tokens))

@@ -107,6 +107,7 @@ def read(raw: bytes) -> Line:
         raise BadLine(".".join(map(str, first["loc"])), first["msg"]) from None
     place, trace = _the_one(episode)
     _require_one_conversation(trace, f"traces.{place}.nodes")
+    _require_text(episode, trace, f"traces.{place}.nodes")
     tokens, spans = _tokens(trace, f"traces.{place}.nodes")
     failed = not trace.ok if trace.info.rftweb is None else not any(node.token_ids for node in trace.nodes)
     line = Line(episode, trace, list(_turns(trace, spans, place)), None if failed else tokens)
@@ -120,6 +121,16 @@ def _the_one(episode: lines.Episode) -> tuple[int, lines.Trace]:
     if len(found) != 1:
         raise BadLine("traces", f"has {len(found)} of agents that are trained; an episode here is the conversation of one")
     return found[0]
+
+
+def _require_text(episode: lines.Episode, trace: lines.Trace, where: str) -> None:
+    """The tokens of an episode do not tell where a picture was seen, so it could not be learned from."""
+    prompt = episode.task.data.prompt
+    said = [(f"task.data.prompt.{n}", message) for n, message in enumerate(prompt if isinstance(prompt, list) else [])]
+    said += [(f"{where}.{n}.message", node.message) for n, node in enumerate(trace.nodes)]
+    for place, message in said:
+        if isinstance(message.content, list) and any(part.type == "image_url" for part in message.content):
+            raise BadLine(f"{place}.content", "shows a picture: episodes with pictures are not imported")
 
 
 def _require_one_conversation(trace: lines.Trace, where: str) -> None:

@@ -10,10 +10,14 @@ from django.utils import timezone
 from apps.environments.judging import send_on
 from apps.environments.models import Environment, Episode, TurnedAway
 from apps.feedback.models.lessons import Demonstration
+from apps.policies.models import Policy
 from apps.rollouts.models import Group, Rollout
 from apps.runs.models import Run
+from apps.tasksets.messages import pictures_of
+from apps.tasksets.models import Picture
 from tests.environments.agents.test_chat import ASKED, IN_A, ask, refusal
 from tests.serving import SERVED, written
+from tests.tasksets.test_messages import HOW_MANY, data_url, png, shown
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -156,3 +160,10 @@ def test_a_last_word_needs_no_waiting(run, client, post, actor):
     written(Episode.objects.get())
     post("feedback", 201, completion_id=said.id, thumb="up", final=True)
     assert send_on() == 1 and Rollout.objects.get().rewards.get().value == 1.0
+
+
+def test_a_picture_that_a_caller_shows_is_of_the_task(run, client, actor):
+    Policy.objects.update(sees_pictures=True)
+    ask(client, [{"role": "user", "content": [shown(data_url(png())), HOW_MANY]}])
+    kept = Picture.objects.get(project=run.project)
+    assert pictures_of(Group.objects.get().task.prompt) == [kept.sha256]
