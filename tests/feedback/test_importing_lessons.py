@@ -11,6 +11,9 @@ from apps.feedback import importing, parquet
 from apps.feedback.importing import BadLessons, Destination, import_lessons
 from apps.feedback.models import Demonstration, Preference, Thumb
 from apps.feedback.reading import LessonLine, read
+from apps.tasksets.importing import import_jsonl
+from apps.tasksets.storing import Origin
+from tests.tasksets.test_messages import HOW_MANY, data_url, png, shown
 
 pytestmark = pytest.mark.django_db
 
@@ -52,6 +55,16 @@ def test_messages_of_another_spelling_are_the_same_prompt(project, taskset, file
     line = '{"prompt": [{"content": "543\\u00321", "role": "user"}], "answer": "12345"}'
     import_lessons(file(line), "demonstrations", Destination(project, "f", taskset))
     assert Demonstration.objects.get().task.index == 1
+
+
+def test_a_prompt_with_a_picture_finds_its_task_and_is_refused_where_nobody_keeps_the_picture(project, file):
+    prompt = [{"role": "user", "content": [shown(data_url(png())), HOW_MANY]}]
+    tasks = import_jsonl(file({"prompt": prompt, "answer": 3}), Origin(project, "seen", "Seen", "seen.jsonl"))
+    path = file({"prompt": prompt, "answer": "three"})
+    import_lessons(path, "demonstrations", Destination(project, "f", tasks))
+    assert Demonstration.objects.get().task == tasks.tasks.get()
+    (why,) = refused(path, "demonstrations", Destination(project, "f"))
+    assert "1: prompt: shows a picture; import its task" in why
 
 
 def test_importing_again_changes_nothing(project, file):
