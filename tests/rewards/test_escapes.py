@@ -1,0 +1,101 @@
+"""The escape suite: what hostile programs try is contained, nothing outside changes, and none of their processes stays."""
+
+import contextlib
+import hashlib
+import os
+import socket
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from apps.rewards.sandbox import DoesNotCompile, Limits, prepare
+from apps.rewards.sandbox.bubblewrap import NOBODY
+from tests.rewards.attacks import ATTACKS, COMPILED_IN, Attack
+
+LIMITS = Limits(cpu_s=1, wall_s=3, threads=4, memory_mb=256)
+SECRET = "the secret of the project"
+
+
+@dataclass(frozen=True)
+class Outside:
+    """What the attacks aim at: a file, and listeners of every kind."""
+
+    canary: Path
+    listeners: tuple[socket.socket, ...]
+    words: dict[str, str]
+
+    def aimed(self, source: str) -> str:
+        for word, meant in self.words.items():
+            source = source.replace(word, meant)
+        return source
+
+
+@pytest.fixture(scope="module")
+def outside(tmp_path_factory) -> Iterator[Outside]:
+    folder = tmp_path_factory.mktemp("outside")
+    (folder / "secret").write_text(SECRET)
+    name = f"rftweb-{os.getpid()}"
+    with contextlib.ExitStack() as held:
+        tcp = held.enter_context(socket.create_server(("127.0.0.1", 0)))
+        udp = held.enter_context(socket.socket(type=socket.SOCK_DGRAM))
+        udp.bind(tcp.getsockname())
+        local, abstract = (held.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(2))
+        for listening, address in ((local, str(folder / "socket")), (abstract, f"\0{name}")):
+            listening.bind(address)
+            listening.listen()
+        port = str(tcp.getsockname()[1])
+        words = {"PORT": port, "PATH": str(folder / "socket"), "NAME": name, "CANARY": str(folder / "secret")}
+        yield Outside(folder / "secret", (tcp, udp, local, abstract), words)
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=[attack.sentence for attack in ATTACKS])
+def test_the_sandbox_holds_when(attack: Attack, outside: Outside):
+    ended = prepare(outside.aimed(attack.source), attack.language).run(b"", LIMITS)
+    told = f"{(ended.stdout[:4096] + ended.stderr).decode(errors='replace')}\n{ended.stopped} status {ended.status}"
+    assert "ESCAPED" not in told and SECRET not in told
+    assert attack.told in told
+
+
+@pytest.mark.parametrize("sentence", COMPILED_IN)
+def test_the_sandbox_holds_while(sentence: str, outside: Outside):
+    with pytest.raises(DoesNotCompile) as refusal:
+        prepare(outside.aimed(COMPILED_IN[sentence]), "c")
+    assert "not found" in str(refusal.value) or "No such file" in str(refusal.value)
+    assert SECRET not in str(refusal.value)
+
+
+def test_a_guest_finds_nothing_that_another_left():
+    leaves = prepare("open('/tmp/left', 'w').write('x')\nprint('left')", "python").run(b"", LIMITS)
+    finds = prepare("import os\nprint(os.listdir('/tmp'))", "python").run(b"", LIMITS)
+    assert (leaves.stdout, finds.stdout) == (b"left\n", b"[]\n")
+
+
+def test_after_all_attacks_nothing_outside_has_changed(outside: Outside):
+    assert outside.canary.read_text() == SECRET
+    for listening in outside.listeners:
+        listening.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            listening.recvfrom(1) if listening.type == socket.SOCK_DGRAM else listening.accept()
+    for folder in ("/tmp", "/var/tmp", "/dev/shm"):
+        left = [path for path in Path(folder).iterdir() if path.lstat().st_uid == NOBODY]
+        assert left == []
+
+
+def test_one_attack_leaves_no_process(guests):
+    ended = prepare("import threading, time\nthreading.Thread(target=time.sleep, args=(60,)).start()", "python").run(b"", LIMITS)
+    assert ended.stopped and ended.seconds <= LIMITS.wall_s + 1  # which is what the sandbox promises
+    ends = time.monotonic() + 10
+    while guests() and time.monotonic() < ends:
+        time.sleep(0.05)
+    assert guests() == []
+
+
+def test_the_system_is_as_it_was_read_before():
+    """The interpreter's folder is bound into every guest: its files are the same after an attempt to write each of them."""
+    target = Path(os.path.realpath("/usr/bin/python3"))
+    before = hashlib.sha256(target.read_bytes()).hexdigest()
+    ended = prepare(f"open({str(target)!r}, 'r+b').write(b'x')", "python").run(b"", LIMITS)
+    assert ended.status == 1 and hashlib.sha256(target.read_bytes()).hexdigest() == before
