@@ -136,7 +136,7 @@ JAVASCRIPT = [
     ("never ends", "for (;;);", SLOW),
     ("waits for ever", "setInterval(() => 0, 1000)", SLOW),
     ("loads machine code", "tried(() => process.dlopen({ exports: {} }, '/tmp/none.node'))", "cannot open shared object"),
-    ("leaves its context", "tried(() => this.constructor.constructor('return process')().mainModule.require('fs').readFileSync('CANARY'))",
+    ("leaves its context", "tried(() => eval.constructor('return process')().mainModule.require('fs').readFileSync('CANARY'))",
      "rror"),
 ]  # fmt: skip
 JS_PRELUDE = """

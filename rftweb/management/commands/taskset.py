@@ -7,6 +7,9 @@ from pathlib import Path
 from django.core.management.base import BaseCommand, CommandError
 from django.db import IntegrityError
 
+from apps.rewards.code.making import Thresholds
+from apps.rewards.code.testing import with_tests
+from apps.rewards.sandbox import NoSandbox
 from apps.tasksets.generators import GENERATORS
 from apps.tasksets.importing import generate, import_jsonl
 from apps.tasksets.models import Taskset
@@ -15,6 +18,12 @@ from apps.tasksets.storing import BadLines, Origin
 from rftweb.management.console import bar, project_named
 
 SHOWN = 20  # bad lines printed
+THRESHOLDS = {
+    "agree": "submissions that must give a case the same output",
+    "admit": "submissions that must pass all kept cases",
+    "inputs": "drawn for a task, in all",
+    "least": "cases that a task needs",
+}
 
 
 class Command(BaseCommand):
@@ -36,12 +45,17 @@ class Command(BaseCommand):
         generating.add_argument("--size", type=int, default=500)
         generating.add_argument("--seed", type=int, default=0)
         generating.add_argument("--slug", help="name of the taskset (default: the generator's)")
+        testing = verbs.add_parser("tests", help="a new set of the tasks that get tests from their generators and submissions")
+        testing.add_argument("slug", help="of the taskset: tasks without tests have generators and submissions in their meta")
+        testing.add_argument("--to", help="name of the new taskset (default: the old one's with -tested)")
+        for name, said in THRESHOLDS.items():
+            testing.add_argument(f"--{name}", type=int, default=getattr(Thresholds(), name), help=said)
         listing = verbs.add_parser("list", help="show what there is")
-        for verb in (importing, generating, listing):
+        for verb in (importing, generating, testing, listing):
             verb.add_argument("--project", help="slug of the project; may be left out when there is one")
 
     def handle(self, **options: object) -> None:
-        {"import": self._import, "generate": self._generate, "list": self._list}[options["verb"]](options)
+        {"import": self._import, "generate": self._generate, "tests": self._tests, "list": self._list}[options["verb"]](options)
 
     def _import(self, options: dict) -> None:
         path: Path = options["file"]
@@ -71,6 +85,26 @@ class Command(BaseCommand):
         except ValueError as error:
             raise CommandError(f"--size: {error}") from None
         self._say_stored(taskset)
+
+    def _tests(self, options: dict) -> None:
+        project, slug = project_named(options["project"]), options["to"] or f"{options['slug']}-tested"
+        taskset = Taskset.objects.filter(project=project, slug=options["slug"]).first()
+        if taskset is None:
+            raise CommandError(f"no taskset {options['slug']!r} in {project.slug}")
+        try:
+            thresholds = Thresholds(**{name: options[name] for name in THRESHOLDS})
+            with bar(f"testing {taskset.slug}", taskset.size) as progress:
+                made = with_tests(
+                    taskset, Origin(project, slug, slug, f"tests made for {taskset.slug}"), thresholds, progress, self._tell
+                )
+        except IntegrityError:
+            raise CommandError(f"--to: a taskset {slug!r} is there already; choose another") from None
+        except (NoSandbox, ValueError) as error:
+            raise CommandError(str(error)) from None
+        self._say_stored(made)
+
+    def _tell(self, line: str) -> None:
+        self.stdout.write(line)
 
     def _list(self, options: dict) -> None:
         tasksets = Taskset.objects.select_related("project").order_by("-pk")
