@@ -119,7 +119,7 @@ PYTHON = [
     ("it computes a number without end", "print(len(str(9**9**9)))", SLOW),
     ("it makes a table of one hash", "table = {}\nfor n in range(10**7): table[n * (2**61 - 1)] = n", SLOW),
     ("it runs machine code", "ctypes.string_at(1)", "status 139"),
-    ("it leaves work for after its end", "import atexit\natexit.register(lambda: [None for _ in iter(int, 1)])", SLOW),
+    ("it leaves work for after its end", "import atexit\natexit.register(lambda: [n for n in iter(int, 1) if n])", SLOW),
     ("it puts its own module before the library's", "open('/tmp/json.py', 'w').write('x')\nimport json\nprint('in')",
      "in"),
 ]  # fmt: skip
