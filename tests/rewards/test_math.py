@@ -107,6 +107,13 @@ def test_a_task_without_an_answer_gives_no_value_but_a_reason(wanted):
     assert verdict.value is None and verdict.reason
 
 
+@pytest.mark.parametrize(
+    ("said", "wanted"), [("\\log 100", "2"), ("\\ln 2", "\\log 2"), ("\\frac{1}{3} \\pi r^2 h", "\\pi r^2 h/3"), ("3/4 cup", "3/4")]
+)
+def test_what_may_be_read_in_two_ways_is_right_in_either(said, wanted):
+    assert value(said, wanted) == 1.0
+
+
 def test_integrals_are_left_to_the_library():
     assert value("\\int x^2 dx", "\\int x \\cdot x \\, dx") == 1.0
 

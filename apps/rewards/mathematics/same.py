@@ -76,7 +76,7 @@ def _same_words(wanted: Shape, said: Shape) -> bool:
 def _same_value(wanted: Value, said: Value, rules: Rules) -> bool:
     if not _units_agree(wanted.unit, said.unit, rules):
         return False
-    if values.same_value(wanted.node, said.node):
+    if values.same_value(wanted.node, said.node) or values.same_value(values.of_ten(wanted.node), values.of_ten(said.node)):
         return rules.percent or wanted.is_percent == said.is_percent or _is_zero(said)
     return _same_percent(wanted, said) or _rounds_to(wanted, said) or _within(wanted, said, rules.tolerance)
 

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 from apps.rewards.mathematics import notation
 from apps.rewards.mathematics.formulas import Node, NotAFormula, parse
+from apps.rewards.mathematics.values import symbols
 
 MOST_ITEMS = 60
 RELATIONS = ("\\le", "\\ge", "\\ne", "\\approx", "=", "<", ">")
@@ -28,7 +29,9 @@ s sec secs second seconds;
 min mins minute minutes; h hr hrs hour hours; day days; week weeks; month months; year years; l liter liters litre litres;
 ml milliliter milliliters millilitre millilitres; inch inches in; ft foot feet; yd yard yards; mile miles mi; degree degrees deg;
 radian radians rad; cent cents; dollar dollars usd; euro euros eur; mph; km/h kmh kph; m/s; n newton newtons; j joule joules;
-w watt watts; v volt volts; a ampere amperes amp amps; hz hertz; mol mole moles; k kelvin; lb lbs pound pounds; oz ounce ounces
+w watt watts; v volt volts; a ampere amperes amp amps; hz hertz; mol mole moles; k kelvin;
+lb lbs pound pounds; oz ounce ounces; cup cups; egg eggs; box boxes; pen pens; car cars;
+bag bags; way ways; men; dog dogs; cat cats
 """
 UNITS = {name: spellings.split()[0] for spellings in _SPELLINGS.split(";") for name in spellings.split()}
 
@@ -211,13 +214,21 @@ def _signs(text: str) -> Shape | None:
 
 def _value(text: str) -> Shape:
     measured = list(_without_unit(text))
-    known = [each for each in measured if each[1].partition("^")[0] in UNITS]
+    known = [each for each in measured if each[1].partition("^")[0] in UNITS and _is_number(each[0])]
     for value, unit in (*known, (text, ""), *measured):
         try:
             return Value(parse(value), value, unit)
         except NotAFormula:
             continue
     return Words(text)
+
+
+def _is_number(text: str) -> bool:
+    """Whether a letter behind it is a unit rather than one more symbol."""
+    try:
+        return not symbols(parse(text))
+    except NotAFormula:
+        return False
 
 
 def _without_unit(text: str) -> Iterator[tuple[str, str]]:

@@ -162,7 +162,7 @@ def _numeric_of(kind: str, parts: list, mp: Any) -> Any:
             return _numeric_power(+mp.e, a, mp)
         case "log", [a, base]:
             return mp.log(a) / mp.log(base)
-        case "log" | "ln", [a]:  # without a base, as in analysis; "log" of ten is compared separately
+        case "log" | "ln", [a]:  # without a base, as in analysis; `of_ten` has the other reading
             return mp.log(a)
         case "log10", [a]:
             return mp.log(a) / mp.log(10)
@@ -210,6 +210,14 @@ def symbols(node: Node) -> frozenset[str]:
     if node[0] == "symbol":
         return frozenset((node[1],))
     return frozenset().union(*(symbols(part) for part in node[1:]))
+
+
+def of_ten(node: Node) -> Node:
+    """The formula with every logarithm that names no base taken to ten, as schools write it."""
+    if node[0] in ("number", "constant", "symbol"):
+        return node
+    parts = [of_ten(part) for part in node[1:]]
+    return ("log10", *parts) if node[0] == "log" and len(parts) == 1 else (node[0], *parts)
 
 
 def same_value(left: Node, right: Node) -> bool:
