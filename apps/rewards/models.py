@@ -39,8 +39,10 @@ class Reward(models.Model):
     value = models.FloatField(null=True)
     uncertainty = models.FloatField(null=True, help_text="Standard error of the value, where it is known.")
     reason = models.CharField(max_length=300, blank=True)
-    version = models.PositiveIntegerField(default=1, help_text="Of the scorer; it rises when the same text may get another value.")
-    options = models.JSONField(default=dict, help_text="The scorer's, as the run chose them.")
+    version = models.PositiveIntegerField(
+        db_default=1, help_text="Of the scorer; it rises when the same text may get another value."
+    )
+    options = models.JSONField(db_default={}, help_text="The scorer's, as the run chose them.")
     seconds = models.FloatField(null=True, help_text="How long the judgement took, where it was measured.")
     details = models.JSONField(default=dict)
     by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="rewards_given")

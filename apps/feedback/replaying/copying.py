@@ -209,6 +209,7 @@ class _Copy:
         last = {_word(reward): reward.pk for _, reward in old}
         new = Reward.objects.bulk_create(
             Reward(rollout_id=rollouts[reward.rollout_id], source=reward.source, scorer=reward.scorer, value=reward.value,
+                   version=reward.version, options=reward.options, seconds=reward.seconds,
                    uncertainty=reward.uncertainty, reason=reward.reason, details=renamed(reward.details, rollouts),
                    by_id=reward.by_id,
                    is_current=last[_word(reward)] == reward.pk and ratings[rating] in standing)

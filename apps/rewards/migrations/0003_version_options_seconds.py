@@ -12,7 +12,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="reward",
             name="options",
-            field=models.JSONField(default=dict, help_text="The scorer's, as the run chose them."),
+            field=models.JSONField(db_default={}, help_text="The scorer's, as the run chose them."),
         ),
         migrations.AddField(
             model_name="reward",
@@ -23,7 +23,7 @@ class Migration(migrations.Migration):
             model_name="reward",
             name="version",
             field=models.PositiveIntegerField(
-                default=1, help_text="Of the scorer; it rises when the same text may get another value."
+                db_default=1, help_text="Of the scorer; it rises when the same text may get another value."
             ),
         ),
     ]
