@@ -37,7 +37,5 @@ def _of_tasks_that_show(plan: RunConfig, policy: Policy, taskset: Taskset) -> Pr
             "algorithm.expert",
             f"tasks of {taskset.slug!r} show pictures, and experts' answers to such are not learned from: set ratio to 0",
         )
-    if plan.environment is not None:
-        yield "environment", f"tasks of {taskset.slug!r} show pictures, and environments are played in text alone"
     if plan.people.rater_model is not None:
         yield "people.rater_model", f"tasks of {taskset.slug!r} show pictures, and the rater model reads text alone: leave it empty"

@@ -1,11 +1,17 @@
 """A policy that sees learns from tasks that show pictures: sampled by the real engine, scored, refined, trained, served again."""
 
+import base64
 import hashlib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from apps.accounts.models import User
 from apps.dashboard.reconciliation import reconcile
+from apps.environments.models import Environment, Episode
+from apps.environments.opening import take
+from apps.environments.playing import observe
 from apps.policies.models import Policy
 from apps.policies.registering import register
 from apps.rewards.models import Reward
@@ -17,7 +23,7 @@ from apps.tasksets.models import Taskset
 from apps.tasksets.pictures import encode
 from apps.tasksets.rows import TaskRow
 from apps.tasksets.storing import Origin, store
-from workers import refiner, scorer
+from workers import answering, refiner, scorer
 from workers.explorer.station import Explorer
 from workers.policies.seeing import QUESTION, build_seeing, squares
 from workers.trainer.station import Trainer
@@ -69,9 +75,9 @@ def fresh_workers():
     for station in (scorer, refiner):
         station.me.cache_clear()
     yield
-    if scorer.grader.cache_info().currsize:
-        scorer.grader().stop()
-        scorer.grader.cache_clear()
+    if answering.grader.cache_info().currsize:
+        answering.grader().stop()
+        answering.grader.cache_clear()
 
 
 @pytest.fixture
@@ -84,11 +90,12 @@ def stations(transactional_db, settings, tmp_path):
     trainer.stop()
 
 
-def run_to_the_end(run: Run, stations, eventually) -> None:
+def run_to_the_end(run: Run, stations, eventually, meanwhile: Callable[[], None] = lambda: None) -> None:
     explorer, trainer = stations
 
     def turn() -> bool:
         explorer.serve()
+        meanwhile()
         while scorer.serve() or refiner.serve():
             pass
         trainer.serve()
@@ -149,13 +156,60 @@ def test_pictures_under_a_policy_of_text_are_refused_by_name(project, policy, se
     [
         ({"lora": {"rank": 2}}, "lora"),
         ({"algorithm": {"name": "mix", "expert": {"ratio": 0.5}}}, "algorithm.expert"),
-        ({"environment": {"name": "guess"}}, "environment"),
     ],
 )
 def test_what_pictures_cannot_be_used_for_is_refused_by_field(project, seeing_plan, changes, field):
     with pytest.raises(ConfigError) as refusal:
         Run.create(project=project, slug="no", title="No", plan=seeing_plan(**changes))
     assert field in refusal.value.problems
+
+
+class Showing:
+    """An environment that calls us: it asks to look, shows a square for the first answer, and ends with the second."""
+
+    def __init__(self, environment: Environment, by: User) -> None:
+        self.environment, self.by, self.squares, self.taken = environment, by, squares(77), []
+
+    def move(self) -> None:
+        for episode in self.taken:
+            self._answer(episode)
+        if (episode := take(self.environment, self.by)) is not None:
+            observe(episode.pk, 0, "Look.")
+            self.taken.append(episode)
+
+    def _answer(self, episode: Episode) -> None:
+        episode.refresh_from_db()
+        turn = episode.seen.order_by("number").last()
+        if episode.closed_at or turn.answered_at is None:
+            return
+        earned = float(len(turn.action) % 2)
+        if turn.number == 0:
+            observe(episode.pk, 1, self._square(), reward=earned)
+        else:
+            observe(episode.pk, 2, "", reward=earned, done=True)
+
+    def _square(self) -> list[dict]:
+        png, _ = next(self.squares)
+        address = "data:image/png;base64," + base64.b64encode(png).decode()
+        parts = [{"type": "image_url", "image_url": {"url": address}}, {"type": "text", "text": QUESTION}]
+        return [{"role": "user", "content": parts}]
+
+
+def test_what_an_environment_shows_is_seen_and_learned_from(project, seeing_plan, stations, eventually, alice):
+    outside = Environment.objects.create(project=project, name="outside", kind="push", turn_limit=4, parallel=100)
+    shape = {"steps": 2, "group_size": 4, "groups_per_step": 2, "sampling": {"max_tokens": 60}}
+    plan = seeing_plan(environment={"name": "outside"}, rewards=[], **shape)
+    run = Run.create(project=project, slug="shown", title="Shown", plan=plan)
+    run.start()
+    run_to_the_end(run, stations, eventually, Showing(outside, alice).move)
+    rollouts = Rollout.objects.filter(run=run, stop_reason="the environment is done")
+    assert rollouts and all(len(rollout.tokens.pictures) == 2 for rollout in rollouts)
+    for rollout in rollouts:
+        mask = [0] * rollout.prompt_tokens + list(rollout.tokens.action_mask)
+        assert all(past - first == 16 and not any(mask[first:past]) for _, first, past in rollout.tokens.pictures)
+    gaps = Metric.objects.filter(run=run, name="behaviour_gap").values_list("value", flat=True)
+    assert len(gaps) == 2 and max(gaps) <= 1e-3
+    assert {name: found for name, found in reconcile().items() if found} == {}
 
 
 def test_a_policy_that_sees_still_answers_tasks_of_text(project, taskset, seeing_plan, stations, eventually):
