@@ -12,6 +12,7 @@ from apps.dashboard.views.exports import KINDS
 from apps.environments.models import Environment, Episode
 from apps.feedback.models import Item, RaterModel, Rating
 from apps.runs.models import Run
+from apps.tasksets.models import Picture
 
 # Not pages: machines' addresses, what signs in and out, and the parts that other tests walk along.
 NOT_WALKED = ("admin/", "accounts/logout/", "healthz", "readyz", "favicon.ico", "api/v1/schema/")
@@ -47,12 +48,13 @@ def _filled(route: str, run: Run, rollouts: list[int]) -> list[str]:
     environment = Environment.objects.filter(project=run.project).values_list("name", flat=True).first() or "none"
     episode = Episode.objects.filter(run=run).values_list("pk", flat=True).first() or 0
     model = RaterModel.objects.filter(run=run).values_list("number", flat=True).first() or 0
+    picture = Picture.objects.filter(project=run.project).values_list("sha256", flat=True).first() or "0" * 64
     parts = {
         "<slug:name>": [environment],
         "<slug:project>": [run.project.slug], "<slug:slug>": [slug], "<slug:part>": ["now", "beside", "newest"],
         "<slug:verb>": ["pause"], "<slug:kind>": ["stop"], "<int:run>": [run.pk], "<int:slot>": [0], "<int:rollout>": rollouts,
         "<int:version>": [run.published_version], "<int:number>": [model], "<slug:what>": list(KINDS), "<slug:format>": ["jsonl"],
-        "<str:model>": [run.policy.slug],
+        "<str:model>": [run.policy.slug], "<sha256:sha256>": [picture],
     }  # fmt: skip
     # What a bare number means, by what stands before it; decisions, items and tokens that are only acted on need none.
     numbers = {
