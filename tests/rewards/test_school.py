@@ -51,6 +51,8 @@ def test_of_several_letters_wrong_picks_cost(response, partial, expected, right)
         ("The answer is 9.81 m s^-2.", "9.8 m/s^2", {}, 1.0), ("\\boxed{3.0 \\times 10^8 \\text{ m/s}}", "3e8 m/s", {}, 1.0),
         ("25 °C", "298.15 K", {}, 1.0), ("1,200 J", "1.2 kJ", {}, 1.0), ("5 N·m", "5 J", {}, 1.0),
         ("12 \\frac{m}{s}", "12 m/s", {}, 1.0),
+        ("The speed is 3.6 km/h.", "1 m/s", {}, 1.0), ("We need 12,000 J of heat", "12 kJ", {}, 1.0),
+        ("It is 20 degrees hot", "20 degree", {}, 1.0), ("It weighs 5 kg and 3 g", "5 kg", {}, 0.0),
         ("F = 20 N", "20 N", {}, 1.0), ("5 ohms", "5 \\Omega", {}, 1.0), ("3", 3, {}, 1.0),
         ("9.8 kg", "9.8 m/s^2", {}, 0.0), ("-3 m", "3 m", {}, 0.0), ("5 m and 6 m", "5 m", {}, 0.0),
         ("\\boxed{5 m} \\boxed{6 m}", "6 m", {}, 0.0),

@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass
 
 LONGEST = 2_000  # characters of one answer
+LINE = "the last line"  # where an answer stands that is not marked
 MOST = 50  # answers of one kind that are looked at; more are no answer
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*(?=[{\w\\-])")
 _HASHES = re.compile(r"(?<!#)####(?!#)[ \t]*(\S[^\n]*)")
@@ -95,9 +96,9 @@ def last_line(text: str) -> Final | None:
         return None
     said = [each for each in (plain(part) for part in _SAYS.split(line)[1:]) if each]
     if said:
-        return Final(said[-1], "the last line", tuple(said[:-1]))
+        return Final(said[-1], LINE, tuple(said[:-1]))
     whole = plain(_LEAD.sub("", plain(line), count=3))
-    return Final(_short(whole), "the last line") if whole else None
+    return Final(_short(whole), LINE) if whole else None
 
 
 def _short(line: str) -> str:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from apps.rewards.mathematics.final import after_thinking, final_answer
+from apps.rewards.mathematics.final import LINE, after_thinking, final_answer
 
 NAMES = ("value", "correct", "answer", "letters")
 LONGEST = 600  # characters of a final answer
@@ -38,7 +38,7 @@ def picked(response: str, choices: Any = None, several: bool = False) -> frozens
     if final is None:
         return frozenset()
     found = [_read(text, choices, several) for text in (final.text, *final.others)]
-    if final.by == "the last line" and not any(found):
+    if final.by == LINE and not any(found):
         found = [_read(after_thinking(response)[-LONGEST:].strip().splitlines()[-1], choices, several)]
     return frozenset().union(*found)
 

@@ -9,11 +9,13 @@ from typing import Any, Protocol
 
 from apps.rewards.mathematics import notation
 
-LONGEST_UNIT = 40
+LONGEST_UNIT, LONGEST_LINE = 40, 2_000
+MOST_WORDS = 3  # of a unit in a sentence: "metres per second"
 LARGEST_POWER = 300  # of ten, in a number
 _NUMBER = re.compile(
     r"[-+]?(?:\d{1,40}(?:\.\d{0,40})?|\.\d{1,40})(?:\s*(?:\\times|\\cdot|\*|x)\s*10\s*\^\s*\{?\s*([-+]?\d{1,3})\s*\}?|[eE]([-+]?\d{1,3})(?!\w))?"
 )
+_ALONE = re.compile(r"(?<![\w.,^])[-+]?\d{1,40}(?:,\d{3})*(?:\.\d{1,40})?(?:[eE][-+]?\d{1,3})?(?![\d.]*\d)")
 _UNIT = re.compile(r"(?:[A-Za-zµμΩ°%]{1,20}|\d{1,2}|[-*/^().\s])*")
 _SPELLED = {"ohms": "ohm", "Ω": "ohm", "\\Omega": "ohm", "μ": "µ", "\\mu": "µ", "°C": "degC", "°F": "degF", "\\degree C": "degC",
             "\\degree F": "degF", "\\degree": "degree", "°": "degree", "%": "percent", "\\cdot": "*", "\\times": "*"}  # fmt: skip
@@ -60,6 +62,24 @@ def read(text: str) -> Quantity | None:
     digits = re.match(r"[-+]?[\d.]+", found.group()).group()
     unit = _unit(text[found.end() :])
     return None if unit is None else Quantity(Decimal(digits).scaleb(int(power or 0)), _figures(digits), unit)
+
+
+def in_sentence(text: str) -> Quantity | None:
+    """The one number of the last line, with as many of the words behind it as make a unit; None for several numbers, or no unit."""
+    line = next((line for line in reversed(text[-LONGEST_LINE:].splitlines()) if line.strip()), "")
+    numbers = list(_ALONE.finditer(line))
+    if len(numbers) != 1:
+        return None
+    behind = line[numbers[0].end() :].split()[:MOST_WORDS]
+    for words in range(len(behind), 0, -1):
+        found = read(f"{numbers[0].group()} {' '.join(behind[:words]).rstrip('.,;:!*')}")
+        if found is not None and has_known_unit(found):
+            return found
+    return None
+
+
+def has_known_unit(quantity: Quantity) -> bool:
+    return bool(quantity.unit) and _parsed(quantity.unit) is not None
 
 
 def _unit(text: str) -> str | None:

@@ -29,7 +29,7 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     """Of the reply's one box, as [x0, y0, x1, y1] or (x0, y0), (x1, y1), against `answer["box"]`; 0 where there is none."""
     wanted = _wanted(task, options)
     if wanted is None:
-        return Verdict(None, "the task does not say where it is: box, and width and height of the picture")
+        return Verdict(None, "the task does not say where it is: box, and unless in pixels, the picture's width and height")
     try:
         said = box_in(rollout.text)
     except NoAnswer as error:
@@ -65,10 +65,15 @@ def _sides(box: Box) -> tuple[float, float]:
 def _wanted(task: TaskView, options: Options) -> Box | None:
     """The right box in the unit in which boxes are told; None where the task does not say."""
     box, sides = task.answer.get("box"), (task.answer.get("width"), task.answer.get("height"))
-    if not isinstance(box, list) or len(box) != 4 or not all(map(_is_number, (*box, *sides))) or min(sides) <= 0:
+    if not isinstance(box, list) or len(box) != 4 or not all(map(_is_number, box)):
         return None
-    scale = {"pixels": None, "thousandths": 1000, "share": 1}[options.unit]
-    found = tuple(float(edge) if scale is None else edge * scale / sides[place % 2] for place, edge in enumerate(box))
+    if options.unit == "pixels":
+        sides, scale = (1, 1), 1
+    elif not all(map(_is_number, sides)) or min(sides) <= 0:
+        return None
+    else:
+        scale = {"thousandths": 1000, "share": 1}[options.unit]
+    found = tuple(edge * scale / sides[place % 2] for place, edge in enumerate(box))
     return found if min(_sides(found)) > 0 else None
 
 

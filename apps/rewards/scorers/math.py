@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from apps.rewards.mathematics.final import LONGEST, Final, final_answer
+from apps.rewards.mathematics.final import LINE, LONGEST, Final, final_answer
 from apps.rewards.mathematics.library import same_for_the_library
 from apps.rewards.mathematics.reference import references
 from apps.rewards.mathematics.same import Rules, same_answer
@@ -25,7 +25,7 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     if not wanted:
         return Verdict(None, "the task does not say what the answer is")
     final = final_answer(rollout.text)
-    if final is None or (options.strict and final.by == "the last line"):
+    if final is None or (options.strict and final.by == LINE):
         return Verdict(0.0, "no final answer was found", {"expected": _shown(wanted[0])})
     details = {"expected": _shown(wanted[0]), "said": _shown(final.text), "found_in": final.by}
     rules = Rules(options.percent, options.units, options.tolerance)

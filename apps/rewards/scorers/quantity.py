@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from apps.rewards.mathematics.final import final_answer
+from apps.rewards.mathematics.final import LINE, final_answer
 from apps.rewards.school import quantities
 from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
@@ -28,6 +28,8 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     final = final_answer(rollout.text)
     details = {"expected": str(wanted), "said": final.text.replace("\x00", "")[:SHOWN] if final else ""}
     said = quantities.read(final.text) if final else None
+    if final and final.by == LINE and not (said and quantities.has_known_unit(said)):
+        said = quantities.in_sentence(rollout.text) or said
     if said is None:
         return Verdict(0.0, "no number with a unit was found", details)
     if any(other != said for other in map(quantities.read, final.others)):
