@@ -46,6 +46,7 @@ def test_the_bench_notices_a_misjudged_pair():
         ("The final answer is 42.", "42", "the last line"),
         ("**Answer:** $\\frac12$", "0.5", "the last line"),
         ("Thus 3 + 4 = 7", "7", "the last line"),
+        ("Therefore, the result equals 7.", "7", "the last line"),
         ("So she has 42 apples.", "42", "the last line"),
         ("Answer: (C)", "C", "the last line"),
         ("42", "42", "the last line"),

@@ -81,7 +81,7 @@ def test_hostile_units_are_none(unit):
         ("Ca2+", "Ca^{2+}"),
         ("NH4+", "NH_4^+"), ("CuSO4·5H2O", "CuSO_4 \\cdot 5H_2O"), ("CuSO4.5H2O", "CuSO4·5H2O"), ("NaCl", "NaCl(s)"),
         ("The answer is H2SO4.", "\\ce{H2SO4}"), ("2H2 + O2 -> 2H2O", "2H2 + O2 -> 2H2O"), ("4H2+2O2->4H2O", "2H2 + O2 -> 2H2O"),
-        ("O2 + 2H2 = 2H2O", "2H2 + O2 -> 2H2O"), ("H2 + 1/2 O2 -> H2O", "2H2 + O2 -> 2H2O"),
+        ("O2 + 2H2 = 2H2O", "2H2 + O2 -> 2H2O"), ("2 Al + 3 Cl2 = 2 AlCl3", "2Al + 3Cl2 -> 2AlCl3"), ("H2 + 1/2 O2 -> H2O", "2H2 + O2 -> 2H2O"),
         ("The balanced equation is: CH4 + 2O2 → CO2 + 2H2O", "CH4 + 2O2 -> CO2 + 2H2O"),
         ("Ag+ + Cl- -> AgCl(s)", "Ag^+ + Cl^- \\rightarrow AgCl"), ("Fe2+ -> Fe3+ + e-", "Fe^{2+} \\to Fe^{3+} + e^-"),
         ("MnO4- + 8H+ + 5e- -> Mn2+ + 4H2O", "MnO_4^- + 8H^+ + 5e^- -> Mn^{2+} + 4H_2O"),

@@ -150,3 +150,11 @@ def test_a_drawn_task_pays_its_answer_in_full_and_another_tasks_less(name, score
     rows = list(generator(name)(40, 2))
     assert [value(scorer, say(row.answer), row.answer) for row in rows] == [1.0] * 40
     assert sum(value(scorer, say(other.answer), row.answer) for row, other in pairwise(rows)) < 20
+
+
+@pytest.mark.parametrize(
+    ("scorer", "answer", "text"), [("ocr", "HELLO", "hello"), ("counting", 3, "three"), ("grounding", [0, 0, 4, 4], "[0, 0, 4, 4]")]
+)
+def test_a_bare_answer_is_what_is_wanted(scorer, answer, text):
+    (verdict,) = find(scorer).judge([RolloutView(text)], TaskView((), {"value": answer}))
+    assert verdict.value == 1.0

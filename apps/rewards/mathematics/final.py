@@ -15,7 +15,7 @@ _HASHES = re.compile(r"(?<!#)####(?!#)[ \t]*(\S[^\n]*)")
 _HEADING = re.compile(r"[*_\d.\s]*[A-Za-z]{2,}")  # "#### Step 1" is none, unless nothing follows
 _TAGS = re.compile(r"<answer>((?:(?!<answer>).)*?)</answer>", re.DOTALL | re.IGNORECASE)
 _SAYS = re.compile(
-    r"(?:final\s+|correct\s+)?(?:answer|result|solution|equation|formula)\b(?:\s+is\b(?:\s+equal\s+to\b)?)?"
+    r"(?:final\s+|correct\s+)?(?:answer|result|solution|equation|formula)\b(?:\s+(?:is|equals)\b(?:\s+equal\s+to\b)?)?"
     r"\s*(?:\*\*)?\s*[:=]?\s*(?:\*\*)?",
     re.I,
 )

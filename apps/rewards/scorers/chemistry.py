@@ -4,7 +4,7 @@ import math
 
 from pydantic import Field
 
-from apps.rewards.mathematics.final import final_answer
+from apps.rewards.mathematics.final import LINE, LONGEST, Final, after_thinking, final_answer
 from apps.rewards.school import chemistry
 from apps.rewards.school.chemistry import NotChemistry, Side, Species
 from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
@@ -24,7 +24,7 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     if not isinstance(wanted, str) or not wanted.strip():
         return Verdict(None, "the task does not say which formula is right")
     final = final_answer(rollout.text)
-    said = final.text if final else ""
+    said = _of_equation(rollout.text, final) if final else ""
     details = {"expected": wanted[:SHOWN], "said": said.replace("\x00", "")[:SHOWN]}
     try:
         is_equation = chemistry.is_equation(wanted)
@@ -41,6 +41,13 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     if why:
         return Verdict(0.0, why, details)
     return Verdict(1.0, "balanced and right" if is_equation else "the right formula", details)
+
+
+def _of_equation(text: str, final: Final) -> str:
+    """A last line that is an equation by "=" is all of it, not what stands behind the sign."""
+    line = after_thinking(text)[-LONGEST:].strip().rpartition("\n")[2]
+    left, sign, _ = line.partition(" = ")
+    return line if final.by == LINE and sign and "+" in left else final.text
 
 
 def _formula(wanted: Species, said: Species, options: Options) -> str:

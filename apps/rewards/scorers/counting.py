@@ -7,7 +7,7 @@ from apps.rewards.scorers.verdict import Verdict
 
 def score(rollout: RolloutView, task: TaskView, options: ScorerOptions) -> Verdict:
     """1 where the reply's one number is `answer["count"]`; 0 otherwise."""
-    wanted = task.answer.get("count")
+    wanted = task.answer.get("count", task.answer.get("value"))
     if type(wanted) is not int:
         return Verdict(None, "the task does not say how many there are")
     try:

@@ -64,7 +64,7 @@ def _sides(box: Box) -> tuple[float, float]:
 
 def _wanted(task: TaskView, options: Options) -> Box | None:
     """The right box in the unit in which boxes are told; None where the task does not say."""
-    box, sides = task.answer.get("box"), (task.answer.get("width"), task.answer.get("height"))
+    box, sides = task.answer.get("box", task.answer.get("value")), (task.answer.get("width"), task.answer.get("height"))
     if not isinstance(box, list) or len(box) != 4 or not all(map(_is_number, box)):
         return None
     if options.unit == "pixels":

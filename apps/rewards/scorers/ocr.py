@@ -21,7 +21,7 @@ class Options(ScorerOptions):
 
 def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     """1 − edits ÷ the longer one's characters, between `answer["text"]` and the reply (or what it marks as its answer)."""
-    wanted = task.answer.get("text")
+    wanted = task.answer.get("text", task.answer.get("value"))
     if not isinstance(wanted, str) or not wanted.strip() or len(wanted) > LONGEST:
         return Verdict(None, f"the task does not say what is written, in at most {LONGEST} characters")
     try:
