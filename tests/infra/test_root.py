@@ -25,8 +25,10 @@ def owner_of(process: subprocess.Popen) -> int:
 
 def command_of(pid: int) -> str:
     """Its command line; empty when it has ended."""
-    path = Path(f"/proc/{pid}/cmdline")
-    return path.read_text() if path.exists() else ""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    except (FileNotFoundError, ProcessLookupError):  # the second: it ended between open and read
+        return ""
 
 
 def copy_of_binaries(closed: Path) -> Path:
