@@ -47,6 +47,16 @@ class Line(BaseModel):
             raise ValueError(str(missing)) from None
         return name
 
+    @field_validator("task")
+    @classmethod
+    def _readable(cls, task: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        prompt = task.get("prompt", [])
+        if not isinstance(prompt, str) and not (isinstance(prompt, list) and all(isinstance(one, dict) for one in prompt)):
+            raise ValueError("prompt must be a text, or a list of chat messages")
+        if not isinstance(task.get("meta") or {}, dict):
+            raise ValueError("meta must be an object")
+        return task
+
     @property
     def view(self) -> RolloutView:
         return RolloutView(self.response, tuple(self.turns), self.tokens, self.stop_reason, self.values)

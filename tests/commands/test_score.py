@@ -38,6 +38,8 @@ def test_each_line_gets_its_verdict_in_the_order_of_the_file(score):
         ({**RIGHT, "response": 3}, "response"),
         ({**RIGHT, "respone": ""}, "respone"),
         ({**RIGHT, "options": {"loud": True}}, "options.loud"),
+        ({**RIGHT, "task": {"prompt": [1]}}, "prompt must be a text"),
+        ({**RIGHT, "task": {"meta": 3}}, "meta must be an object"),
         ('{"scorer": "sort", "scorer": "tone", "response": ""}', "duplicate key"),
     ],
 )
