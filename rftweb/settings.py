@@ -20,8 +20,10 @@ CSRF_TRUSTED_ORIGINS = environment.names("RFTWEB_ORIGINS")
 HTTPS = environment.flag("RFTWEB_HTTPS", False)
 # What inside this network environments may be called at; the outside may be on the ports of http and https.
 ENVIRONMENT_HOSTS = environment.places("RFTWEB_ENVIRONMENT_HOSTS")
-# Which secret a judge's service is shown: host=VARIABLE, the variable with the secret. It goes to that host alone.
+# Which secret a service that we call is shown, a judge's or an environment's: host=VARIABLE, the variable with the secret.
+# It goes to that host alone.
 JUDGE_KEYS = environment.secrets_of_hosts("RFTWEB_JUDGE_KEYS")
+ENVIRONMENT_KEYS = environment.secrets_of_hosts("RFTWEB_ENVIRONMENT_KEYS")
 # Tasksets of the verifiers package that may be played, the interpreter that has it, and folders of tasksets beside.
 VERIFIERS_TASKSETS = environment.names("RFTWEB_VERIFIERS")
 VERIFIERS_PYTHON = Path(environment.text("RFTWEB_VERIFIERS_PYTHON", str(BASE_DIR / ".venv-verifiers" / "bin" / "python")))

@@ -1,6 +1,7 @@
 """A reset/step/close service on loopback that can be told how to break."""
 
 import json
+import ssl
 import threading
 import time
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ class Guessing(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.asked.append((self.path, body))
+        self.server.bearers.append(self.headers["Authorization"])
         if self.path == "/play/reset":
             self._say({"observation": "guess", "session": f"s{body['seed']}"})
         elif self.path == "/play/step":
@@ -36,6 +38,8 @@ class Guessing(BaseHTTPRequestHandler):
                 self.wfile.write(b"x: y\r\n")
         elif breaks == "crash":
             self.send_error(500, "out of luck")
+        elif breaks == "headers":
+            self.send_error(500, str(self.headers["Authorization"]))
         elif breaks == "redirect":
             self.send_response(307)
             self.send_header("Location", f"http://127.0.0.1:{self.server.server_port}/play/reset")
@@ -64,14 +68,15 @@ class Service(ThreadingHTTPServer):
     daemon_threads = True
     breaks = ""
 
-    def __init__(self) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self.asked: list[tuple[str, dict]] = []
+        self.bearers: list[str | None] = []
         self.let_go = threading.Event()
         super().__init__(("127.0.0.1", 0), Guessing)
-
-    @property
-    def address(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}/play"
+        self.address = f"{'https://localhost' if tls else 'http://127.0.0.1'}:{self.server_port}/play"
+        if tls:
+            # The handshake is made by the thread that reads, not by the one that accepts.
+            self.socket = tls.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
 
     def handle_error(self, *args: object) -> None:
         """Whoever asked went away: that is what is tested."""
@@ -88,8 +93,8 @@ class Service(ThreadingHTTPServer):
 
 
 @contextmanager
-def serving() -> Iterator[Service]:
-    with Service() as server:
+def serving(tls: ssl.SSLContext | None = None) -> Iterator[Service]:
+    with Service(tls) as server:
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
         yield server
         server.let_go.set()

@@ -5,15 +5,13 @@ A service that is slow, away, over its limit or speaks nonsense has not judged: 
 
 import asyncio
 import hashlib
-import ipaddress
 import json
 import time
 from collections.abc import Sequence
 
-from django.conf import settings
-
 from apps.environments.pull import addresses, exchanges
 from apps.environments.pull.errors import BadAddress, BadStatus, CallFailed
+from apps.environments.pull.secrets import secret_of
 from apps.rewards import scorers
 from apps.rewards.judging.asking import Ask, JudgeOptions, Reply
 from apps.rewards.models import JudgeReply
@@ -111,20 +109,13 @@ async def _ask(options: JudgeOptions, ask: Ask) -> Reply:
         try:
             async with asyncio.timeout(options.timeout_s):
                 machine = await addresses.resolved(address)
-                return _reply(await exchanges.asked(address, machine, "POST", "/chat/completions", body, _secret(address, machine)))
+                secret = secret_of("JUDGE_KEYS", address, machine)
+                return _reply(await exchanges.asked(address, machine, "POST", "/chat/completions", body, secret))
         except (TimeoutError, CallFailed) as why:
             if attempt == TRIES - 1 or (isinstance(why, BadStatus) and why.status not in PASSING):
                 raise NoReply(f"no reply within {options.timeout_s:g} s" if isinstance(why, TimeoutError) else str(why)) from None
         await asyncio.sleep(PAUSE_S * 2**attempt)
     raise AssertionError("the last try either returns or raises")
-
-
-def _secret(address: addresses.Address, machine: str) -> str:
-    """Of the service's host. Raises BadAddress where it would travel in the clear."""
-    secret = settings.JUDGE_KEYS.get(address.authority) or settings.JUDGE_KEYS.get(address.host, "")
-    if secret and address.tls is None and not ipaddress.ip_address(machine).is_loopback:
-        raise BadAddress(f"{address.host} has a secret in RFTWEB_JUDGE_KEYS, which goes over https:// alone")
-    return secret
 
 
 def _reply(document: dict) -> Reply:

@@ -1,7 +1,7 @@
 """`manage.py doctor`: looks at everything an installation needs and says how to mend what is wrong."""
 
 from rftweb.doctor.finding import Finding, Level
-from rftweb.doctor.installation import check_engine, check_migrations, check_python, check_secrets, check_versions
+from rftweb.doctor.installation import check_engine, check_keys, check_migrations, check_python, check_secrets, check_versions
 from rftweb.doctor.machine import check_disk, check_gpu, check_sandbox
 from rftweb.doctor.services import check_broker, check_database, check_supervisor
 
@@ -9,6 +9,7 @@ CHECKS = (
     check_python,
     check_versions,
     check_secrets,
+    check_keys,
     check_disk,
     check_supervisor,
     check_database,

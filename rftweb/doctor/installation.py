@@ -75,6 +75,13 @@ def check_secrets() -> Iterator[Finding]:
         yield fail("debug", f"on, and hosts are {', '.join(settings.ALLOWED_HOSTS)}", "unset RFTWEB_DEBUG")
 
 
+def check_keys() -> Iterator[Finding]:
+    """Which services are shown a secret of ours; never the secret."""
+    for kind, secrets in (("judges", settings.JUDGE_KEYS), ("environments", settings.ENVIRONMENT_KEYS)):
+        if secrets:
+            yield ok("keys", f"{kind} at {', '.join(sorted(secrets))} are shown one of ours")
+
+
 def check_migrations() -> Iterator[Finding]:
     try:
         executor = MigrationExecutor(connection)

@@ -12,7 +12,7 @@ import redis
 from apps.rewards.sandbox import bubblewrap, languages
 from rftweb import embedded
 from rftweb.doctor import CHECKS, Level
-from rftweb.doctor.installation import check_engine, check_secrets, check_versions
+from rftweb.doctor.installation import check_engine, check_keys, check_secrets, check_versions
 from rftweb.doctor.machine import check_disk, check_sandbox
 from rftweb.doctor.services import check_broker, check_database, check_supervisor
 
@@ -66,6 +66,11 @@ def test_a_secret_that_others_may_read_is_a_failure(installation):
 def test_debug_pages_for_the_outside_are_a_failure(installation):
     installation.DEBUG, installation.ALLOWED_HOSTS = True, ["rft.example.org"]
     assert level_of(check_secrets) is Level.FAIL
+
+
+def test_services_that_are_shown_a_secret_are_named_and_the_secret_is_not(settings):
+    settings.JUDGE_KEYS, settings.ENVIRONMENT_KEYS = {}, {"env.example.org": "s3cret"}
+    assert [finding.text for finding in check_keys()] == ["environments at env.example.org are shown one of ours"]
 
 
 def test_no_supervisor_is_a_warning(installation):

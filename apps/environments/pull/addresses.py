@@ -53,6 +53,13 @@ def _verifying() -> ssl.SSLContext:
     return ssl.create_default_context()
 
 
+def unreachable(error: Exception) -> CallFailed:
+    """Why no connection came about, in words."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return CallFailed(f"cannot be reached: its certificate is not trusted: {error.verify_message}")
+    return CallFailed(f"cannot be reached: {error}")
+
+
 def parsed(text: str) -> Address:
     """Raises BadAddress for what is no plain http(s) or ws(s) address."""
     if not text.isascii() or any(character <= " " or character == "\x7f" for character in text):

@@ -10,7 +10,7 @@ import json
 import h11
 
 from apps.accounts import strict_json
-from apps.environments.pull.addresses import Address
+from apps.environments.pull.addresses import Address, unreachable
 from apps.environments.pull.errors import BadStatus, CallFailed
 
 LONGEST = 4 << 20  # bytes of one reply
@@ -21,7 +21,7 @@ async def asked(address: Address, machine: str, method: str, path: str, body: ob
     """What the service says to this, an object. Raises CallFailed, BadStatus among them. It has no time limit of its own."""
     status, said = await _exchange(address, machine, method, path, None if body is None else json.dumps(body).encode(), bearer)
     if status != 200:
-        raise BadStatus(status, f"{method} {path} was answered with {status}{_excerpt(said)}")
+        raise BadStatus(status, f"{method} {path} was answered with {status}{_excerpt(said, bearer)}")
     try:
         document = strict_json.decode(said)
     except strict_json.NotStrictJson as why:
@@ -31,8 +31,10 @@ async def asked(address: Address, machine: str, method: str, path: str, body: ob
     return document
 
 
-def _excerpt(said: bytes) -> str:
-    text = " ".join(said[:200].decode(errors="replace").replace("\0", "").split())
+def _excerpt(said: bytes, bearer: str) -> str:
+    """What people may read of it: pages of errors like to repeat the request's headers."""
+    hidden = said.replace(bearer.encode(), b"...") if bearer else said
+    text = " ".join(hidden[:200].decode(errors="replace").replace("\0", "").split())
     return f": {text}" if text else ""
 
 
@@ -40,7 +42,7 @@ async def _exchange(address: Address, machine: str, method: str, path: str, body
     try:
         reader, writer = await asyncio.open_connection(machine, address.port, ssl=address.tls, server_hostname=address.tls_name)
     except OSError as error:
-        raise CallFailed(f"cannot be reached: {error}") from None
+        raise unreachable(error) from None
     try:
         connection = h11.Connection(h11.CLIENT)
         writer.write(_request(connection, address, method, path, body, bearer))

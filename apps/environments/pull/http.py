@@ -14,6 +14,7 @@ from apps.environments.models import Environment
 from apps.environments.pull.addresses import parsed, resolved
 from apps.environments.pull.errors import CallFailed, NoAction
 from apps.environments.pull.exchanges import asked
+from apps.environments.pull.secrets import secret_of
 from apps.environments.pull.wording import action_of, no_action, observation_of
 
 LONGEST_SESSION = 200
@@ -25,11 +26,12 @@ class HttpSession:
 
     def __init__(self, environment: Environment) -> None:
         self.environment, self.address = environment, parsed(environment.address)
-        self.machine = self.session = ""
+        self.machine = self.session = self.secret = ""
         self.number = 0
 
     async def begin(self, episode: int, seed: int, options: dict) -> Step:
         self.machine = await resolved(self.address)
+        self.secret = secret_of("ENVIRONMENT_KEYS", self.address, self.machine)
         self.session = str(episode)
         said = await self._post("/reset", {"seed": seed, "options": options})
         require_fields("/reset", said, {"observation"}, {"session", "info"})
@@ -56,7 +58,7 @@ class HttpSession:
             await self._post("/close", {})
 
     async def _post(self, path: str, body: dict) -> dict:
-        return await asked(self.address, self.machine, "POST", path, {"session": self.session, **body})
+        return await asked(self.address, self.machine, "POST", path, {"session": self.session, **body}, self.secret)
 
 
 def require_fields(where: str, said: dict, needed: set[str], allowed: set[str]) -> None:

@@ -17,10 +17,11 @@ from websockets.exceptions import ConnectionClosed, WebSocketException
 from apps.accounts import strict_json
 from apps.environments.library.protocol import Step
 from apps.environments.models import Environment
-from apps.environments.pull.addresses import TLS, parsed, resolved
+from apps.environments.pull.addresses import TLS, parsed, resolved, unreachable
 from apps.environments.pull.errors import CallFailed, Full, NoAction
 from apps.environments.pull.exchanges import LONGEST, asked
 from apps.environments.pull.http import info_of, require_fields
+from apps.environments.pull.secrets import secret_of
 from apps.environments.pull.wording import action_of, no_action, observation_of, only_text
 
 FULL, REFUSED = "CAPACITY_REACHED", "VALIDATION_ERROR"
@@ -32,12 +33,12 @@ class OpenEnvSession:
     def __init__(self, environment: Environment) -> None:
         self.environment, self.address = environment, parsed(environment.address)
         self.action_schema = environment.action_schema
-        self.machine = ""
+        self.machine = self.secret = ""
         self.socket: ClientConnection | None = None
 
     async def begin(self, episode: int, seed: int, options: dict) -> Step:
         """Raises Full when the server has no room for one more."""
-        self.machine = await resolved(self.address)
+        await self._found()
         if self.action_schema.get("type") != "object":
             self.action_schema = (await self.schema())["action"]
         self.socket = await self._connected()
@@ -62,8 +63,9 @@ class OpenEnvSession:
 
     async def schema(self) -> dict:
         """The JSON Schemas of `action` and `observation`."""
-        self.machine = self.machine or await resolved(self.address)
-        said = await asked(self.address, self.machine, "GET", "/schema")
+        if not self.machine:
+            await self._found()
+        said = await asked(self.address, self.machine, "GET", "/schema", bearer=self.secret)
         for part in ("action", "observation"):
             if not isinstance(said.get(part), dict):
                 raise CallFailed(f"/schema: {part}: must be an object")
@@ -75,21 +77,27 @@ class OpenEnvSession:
                 await self.socket.send(json.dumps({"type": "close"}))
             await self.socket.close()
 
+    async def _found(self) -> None:
+        self.machine = await resolved(self.address)
+        self.secret = secret_of("ENVIRONMENT_KEYS", self.address, self.machine)
+
     async def _connected(self) -> ClientConnection:
         """A socket to the machine that was judged; with a socket of ours, websockets follows no redirect."""
         family = socket.AF_INET6 if ipaddress.ip_address(self.machine.partition("%")[0]).version == 6 else socket.AF_INET
         plain = socket.socket(family, socket.SOCK_STREAM)
         plain.setblocking(False)
         where = f"{'wss' if self.address.scheme in TLS else 'ws'}://{self.address.authority}{self.address.path}/ws"
-        tls = {"ssl": self.address.tls, "server_hostname": self.address.tls_name} if self.address.tls_name else {}
+        more = {"ssl": self.address.tls, "server_hostname": self.address.tls_name} if self.address.tls_name else {}
+        if self.secret:
+            more["additional_headers"] = {"Authorization": f"Bearer {self.secret}"}
         try:
             await asyncio.get_running_loop().sock_connect(plain, (self.machine, self.address.port))
             return await connect(
-                where, sock=plain, max_size=LONGEST, open_timeout=None, close_timeout=2, compression=None, proxy=None, **tls
+                where, sock=plain, max_size=LONGEST, open_timeout=None, close_timeout=2, compression=None, proxy=None, **more
             )
         except (OSError, WebSocketException, ValueError) as error:
             plain.close()
-            raise CallFailed(f"cannot be reached: {error}") from None
+            raise unreachable(error) from None
 
     async def _observed(self, message: dict) -> Step:
         said = await self._ask(message, "observation")
