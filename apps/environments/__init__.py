@@ -4,7 +4,7 @@ How the pieces meet. A run whose configuration names an environment plays one Ep
 sides speak by rows alone, so that whoever plays an episode (our own process, a REST client, a socket) calls the same functions:
 
     the explorer                     the row Episode.state        whoever plays the environment
-    opening.open_episodes(…)      →  waiting (push) | environment →  opening.take(…) (push only)
+    opening.open_episodes(…)      →  waiting | environment        →  opening.take(…) (push), admitting.admit(…) (services)
                                      environment                  →  playing.observe(episode, 0, observation)
     news.news_of(…) reads it      ←  policy
     playing.act([Action(…)])      →  environment                  →  playing.observe(episode, 1, observation, reward=…, done=…)

@@ -55,6 +55,7 @@ class Environment(models.Model):
         VERIFIERS = "verifiers", "a taskset of the verifiers package"
 
     CALLING = (Kind.PUSH, Kind.AGENT)
+    SERVICES = (Kind.OPENENV, Kind.HTTP)
 
     project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="environments")
     name = models.CharField(max_length=60, validators=[NAME])
@@ -109,6 +110,11 @@ class Environment(models.Model):
     @property
     def calls_us(self) -> bool:
         return self.kind in self.CALLING
+
+    @property
+    def is_service(self) -> bool:
+        """Whether all explorers call one and the same, so that its episodes wait for room (apps.environments.admitting)."""
+        return self.kind in self.SERVICES
 
 
 class PlaySession(models.Model):

@@ -7,6 +7,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from apps.accounts.models import User
+from apps.environments.admitting import has_room
 from apps.environments.errors import CannotPlay
 from apps.environments.models import Environment, Episode, PlaySession
 from apps.environments.playing import plays
@@ -46,18 +47,22 @@ def open_episodes(
 
 def _episode(environment: Environment, choice: EnvironmentChoice, group: Group, rollout: Rollout) -> Episode:
     task = group.task
+    waits = environment.calls_us or environment.is_service
     return Episode(
         environment=environment, run_id=group.run_id, rollout=rollout, fence=group.fence, seed=seed_of(task.meta, task.index),
         options={**environment.options, **choice.options, **task.meta.get("options", {})},
         turn_limit=min(environment.turn_limit, choice.turns or environment.turn_limit),
         reward_s=environment.reward_s if choice.reward_s is None else choice.reward_s,
-        state=Episode.State.WAITING if environment.calls_us else Episode.State.ENVIRONMENT,
-        begun_at=None if environment.calls_us else Now(),
+        state=Episode.State.WAITING if waits else Episode.State.ENVIRONMENT,
+        begun_at=None if waits else Now(),
     )  # fmt: skip
 
 
+@transaction.atomic
 def open_for(session: PlaySession, environment: Environment, seed: int, options: dict) -> Episode:
-    """An episode in which this session's client acts. Nobody trains on it."""
+    """An episode in which this session's client acts. Nobody trains on it. Raises NoRoom in a service that is full of ours."""
+    if environment.is_service and not has_room(environment):
+        raise NoRoom(f"As many episodes are played as may be at once (parallel: {environment.parallel}).")
     return Episode.objects.create(
         environment=environment, session=session, seed=seed, options={**environment.options, **options},
         turn_limit=environment.turn_limit, state=Episode.State.WAITING if environment.calls_us else Episode.State.ENVIRONMENT,

@@ -8,6 +8,7 @@ import asyncio
 import queue
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 
 from apps.environments.library.protocol import Step
@@ -30,6 +31,7 @@ class ServicePlayer:
         self.waiting: set[int] = set()  # episodes that were asked about and not answered
         self.loop: asyncio.AbstractEventLoop | None = None
         self.thread: threading.Thread | None = None
+        self.is_shared = False
 
     # -- the explorer's side ----------------------------------------------------------------------------------------
 
@@ -44,6 +46,10 @@ class ServicePlayer:
         self.waiting.discard(episode)
         if self.loop is not None:
             self.loop.call_soon_threadsafe(self.calls.forget, episode)
+
+    def share(self, is_shared: bool) -> None:
+        """Whether others of ours play there, too: a server that is full may be full of them."""
+        self.is_shared = is_shared
 
     def replies(self) -> list[Reply]:
         """What has come; one that is nearly there is waited for."""
@@ -72,7 +78,7 @@ class ServicePlayer:
 
     def _start(self) -> None:
         self.loop = asyncio.new_event_loop()
-        self.calls = Calls(self.environment, self.answers)
+        self.calls = Calls(self.environment, self.answers, lambda: self.is_shared)
         self.thread = threading.Thread(target=self._serve, args=(self.loop,), name="services", daemon=True)
         self.thread.start()
 
@@ -86,9 +92,8 @@ class ServicePlayer:
 class Calls:
     """The sessions of one seat. Everything here runs on the thread of the loop."""
 
-    def __init__(self, environment: Environment, answers: "queue.SimpleQueue[Reply]") -> None:
-        self.environment, self.answers = environment, answers
-        self.room = asyncio.Semaphore(environment.parallel)
+    def __init__(self, environment: Environment, answers: "queue.SimpleQueue[Reply]", is_shared: Callable[[], bool]) -> None:
+        self.environment, self.answers, self.is_shared = environment, answers, is_shared
         self.sessions: dict[int, Session] = {}
         self.begun: set[int] = set()  # of the sessions: those that the service has let in
         self.under_way: dict[int, asyncio.Task] = {}
@@ -133,8 +138,7 @@ class Calls:
             return await session.step(move.actions[-1])
 
     async def _begin(self, move: Move) -> Step:
-        """Waits for room: ours, by `parallel`, and the server's. Full for all of its time, with none of ours in it, has failed."""
-        await self.room.acquire()
+        """Waits for the server's room. Full for all of its time, with none of ours in it, has failed."""
         alone_since = time.monotonic()
         while True:
             session = SESSIONS[self.environment.kind](self.environment)
@@ -146,7 +150,7 @@ class Calls:
                 return first
             except Full:
                 await self._closed(session)
-                if self.begun:
+                if self.begun or self.is_shared():
                     alone_since = time.monotonic()
                 if time.monotonic() - alone_since > self.environment.turn_s:
                     raise
@@ -155,7 +159,6 @@ class Calls:
     def _give_back(self, episode: int) -> None:
         """Its session is closed beside what goes on; who waits for its place need not wait for that."""
         if session := self.sessions.pop(episode, None):
-            self.room.release()
             self.begun.discard(episode)
             task = asyncio.ensure_future(self._closed(session))
             self.closing.add(task)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from apps.environments.admitting import admit, others_play
 from apps.environments.closing import Ending, end, fail, fail_overdue, settle
 from apps.environments.errors import CannotPlay
 from apps.environments.models import Environment
@@ -25,6 +26,7 @@ from workers.explorer.player import Move, Reply
 
 QUICK_S, AT_ONCE_S = 0.002, 2.0  # how long the engine is listened to while an environment answers, and for how long that is hoped
 OVERDUE_LOOK_S = 1.0
+ROOM_LOOK_S = 0.2  # between two questions whether a service has room for those that wait
 TURN_LIMIT = "turn limit"
 ANSWERED = "answered"
 
@@ -55,9 +57,10 @@ class Episodes:
         self.player = player_of(environment)
         self.played: dict[int, Played] = {}
         self.away: set[int] = set()  # whose move is the environment's
+        self.outside: set[int] = set()  # of those: the ones that a service has no room for yet
         self.said: list[Action] = []  # not written yet
         self.replies: list[Reply] = []  # likewise
-        self.looked_at = time.monotonic()
+        self.looked_at, self.asked_at = time.monotonic(), 0.0
 
     # -- the policy's side ------------------------------------------------------------------------------------------
 
@@ -70,7 +73,11 @@ class Episodes:
             played.is_one_call = self.serve is not None and not episode.key
             self.played[episode.pk] = played
             flight.episode_id = episode.pk
-            self._is_away(played)
+            if self.environment.is_service:
+                self.away.add(episode.pk)
+                self.outside.add(episode.pk)
+            else:
+                self._is_away(played)
 
     def is_away(self, flight: Flight) -> bool:
         """Whether the rollout waits for its environment."""
@@ -99,6 +106,15 @@ class Episodes:
         is_agent = self.environment.kind == Environment.Kind.AGENT
         return opening([] if is_agent else flight.script.prompt, news.observation)
 
+    def _let_in(self) -> None:
+        """Begin those that the service has room for by now, beside what other explorers play there."""
+        if not self.outside or time.monotonic() - self.asked_at < ROOM_LOOK_S:
+            return
+        self.asked_at = time.monotonic()
+        for pk in sorted(admit(self.environment, self.outside)):
+            self.outside.discard(pk)
+            self._is_away(self.played[pk])
+
     def _is_away(self, played: Played) -> None:
         played.since = time.monotonic()
         self.away.add(played.episode_id)
@@ -111,10 +127,13 @@ class Episodes:
 
     def news(self) -> list[tuple[Played, News]]:
         """Write what was done, let the player make its moves, and read what is new: one statement for all episodes."""
+        self._let_in()
         self._write_actions()
         self._write_replies()
         if time.monotonic() - self.looked_at > OVERDUE_LOOK_S:
             fail_overdue(self.environment, list(self.played), self.serve and self.serve.idle_s)
+            if self.environment.is_service:
+                self.player.share(others_play(self.environment, list(self.played)))
             self.looked_at = time.monotonic()
         found = [(self.played[news.episode_id], news) for news in news_of({pk: one.known for pk, one in self.played.items()})]
         for played, news in found:
@@ -179,6 +198,8 @@ class Episodes:
             if self.player is not None:
                 self.player.forget(episode)
         self.away -= gone
+        self.outside -= gone
+        self.asked_at = 0.0  # there may be room now
         self.said = [action for action in self.said if action.episode_id not in gone]
         self.replies = [reply for reply in self.replies if reply.episode not in gone]
 

@@ -21,6 +21,7 @@ from apps.environments.openenv.pushed import PushedSession
 from apps.environments.pull.errors import BadAddress, CallFailed, Full
 from apps.environments.pull.processes import ProcessSession
 from apps.environments.pull.sessions import SESSIONS, Session
+from apps.rollouts.serving import NoRoom
 
 log = structlog.get_logger(__name__)
 Kind = Environment.Kind
@@ -176,11 +177,14 @@ class Play:
 
 
 def _opened(session: PlaySession, environment: Environment, seed: int, options: dict) -> Episode:
-    """Raises Unplayable while the breaker is open."""
+    """Raises Unplayable while the breaker is open, or the service has no room."""
     if closing.rests(environment):
         environment.refresh_from_db(fields=["failures", "open_reason"])
         raise Unplayable(f"Its breaker is open after {environment.failures} failures in a row: {environment.open_reason}")
-    return opening.open_for(session, environment, seed, options)
+    try:
+        return opening.open_for(session, environment, seed, options)
+    except NoRoom as why:
+        raise Unplayable(str(why)) from None
 
 
 def _written(episode_id: int, number: int, step: Step) -> None:

@@ -9,8 +9,10 @@ from apps.dashboard.reconciliation import CHECKS
 from apps.environments.models import Environment, Episode
 from apps.environments.pull.registering import register
 from apps.rollouts.models import Group, Rollout
+from apps.runs.models import Worker
 from tests.guessing_service import Service, serving
 from tests.openenv_process import openenv_server
+from workers.explorer import station
 from workers.explorer.caller import ServicePlayer
 from workers.explorer.player import Move, Reply
 
@@ -26,7 +28,7 @@ def service(settings) -> Iterator[Service]:
 
 @pytest.fixture
 def player(service) -> Iterator[ServicePlayer]:
-    player = ServicePlayer(Environment(kind="http", name="called", address=service.address, turn_s=5, parallel=2))
+    player = ServicePlayer(Environment(kind="http", name="called", address=service.address, turn_s=5))
     yield player
     player.stop()
 
@@ -42,16 +44,6 @@ def replies(player: ServicePlayer, several: int) -> dict[int, Reply]:
 
 def move(episode: int, *actions: str) -> Move:
     return Move(episode, "called", 3, {}, actions)
-
-
-def test_no_more_episodes_are_played_at_once_than_it_takes(player, service):
-    for episode in (1, 2, 3):
-        player.ask(move(episode))
-    begun = replies(player, 2)
-    assert set(begun) == {1, 2} and len(service.heard("/reset")) == 2
-    player.ask(move(2, "5"))
-    assert set(replies(player, 2)) == {2, 3}
-    assert service.eventually_heard("/close") == [{"session": "s3"}]
 
 
 def test_a_slow_service_never_makes_the_explorer_wait(player, service):
@@ -145,6 +137,26 @@ def test_rollouts_are_played_in_a_service_and_earn_what_it_says(called_run, stag
         assert word.value == sum(turn.reward for turn in acted) and all(turn.reward is not None for turn in acted)
         assert {turn.info.get("number") for turn in episode.seen.filter(number__gt=0)} == {turn.number + 1 for turn in acted}
     assert {body["action"] for body in service.heard("/step")} and clean() == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_explorers_together_play_no_more_at_once_than_the_service_takes(called_run, stage, monkeypatch):
+    monkeypatch.setattr(station, "ROLLOUTS_IN_FLIGHT", 4)  # a group for each of them
+    Environment.objects.update(parallel=2)
+    another = station.Explorer(Worker.objects.create(key="explorer@elsewhere", role=Worker.Role.EXPLORER, host="test", pid=2))
+    owners, played_at_once = set(), []
+
+    def look() -> bool:
+        for explorer in (stage.explorer, another):
+            explorer.serve()
+            owners.update(Group.objects.exclude(lease_owner="").values_list("lease_owner", flat=True))
+            played_at_once.append(Episode.objects.filter(state__in=["environment", "policy"]).count())
+        return Group.objects.filter(run=called_run, state=Group.State.SCORING).count() == 2
+
+    stage.eventually(look, 60)
+    another.stop()
+    assert owners == {"explorer@test", "explorer@elsewhere"} and max(played_at_once) == 2
+    assert set(Episode.objects.values_list("state", flat=True)) == {Episode.State.DONE} and clean() == []
 
 
 @pytest.mark.django_db(transaction=True)

@@ -1,0 +1,53 @@
+"""Room in a service that we call: at most `parallel` episodes are played in it at once, whoever plays them.
+
+An episode of a run waits until it is let in, the oldest first. It holds its place by its group's lease, or its outside client's
+session: who dies gives the places back as it gives back the work.
+"""
+
+from collections.abc import Collection
+
+from django.db import transaction
+from django.db.models import F, Q, QuerySet
+from django.db.models.functions import Now
+
+from apps.environments.models import Environment, Episode
+
+State = Episode.State
+
+
+@transaction.atomic
+def admit(environment: Environment, episode_ids: Collection[int]) -> set[int]:
+    """Let in as many as there is room for. Returns those of these episodes that are in now, and have not begun."""
+    room = _locked(environment).parallel - _inside(environment).count()
+    if room > 0:
+        # Whoever writes an episode may want the environment's row next, which we hold: it is passed over, not waited for.
+        oldest = list(_held(environment).filter(state=State.WAITING).order_by("pk").values_list("pk", flat=True)[:room])
+        ours = Episode.objects.filter(pk__in=[pk for pk in oldest if pk in episode_ids], state=State.WAITING)
+        free = list(ours.select_for_update(no_key=True, skip_locked=True).values_list("pk", flat=True))
+        Episode.objects.filter(pk__in=free).update(state=State.ENVIRONMENT, begun_at=Now(), moved_at=Now())
+    return set(Episode.objects.filter(pk__in=episode_ids, state=State.ENVIRONMENT, turns=0).values_list("pk", flat=True))
+
+
+def others_play(environment: Environment, episode_ids: Collection[int]) -> bool:
+    """Whether others than these have begun there and are played now: a server that is full may be full of them."""
+    return _inside(environment).filter(turns__gt=0).exclude(pk__in=episode_ids).exists()
+
+
+def has_room(environment: Environment) -> bool:
+    """Whether one more may begin; until the transaction ends nobody else is let in."""
+    most = _locked(environment).parallel
+    return _inside(environment).count() < most
+
+
+def _locked(environment: Environment) -> Environment:
+    return Environment.objects.select_for_update(no_key=True).get(pk=environment.pk)
+
+
+def _inside(environment: Environment) -> QuerySet[Episode]:
+    return _held(environment).filter(state__in=[State.ENVIRONMENT, State.POLICY])
+
+
+def _held(environment: Environment) -> QuerySet[Episode]:
+    """Those that somebody plays, or waits to: an explorer that lives, or an outside client."""
+    leased = Q(rollout__group__lease_until__gte=Now(), rollout__group__fence=F("fence"))
+    return environment.episodes.filter(leased | Q(session__isnull=False))
