@@ -12,12 +12,17 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from apps.accounts.models import Membership, Token
 from apps.environments.closing import abandon
 from apps.environments.models import Episode, EpisodeTurn
+from apps.environments.news import news_of
 from apps.environments.opening import take
 from apps.environments.playing import Action, act
+from apps.policies.models import Policy
 from apps.streaming.chunks import ChunkWriter, rollout_key
 from apps.streaming.sockets import Socket
+from apps.tasksets.models import Picture
+from apps.tasksets.pictures import encode
 from tests.environments.agents.conftest import address, redis_of  # noqa: F401
 from tests.streaming.conftest import alices, bobs, serve  # noqa: F401
+from tests.tasksets.test_messages import HOW_MANY, data_url, png, shown
 
 pytestmark = pytest.mark.django_db(transaction=True)
 FIRST = {"type": "turn", "observation": "left or right?"}
@@ -45,6 +50,10 @@ def knock(address, episode, secret) -> Callable[..., connect]:  # noqa: F811
         return connect(at, additional_headers=headers, proxy=None, **more)
 
     return make
+
+
+def look(at: str) -> list[dict]:
+    return [{"role": "user", "content": [shown(at), HOW_MANY]}]
 
 
 async def hear(socket: ClientConnection, kind: str) -> dict:
@@ -82,6 +91,36 @@ async def problem(socket: ClientConnection, said: object) -> dict:
 
 
 # -- playing ----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_picture_is_kept_as_ours_and_is_what_the_policy_sees(knock, episode):
+    await Policy.objects.aupdate(sees_pictures=True)
+    async with knock() as socket:
+        await socket.send(json.dumps({"type": "turn", "observation": look(data_url(png()))}))
+        assert await ask(socket, {"type": "ping"}, "pong")  # frames are done in their order
+        [news] = await database_sync_to_async(news_of)({episode.pk: 0})
+        await acted(episode, 0, "one")
+        assert (await hear(socket, "turn"))["action"] == "one"
+    picture = await Picture.objects.aget()
+    assert bytes(picture.png) == encode(png()).png
+    [shown_part, words] = news.observation[0]["content"]
+    assert (shown_part["picture"], words) == (picture.sha256, HOW_MANY)
+
+
+async def test_a_picture_that_is_none_is_refused_at_its_place_and_the_turn_is_still_to_be_said(knock, episode):
+    await Policy.objects.aupdate(sees_pictures=True)
+    async with knock() as socket:
+        for at, why in (("data:image/png;base64,aGVsbG8=", "is no picture that we read"), ("https://a.example/1.png", "must be")):
+            answer = await problem(socket, {"type": "turn", "observation": look(at)})
+            [(field, [words])] = answer["errors"].items()
+            assert (answer["status"], field) == (422, "observation[0].content[0].image_url.url") and why in words
+    assert not await EpisodeTurn.objects.aexists() and not await Picture.objects.aexists()
+
+
+async def test_a_policy_of_text_alone_is_shown_no_picture(knock, episode):
+    async with knock() as socket:
+        answer = await problem(socket, {"type": "turn", "observation": look(data_url(png()))})
+    assert answer["status"] == 422 and "holds a picture" in answer["errors"]["observation[0].content"][0]
 
 
 async def test_an_episode_is_played_from_its_first_observation_to_its_end(knock, episode):

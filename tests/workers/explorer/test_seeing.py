@@ -9,9 +9,13 @@ import pytest
 
 from apps.accounts.models import User
 from apps.dashboard.reconciliation import reconcile
-from apps.environments.models import Environment, Episode
+from apps.environments.agents.asked import read
+from apps.environments.agents.keys import Caller
+from apps.environments.agents.turns import begin
+from apps.environments.choosing import find
+from apps.environments.models import Environment, Episode, EpisodeTurn
 from apps.environments.opening import take
-from apps.environments.playing import observe
+from apps.environments.playing import observe, reward
 from apps.policies.models import Policy
 from apps.policies.registering import register
 from apps.rewards.models import Reward
@@ -19,7 +23,7 @@ from apps.rollouts.models import Rollout
 from apps.runs.config import ConfigError
 from apps.runs.models import Acknowledgement, Metric, Run, Worker
 from apps.tasksets import generators
-from apps.tasksets.models import Taskset
+from apps.tasksets.models import Picture, Taskset
 from apps.tasksets.pictures import encode
 from apps.tasksets.rows import TaskRow
 from apps.tasksets.storing import Origin, store
@@ -190,9 +194,14 @@ class Showing:
 
     def _square(self) -> list[dict]:
         png, _ = next(self.squares)
-        address = "data:image/png;base64," + base64.b64encode(png).decode()
-        parts = [{"type": "image_url", "image_url": {"url": address}}, {"type": "text", "text": QUESTION}]
-        return [{"role": "user", "content": parts}]
+        return look_at(png)
+
+
+def look_at(png: bytes) -> list[dict]:
+    """The question about a square, in OpenAI's words."""
+    address = "data:image/png;base64," + base64.b64encode(png).decode()
+    parts = [{"type": "image_url", "image_url": {"url": address}}, {"type": "text", "text": QUESTION}]
+    return [{"role": "user", "content": parts}]
 
 
 def test_what_an_environment_shows_is_seen_and_learned_from(project, seeing_plan, stations, eventually, alice):
@@ -217,3 +226,29 @@ def test_a_policy_that_sees_still_answers_tasks_of_text(project, taskset, seeing
         project=project, slug="text", title="Text", plan=seeing_plan(taskset="sort", steps=1, sampling={"max_tokens": 6})
     )
     assert sampled(run, stations, eventually).tokens.pictures == ()
+
+
+def test_what_a_caller_shows_to_a_run_that_serves_is_answered_and_learned_from(project, seeing_plan, stations, eventually, alice):
+    """Through the body of a chat completion, as any client of OpenAI's sends it."""
+    serves = {"taskset": "asked", "group_size": 1, "algorithm": {"name": "reinforce_plus_plus"}, "environment": {"name": "agent"}}
+    plan = seeing_plan(**serves, serve={}, rewards=[], steps=1, groups_per_step=2)
+    run = Run.create(project=project, slug="served", title="Served", plan=plan)
+    run.start()
+    caller, shown = Caller(alice, run, find(project, "agent"), ""), squares(5)
+    said: list[EpisodeTurn] = []
+
+    def call() -> None:
+        """Two calls, and a thumb on each answer as soon as it is there."""
+        if not said:
+            said.extend(begin(caller, read({"model": "seeing", "messages": look_at(next(shown)[0])}, run))[0] for _ in range(2))
+        for place, turn in enumerate(said):
+            turn.refresh_from_db()
+            if turn.answered_at and turn.reward is None:
+                reward(turn.episode_id, 0, float(place), is_final=True)
+
+    run_to_the_end(run, stations, eventually, call)
+    rollouts = Rollout.objects.filter(run=run)
+    assert [len(rollout.tokens.pictures) for rollout in rollouts] == [1, 1]
+    assert Picture.objects.filter(project=project, sha256=rollouts[0].tokens.pictures[0][0]).exists()
+    assert Metric.objects.get(run=run, name="behaviour_gap").value <= 1e-3
+    assert {name: found for name, found in reconcile().items() if found} == {}
