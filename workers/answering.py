@@ -3,6 +3,7 @@
 import time
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 
 import structlog
@@ -41,13 +42,25 @@ def answered(groups: Sequence[Group], questions: Sequence[Question]) -> list[Ans
 
 
 def by_rule(questions: Sequence[Question]) -> list[Answered]:
-    """By the killable children; those that ask a model, by asking it."""
-    graded = grader().grade([question for question in questions if not _asks(question.scorer)])
-    return graded + ask_judges([question for question in questions if _asks(question.scorer)])
+    """By the killable children; scorers that only ask a model, and what rules left undecided, by asking it."""
+    graded = grader().grade([question for question in questions if not _only_asks(question.scorer)])
+    left = [answer for answer in graded if _may_ask(answer)]
+    said = ask_judges([answer.question for answer in left] + [asked for asked in questions if _only_asks(asked.scorer)])
+    pairs = zip(left, said, strict=False)  # what only asks stands behind them
+    decided = [replace(by_model, seconds=(by_rules.seconds or 0) + by_model.seconds) for by_rules, by_model in pairs]
+    taken = {id(answer) for answer in left}
+    return [answer for answer in graded if id(answer) not in taken] + decided + said[len(left) :]
 
 
-def _asks(scorer: str) -> bool:
-    return scorer in scorers.names() and scorers.find(scorer).asks
+def _only_asks(scorer: str) -> bool:
+    return scorer in scorers.names() and scorers.find(scorer).only_asks
+
+
+def _may_ask(answer: Answered) -> bool:
+    if not any(verdict.undecided for verdict in answer.verdicts):
+        return False
+    scorer = scorers.find(answer.question.scorer)
+    return scorer.asks and scorer.judge_options(answer.question.options) is not None
 
 
 def learned_words(groups: Sequence[Group], questions: Sequence[Question]) -> list[Answered]:

@@ -8,6 +8,7 @@ import hashlib
 import json
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from apps.environments.pull import addresses, exchanges
 from apps.environments.pull.errors import BadAddress, BadStatus, CallFailed
@@ -15,6 +16,7 @@ from apps.environments.pull.secrets import secret_of
 from apps.rewards import scorers
 from apps.rewards.judging.asking import Ask, JudgeOptions, Reply
 from apps.rewards.models import JudgeReply
+from apps.rewards.scorers import Verdict
 from apps.rewards.scoring import Answered, Question
 
 AT_ONCE = 16  # requests under way
@@ -32,7 +34,7 @@ def ask_judges(questions: Sequence[Question]) -> list[Answered]:
     """Each question's verdicts, in order, whatever becomes of the services."""
     if not questions:
         return []
-    plans = [_Plan(question) for question in questions]
+    plans = [_planned(question) for question in questions]
     kept = _kept([key for plan in plans for key in plan.keys])
     fresh = {key: (plan.options, ask) for plan in plans for key, ask in zip(plan.keys, plan.asks, strict=True) if key not in kept}
     said = asyncio.run(_ask_all(fresh)) if fresh else {}
@@ -45,15 +47,45 @@ class _Plan:
 
     def __init__(self, question: Question) -> None:
         self.question, self.scorer = question, scorers.find(question.scorer)
-        self.options: JudgeOptions = self.scorer.read_options(question.options)
-        self.asks: list[Ask] = self.scorer.ask(question.rollouts, question.task, self.options)
+        self.options: JudgeOptions = self.scorer.judge_options(question.options)
+        self.own = self.scorer.read_options(question.options)
+        self.asks: list[Ask] = self.scorer.ask(question.rollouts, question.task, self.own)
         self.keys = [_key(self.options, ask) for ask in self.asks]
 
     def answered(self, kept: dict[str, Reply], said: dict[str, tuple[Reply, float]]) -> Answered:
         replies = [kept.get(key) or said[key][0] for key in self.keys]
-        verdicts = self.scorer.read(replies, self.question.rollouts, self.question.task, self.options)
         seconds = max((said[key][1] for key in self.keys if key in said), default=0.0)
+        try:
+            verdicts = self.scorer.read(replies, self.question.rollouts, self.question.task, self.own)
+        except Exception as error:  # the loop around one unit of work: whatever went wrong belongs to this question
+            return _failed(self.question, error)
         return Answered(self.question, self.scorer.held(verdicts, self.question.rollouts), seconds)
+
+
+@dataclass(frozen=True)
+class _Failed:
+    """A question whose scorer could not ask; the others are asked all the same."""
+
+    question: Question
+    error: Exception
+    options: None = None
+    asks: Sequence[Ask] = ()
+    keys: Sequence[str] = ()
+
+    def answered(self, kept: dict[str, Reply], said: dict[str, tuple[Reply, float]]) -> Answered:
+        return _failed(self.question, self.error)
+
+
+def _planned(question: Question) -> _Plan | _Failed:
+    try:
+        return _Plan(question)
+    except Exception as error:  # the loop around one unit of work, as above
+        return _Failed(question, error)
+
+
+def _failed(question: Question, error: Exception) -> Answered:
+    why = f"scorer {question.scorer}: {type(error).__name__}: {error}"[:300]
+    return Answered(question, [Verdict(None, why)] * len(question.rollouts), 0.0)
 
 
 def _key(options: JudgeOptions, ask: Ask) -> str:

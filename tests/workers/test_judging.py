@@ -11,6 +11,7 @@ from apps.rewards.judging.fencing import fenced
 from apps.rewards.models import JudgeReply
 from apps.rewards.scorers import RolloutView, TaskView, Verdict
 from apps.rewards.scoring import Question
+from workers.answering import by_rule, grader
 from workers.judging import ask_judges
 
 pytestmark = pytest.mark.django_db
@@ -200,3 +201,68 @@ def test_whoever_wins_every_duel_gets_everything_whomever_it_met(serve, size, op
 def test_an_answer_alone_in_its_group_has_nobody_to_duel_with(serve):
     (verdict,) = judged(serve(lambda body, n: ""), "a", scorer="duel")
     assert verdict.value is None and "no other answer" in verdict.reason
+
+
+LEAVES = {"ideas": [{"any_of": ["light"], "points": 1}, {"any_of": ["sugar", "glucose"], "points": 3}]}
+
+
+@pytest.fixture
+def marked():
+    """What a scorer of rules that may ask a judge says of one text."""
+
+    def mark(text: str, scorer: str = "short_answer", answer: dict = LEAVES, meta: dict | None = None, **options) -> Verdict:
+        task = TaskView([{"role": "user", "content": "What do leaves do?"}], answer, "biology", meta or {})
+        ((verdict,),) = [answer.verdicts for answer in by_rule([Question(1, scorer, (1,), (RolloutView(text),), task, options)])]
+        return verdict
+
+    yield mark
+    grader().stop()
+
+
+def told(service: Service) -> dict:
+    return {"address": service.address, "model": "m", "timeout_s": 5}
+
+
+def test_a_judge_decides_what_the_words_of_a_short_answer_leave_open(marked, serve):
+    service = serve(lambda body, n: 'Carbohydrate is sugar.\n{"idea_1": 1}')
+    verdict = marked("They turn light into carbohydrates.", judge=told(service))
+    assert verdict.value == 1.0 and verdict.details["by"] == "judge" and verdict.details["asked_about"] == ["sugar"]
+    assert "sugar / glucose" in service.asked[0]["messages"][0]["content"]
+
+
+def test_nobody_is_asked_about_what_words_decide(marked, serve):
+    service = serve(lambda body, n: '{"idea_1": 0}')
+    assert marked("Light becomes sugar.", judge=told(service)).value == 1.0
+    assert marked("Light becomes no sugar.", judge=told(service)).value == 0.25  # denied, not missing
+    assert service.asked == []
+
+
+def test_a_judge_that_fails_leaves_a_short_answer_without_a_value(marked, serve):
+    verdict = marked("They turn light into food.", judge=told(serve(lambda body, n: "I cannot say.")))
+    assert verdict.value is None and "JSON" in verdict.reason
+
+
+def test_an_answer_beside_a_reference_alone_is_judged_as_the_same_or_not(marked, serve):
+    service = serve(lambda body, n: '{"same": 1}')
+    assert marked("Four", answer={"reference": "2 + 2 is 4"}, judge=told(service)).value == 1.0
+
+
+def test_a_school_question_is_judged_in_the_form_that_it_names(marked, serve):
+    service = serve(lambda body, n: '{"idea_1": 1}')
+    options = {"short_answer": {"judge": told(service)}}
+    choice = marked("B", "school", {"value": "B"}, {"scorer": "choice"}, **options)
+    short = marked("They turn light into carbohydrates.", "school", LEAVES, {"scorer": "short_answer"}, **options)
+    lost = marked("B", "school", {"value": "B"}, {}, **options)
+    assert (choice.value, choice.details["form"]) == (1.0, "choice")
+    assert (short.value, short.details["form"], short.details["by"]) == (1.0, "short_answer", "judge")
+    assert lost.value is None and "meta must name its scorer" in lost.reason
+
+
+def test_a_question_that_cannot_be_asked_does_not_keep_the_others_from_it(serve):
+    service = serve(lambda body, n: '{"correct": 10}')
+    asked = {"address": service.address, "model": "m", "timeout_s": 5}
+    broken = Question(1, "judge", (1,), (RolloutView("4"),), TaskView([3], {}), asked)
+    fine = Question(2, "judge", (2,), (RolloutView("4"),), TASK, asked)
+    no, yes = ask_judges([broken, fine])
+    assert no.verdicts[0].value is None and "judge" in no.verdicts[0].reason
+    assert yes.verdicts[0].value == 1.0

@@ -2,9 +2,10 @@
 
 A module with a `score(rollout, task, options) -> Verdict` is a scorer; with `score_group(rollouts, task, options) ->
 list[Verdict]` it judges the rollouts of a group together, after the others; with `ask` and `read` it asks a language model
-(judge.py), and `OF_GROUP` says whether about whole groups. Its docstring says what it pays. It may set `Options` (typed options),
-`RANGE` of its values (0 to 1 unless told), `VERSION` (1) and `SECONDS` (5). docs/rewards.md shows how to add one. What several
-share is kept outside of this package. Model output is hostile: a scorer never raises on it, whatever it is.
+(judge.py), and `OF_GROUP` says whether about whole groups; with both it asks about what `score` left undecided (short_answer.py).
+Its docstring says what it pays. It may set `Options` (typed options), `RANGE` of its values (0 to 1 unless told), `VERSION` (1) and
+`SECONDS` (5). docs/rewards.md shows how to add one. What several share is kept outside of this package. Model output is hostile: a
+scorer never raises on it, whatever it is.
 """
 
 import difflib

@@ -54,7 +54,7 @@ class Scorer:
 
     `low` … `high`: the range of its values; `version` rises when the same text may get another value; `seconds`: how long one
     question may take; `of_group`: whether it judges the rollouts of a group together; `asks`: whether it asks a model, with `ask`
-    for its questions and `read` for their answers, instead of judging by itself.
+    for its questions and `read` for their answers: about everything, or with a `call` too, about what that leaves undecided.
     """
 
     name: str
@@ -70,13 +70,22 @@ class Scorer:
     ask: Any = None
     read: Any = None
 
+    @property
+    def only_asks(self) -> bool:
+        return self.asks and self.call is None
+
+    def judge_options(self, options: Mapping[str, Any]) -> Any:
+        """Whom it asks, a `JudgeOptions`: its options themselves, or their `judge`; None where it asks nobody."""
+        read = self.read_options(options)
+        return read if self.only_asks else getattr(read, "judge", None)
+
     def read_options(self, options: Mapping[str, Any]) -> ScorerOptions:
         """Raises pydantic's ValidationError, which names the field."""
         return self.options.model_validate(dict(options))
 
     def judge(self, rollouts: Sequence[RolloutView], task: TaskView, options: Mapping[str, Any] = NO_OPTIONS) -> list[Verdict]:
         """A verdict for each; what is no number of the scorer's range is none, and says so."""
-        if self.asks:
+        if self.only_asks:
             raise TypeError(f"{self.name} asks a model: its questions go by workers.judging")
         read = self.read_options(options)
         said = self.call(rollouts, task, read) if self.of_group else [self.call(rollout, task, read) for rollout in rollouts]
