@@ -174,6 +174,9 @@ def test_a_group_is_scored_beside_each_other_in_another_order_for_each_vote(serv
     verdicts = judged(service, "a", "bb", "cccc", scorer="ruler", votes=3, temperature=1)
     assert [verdict.value for verdict in verdicts] == [0.25, 0.5, 1.0]
     assert len({body["messages"][1]["content"] for body in service.asked}) == 3
+    assert [verdict.details["among"] for verdict in verdicts] == [3] * 3
+    places = [verdict.details["places"] for verdict in verdicts]
+    assert places[0][:2] == [1, 3] and [sorted(vote) for vote in zip(*places, strict=True)] == [[1, 2, 3]] * 3
 
 
 def test_a_ranking_that_leaves_one_out_is_unreadable(serve):
@@ -185,6 +188,9 @@ def test_a_judge_that_always_likes_the_first_makes_every_duel_a_tie(serve):
     service = serve(lambda body, n: 'Surely the first. {"better": "A"}')
     verdicts = judged(service, "a", "bb", "ccc", "dddd", scorer="duel")
     assert [verdict.value for verdict in verdicts] == [0.5] * 4
+    for verdict in verdicts:
+        details = verdict.details
+        assert details["votes"] == [float(place == 1) for place in details["places"]] and details["among"] == 2
 
 
 @pytest.mark.parametrize("opponents", [1, 2, 3, 64])

@@ -53,6 +53,11 @@ def agreed(votes: Sequence[float], failures: Sequence[str], details: dict) -> Ve
     return Verdict(value, f"the judge gives {value:.2g}{spread}", told)
 
 
+def stood(places: Sequence[int], among: int) -> dict:
+    """For the details: at which place (from 1) of how many shown the answer stood, for each of its votes."""
+    return {"places": list(places), "among": among}
+
+
 def cost(replies: Sequence[Reply]) -> dict:
     """For the details: what was said and read, in tokens, and how many replies were kept ones."""
     fresh = [reply for reply in replies if not reply.is_kept]

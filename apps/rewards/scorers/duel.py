@@ -7,7 +7,7 @@ from pydantic import Field
 
 from apps.rewards.judging.asking import Ask, JudgeOptions, Reply
 from apps.rewards.judging.fencing import RULE, conversation, fenced
-from apps.rewards.judging.verdicts import Unreadable, agreed, cost, last_object
+from apps.rewards.judging.verdicts import Unreadable, agreed, cost, last_object, stood
 from apps.rewards.scorers.contract import RolloutView, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
@@ -37,6 +37,7 @@ def ask(rollouts: Sequence[RolloutView], task: TaskView, options: Options) -> li
 
 def read(replies: Sequence[Reply], rollouts: Sequence[RolloutView], task: TaskView, options: Options) -> list[Verdict]:
     won: list[list[float]] = [[] for _ in rollouts]
+    places: list[list[int]] = [[] for _ in rollouts]
     failed: list[list[str]] = [[] for _ in rollouts]
     for (first, second, _), reply in zip(_meetings(len(rollouts), options), replies, strict=True):
         try:
@@ -45,9 +46,11 @@ def read(replies: Sequence[Reply], rollouts: Sequence[RolloutView], task: TaskVi
             failed[first].append(str(why))
             failed[second].append(str(why))
             continue
-        won[first].append(points)
-        won[second].append(1 - points)
-    return [agreed(*each, cost(replies)) if any(each) else _alone() for each in zip(won, failed, strict=True)]
+        for n, place, share in ((first, 1, points), (second, 2, 1 - points)):
+            won[n].append(share)
+            places[n].append(place)
+    details = [stood(own, 2) | cost(replies) for own in places]
+    return [agreed(*each) if any(each[:2]) else _alone() for each in zip(won, failed, details, strict=True)]
 
 
 def _meetings(size: int, options: Options) -> list[tuple[int, int, int]]:

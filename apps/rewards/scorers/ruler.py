@@ -7,7 +7,7 @@ from pydantic import Field
 
 from apps.rewards.judging.asking import Ask, JudgeOptions, Reply
 from apps.rewards.judging.fencing import RULE, conversation, fenced
-from apps.rewards.judging.verdicts import REASONING_SHOWN, Unreadable, agreed, cost, last_object, number
+from apps.rewards.judging.verdicts import REASONING_SHOWN, Unreadable, agreed, cost, last_object, number, stood
 from apps.rewards.scorers.contract import RolloutView, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
@@ -39,6 +39,7 @@ def ask(rollouts: Sequence[RolloutView], task: TaskView, options: Options) -> li
 
 def read(replies: Sequence[Reply], rollouts: Sequence[RolloutView], task: TaskView, options: Options) -> list[Verdict]:
     votes: list[list[float]] = [[] for _ in rollouts]
+    places: list[list[int]] = [[] for _ in rollouts]
     failures, reasoning = [], ""
     for vote, reply in enumerate(replies):
         try:
@@ -47,10 +48,11 @@ def read(replies: Sequence[Reply], rollouts: Sequence[RolloutView], task: TaskVi
             failures.append(str(why))
             continue
         reasoning = reasoning or said
-        for score, n in zip(scores, _order(len(rollouts), vote), strict=True):
-            votes[n].append(score)
+        for place, n in enumerate(_order(len(rollouts), vote), start=1):
+            votes[n].append(scores[place - 1])
+            places[n].append(place)
     details = {"reasoning": reasoning[:REASONING_SHOWN], **cost(replies)}
-    return [agreed(some, failures, details) for some in votes]
+    return [agreed(some, failures, stood(own, len(rollouts)) | details) for some, own in zip(votes, places, strict=True)]
 
 
 def _order(size: int, vote: int) -> list[int]:
