@@ -15,8 +15,8 @@ from playwright.sync_api import Browser, Page, sync_playwright
 SIZES = {"desktop": {"width": 1440, "height": 900}, "phone": {"width": 390, "height": 844}}
 SCHEMES = ("light", "dark")
 PEOPLE = {
-    "people": "", "gold": "gold/", "quality": "quality/", "adjudicate": "adjudicate/", "rater-model": "rater-model/",
-    "bought": "bought/",
+    "people": "", "gold": "gold/", "quality": "quality/", "calibration": "calibration/", "adjudicate": "adjudicate/",
+    "rater-model": "rater-model/", "bought": "bought/",
 }  # fmt: skip
 SETTLE_MS = 1500
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")

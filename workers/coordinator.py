@@ -14,6 +14,7 @@ from django.db.models.functions import Now
 from apps.environments.closing import close_left
 from apps.environments.judging import send_on
 from apps.environments.openenv.sessions import close_lost
+from apps.feedback.calibration.watching import keep_up
 from apps.feedback.interventions import refuse_unheard
 from apps.feedback.models import Slot
 from apps.feedback.settling import close_ended, close_overdue
@@ -39,6 +40,8 @@ def sweep(**_: object) -> None:
     if any(swept.values()):
         log.info("swept", **swept)
     bury_silent_workers()
+    if calibrated := keep_up():
+        log.info("calibrated", runs=calibrated)
 
 
 def bury_silent_workers() -> int:

@@ -24,6 +24,7 @@ LABELS = {
     "per_group": "Replies asked of each group",
     "pairs": "Pairs asked of each group",
     "anchor": "Anchor reply in rankings",
+    "ask_first": "What comes first",
     "overlap": "People per item",
     "raters.people": "People",
     "raters.groups": "Groups",
@@ -63,6 +64,7 @@ FORMS = {
     "critique": "in words", "rewrite": "the reply as it should have been",
 }  # fmt: skip
 CHOICES = {
+    "ask_first": {"worth": "what there is most to learn from", "disagreement": "where scorers and people part"},
     "at_deadline": {
         "machine_only": "go on with the machine's rewards",
         "drop": "drop the group",
@@ -84,7 +86,7 @@ UNITS = {
 }  # fmt: skip
 # Title, one line, and the fields; together they are all fields of the section (a test counts them).
 GROUPS = (
-    ("What is asked", "", ("form", "rubric", "guidelines", "per_group", "pairs", "anchor", "overlap")),
+    ("What is asked", "", ("form", "rubric", "guidelines", "per_group", "pairs", "anchor", "ask_first", "overlap")),
     ("Who rates", "", ("raters.people", "raters.groups", "open_claims", "lease_s", "blind", "steer", "simulated")),
     ("What becomes of it", "", ("deadline_s", "at_deadline", "weight", "aggregation")),
     ("Do they read", "Items whose answer is known, mixed in among the others.", ("gold.rate", "gold.attention", "gold.feedback")),

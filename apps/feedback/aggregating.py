@@ -21,7 +21,7 @@ from apps.runs.people import People
 
 
 @dataclass(frozen=True)
-class _Vote:
+class Vote:
     """A rating with the group it is about, and whether it settled its item's dispute."""
 
     rating: Rating
@@ -46,44 +46,54 @@ def aggregate(groups: Sequence[Group]) -> None:
     Reward.objects.bulk_create(rewards, ignore_conflicts=True)
 
 
-def _votes(homes: dict[int, int]) -> list[_Vote]:
+def _votes(homes: dict[int, int]) -> list[Vote]:
     """What people stood by in time about these rollouts (id → group), in the order it was said; not what stood aside."""
     standing = Rating.objects.in_time().annotate(settles=Exists(Adjudication.objects.filter(rating=OuterRef("pk"))))
     of_items = standing.filter(item__group__in=set(homes.values())).exclude(item__purpose__in=ASIDE)
     of_rollouts = standing.filter(rollout__in=homes, item=None)
-    found = [_Vote(rating, rating.item.group_id, rating.settles) for rating in of_items.select_related("item")]
-    found += [_Vote(rating, homes[rating.rollout_id], rating.settles) for rating in of_rollouts]
+    found = [Vote(rating, rating.item.group_id, rating.settles) for rating in of_items.select_related("item")]
+    found += [Vote(rating, homes[rating.rollout_id], rating.settles) for rating in of_rollouts]
     return sorted(found, key=lambda vote: vote.rating.pk)
 
 
-def _of_run(run: Run, votes: list[_Vote], homes: dict[int, int]) -> list[Reward]:
+def _of_run(run: Run, votes: list[Vote], homes: dict[int, int]) -> list[Reward]:
     people = run.settings.people
     of_group = defaultdict(list)
     for vote in votes:
         of_group[vote.group].append(vote)
-    forms = {vote.rating.form for vote in votes if vote.rating.form in FORMS and vote.rating.form != FLAG}
-    qualities = {form: quality_of(run, form, people) for form in forms} if people.aggregation == "weighted" else {}
+    qualities = qualities_of(run, votes)
     return [reward for group, own in of_group.items() for reward in _of_group(group, own, people, qualities, homes)]
 
 
-def _of_group(group: int, votes: list[_Vote], people: People, qualities: Qualities, homes: dict[int, int]) -> list[Reward]:
+def qualities_of(run: Run, votes: Sequence[Vote]) -> Qualities:
+    """How far to believe each rater, by form, where the run's rule asks for it; two statements for each form."""
+    people = run.settings.people
+    forms = {vote.rating.form for vote in votes if vote.rating.form in FORMS and vote.rating.form != FLAG}
+    return {form: quality_of(run, form, people) for form in forms} if people.aggregation == "weighted" else {}
+
+
+def _of_group(group: int, votes: list[Vote], people: People, qualities: Qualities, homes: dict[int, int]) -> list[Reward]:
     votes = _undisputed(votes)
-    said = _counted(votes, people)
-    words = RULES[people.aggregation](said, qualities) if said else {}
-    flags = _flags(votes)
+    said, words, flags = words_of(votes, people, qualities)
     rewards = [_reward(rollout, words[rollout], people, said) for rollout in words if rollout not in flags]
     rewards += [_broken(rollout, flag) for rollout, flag in flags.items()]
     # An answer of another group may have been ranked among them, to anchor the scale; its reward is its own group's.
     return [reward for reward in rewards if homes.get(reward.rollout_id) == group]
 
 
-def _undisputed(votes: list[_Vote]) -> list[_Vote]:
+def words_of(votes: list[Vote], people: People, qualities: Qualities) -> tuple[list[Said], dict[int, Word], dict[int, Rating]]:
+    """The votes about one group that give numbers, what they together say of each rollout, and the flag on what is broken."""
+    said = _counted(votes, people)
+    return said, RULES[people.aggregation](said, qualities) if said else {}, _flags(votes)
+
+
+def _undisputed(votes: list[Vote]) -> list[Vote]:
     """Of what was said about the same rollouts, only the decision that settled it, where there is one."""
     settled = {frozenset(vote.rating.members) for vote in votes if vote.settles}
     return [vote for vote in votes if vote.settles or frozenset(vote.rating.members) not in settled]
 
 
-def _counted(votes: list[_Vote], people: People) -> list[Said]:
+def _counted(votes: list[Vote], people: People) -> list[Said]:
     """The decisions that give numbers."""
     counted = []
     for vote in votes:
@@ -94,7 +104,7 @@ def _counted(votes: list[_Vote], people: People) -> list[Said]:
     return counted
 
 
-def _flags(votes: list[_Vote]) -> dict[int, Rating]:
+def _flags(votes: list[Vote]) -> dict[int, Rating]:
     """The first flag on each rollout; one that names none of several is on all of them."""
     found: dict[int, Rating] = {}
     for vote in votes:

@@ -10,6 +10,7 @@ from datetime import timedelta
 from django.db import transaction
 from django.db.models import Count
 
+from apps.feedback.calibration.ordering import due_by_item
 from apps.feedback.models import Item, Rating, open_slots
 from apps.feedback.rater_model import asking
 from apps.feedback.rater_model.anchoring import FORM, anchors_of, is_wanted
@@ -47,7 +48,7 @@ def open_items(groups: Sequence[Group]) -> list[Item]:
     due_at = {group.pk: _due_at(group, judgements[group.pk], doubt.get(group.pk, 0.0)) for group in waiting}
     # What is asked a second time may stand in a group that has long gone on: it is as urgent as these.
     again = {item.group_id: max(due_at.values()) for item in items if item.group_id not in due_at}
-    open_slots(items, due_at | again)
+    open_slots(items, due_at | again, due_by_item(items, waiting))
     for group in waiting:
         settle(group)
     return items

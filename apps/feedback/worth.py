@@ -18,6 +18,19 @@ def worth(judged: Sequence[Mapping[str, float]], uncertainty: float = 0.0) -> fl
     return min(1.0, max(spread, mean, uncertainty) / WIDEST)
 
 
+def apart(scorers: Mapping[str, float], people: float | None, usual: Mapping[str, float]) -> float:
+    """How far a reply's scorers lie from people, 0 to 1; all values are.
+
+    From their word on it, or what is foretold of it; where that is not known, from what they usually give where a scorer gives so
+    much; and where nothing is known of people, from each other.
+    """
+    if people is not None:
+        return max((abs(value - people) for value in scorers.values()), default=0.0)
+    if usual:
+        return max(abs(scorers[scorer] - value) for scorer, value in usual.items())
+    return max(scorers.values()) - min(scorers.values()) if scorers else 0.0
+
+
 def _deviation(values: Sequence[float]) -> float:
     """The population standard deviation; 0 of fewer than two numbers."""
     if len(values) < 2:

@@ -68,9 +68,9 @@ def _machine(judgements: Sequence[Judgement], judges: Sequence[ScorerChoice]) ->
 
 def full_reward(plan: RunConfig, domain: str = "") -> float:
     """What a rollout at a task of this domain gets when every scorer (or, without any, every person) gives all it can."""
-    return math.fsum(max(choice.weight * end for end in _range(choice.scorer)) for choice in plan.judges_of(domain)) or 1.0
+    return math.fsum(max(choice.weight * end for end in range_of(choice.scorer)) for choice in plan.judges_of(domain)) or 1.0
 
 
-def _range(scorer: str) -> tuple[float, float]:
-    """Environments and learned scorers are taken to give from 0 to 1."""
+def range_of(scorer: str) -> tuple[float, float]:
+    """Of a scorer's values; environments and learned scorers are taken to give from 0 to 1."""
     return (find(scorer).low, find(scorer).high) if scorer in names() else (0.0, 1.0)

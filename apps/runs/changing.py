@@ -52,12 +52,12 @@ def _why_not(field: str, before: RunConfig, after: RunConfig, has_begun: bool) -
     if not any(field == live or field.startswith(f"{live}.") for live in LIVE):
         return f"cannot change once a run has begun; {AGAIN}"
     if field == "rewards" and _scorers(before) != _scorers(after):
-        return f"may change its weights, not its scorers: what was judged already has no reward of another one; {AGAIN}"
+        return f"may change its weights and `trust`, not its scorers: what was judged already has no reward of another one; {AGAIN}"
     if field == "sampling.max_tokens" and before.algorithm.aggregation == "seq-mean-token-sum-norm":
         return f"cannot change once a run has begun whose aggregation, seq-mean-token-sum-norm, divides by it; {AGAIN}"
     return ""
 
 
 def _scorers(plan: RunConfig) -> list[dict]:
-    kept = (choice.model_dump(exclude={"weight"}) for choice in plan.rewards)
+    kept = (choice.model_dump(exclude={"weight", "trust"}) for choice in plan.rewards)
     return sorted(kept, key=lambda choice: choice["scorer"])

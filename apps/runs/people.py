@@ -83,6 +83,10 @@ class People(Section):
     per_group: int = Field(0, ge=0, description="How many rollouts of a group wait for a person; 0 asks nobody.")
     pairs: int = Field(0, ge=0, le=1000, description="Pairs asked per group by the form `pairwise`; 0: as many as rollouts asked.")
     anchor: bool = Field(True, description="Put an answer of the base weights into each ranking, so that its zero does not drift.")
+    ask_first: Literal["worth", "disagreement"] = Field(
+        "worth", description="Which of what waits comes first: groups with something to learn from, or replies on which scorers "
+        "lie far from what people said, from what the rater model foretells, from what people usually say, or from each other.",
+    )  # fmt: skip
     overlap: int = Field(1, ge=1, le=20, description="How many people decide each item.")
     raters: Raters = Field(Raters(), description="Who may rate.")
     open_claims: int = Field(3, ge=1, le=100, description="How many items one person may hold at a time.")

@@ -124,6 +124,8 @@ TABLE = {
     RUN + "people/": {"GET": MEMBER, "POST": STEERER},
     RUN + "people/preview/": {"GET": None, "POST": STEERER},
     RUN + "people/quality/": {"GET": STEERER, "POST": None},
+    RUN + "people/calibration/": {"GET": STEERER, "POST": ("login", "absent", "forbidden", "absent", "absent")},
+    RUN + "people/calibration.json": {"GET": STEERER, "POST": None},
     RUN + "people/adjudicate/": {"GET": STEERER, "POST": None},
     RUN + "people/adjudicate/<int:pk>/": {
         "GET": ("login", "absent", "forbidden", "absent", "absent"),

@@ -6,6 +6,8 @@ from apps.runs.changing import flat
 from apps.runs.config import ConfigError
 from apps.runs.models import Run
 
+TRUST = {"accuracy": 0.8, "kappa": None, "order": None, "least": 20, "pause": False}
+
 
 def refused(run: Run, **fields: object) -> dict[str, str]:
     with pytest.raises(ConfigError) as error:
@@ -21,7 +23,8 @@ def refused(run: Run, **fields: object) -> dict[str, str]:
         {"group_attempts": 1},
         {"sampling": {"max_tokens": 9}},
         {"checkpoints": {"weights": 3}},
-        {"rewards": [{"scorer": "sort", "weight": 0.5, "options": {}, "domains": []}]},
+        {"rewards": [{"scorer": "sort", "weight": 0.5, "options": {}, "domains": [], "trust": None}]},
+        {"rewards": [{"scorer": "sort", "weight": 1.0, "options": {}, "domains": [], "trust": TRUST}]},
     ],
 )
 def test_what_every_station_reads_afresh_may_change(run, fields):

@@ -16,6 +16,7 @@ from apps.dashboard.paging import page_of
 from apps.dashboard.people_now import people_now
 from apps.dashboard.rollout_rows import newest_rollouts
 from apps.dashboard.serving import serving_now
+from apps.feedback.calibration.watching import alarms_of, told
 from apps.feedback.models import rating_counts
 from apps.runs.algorithms.describing import parts
 from apps.runs.algorithms.table import TABLE
@@ -95,6 +96,7 @@ def _now(run: Run, is_open: bool) -> dict:
         "ledger": ledger, "plan": plan,
         "versions": _newest_versions(run) if is_open else [], "reasons": drop_reasons(run) if is_open else [],
         "recipe": {name: words for name, words in parts(plan.algorithm).items() if words not in ("-", "none")},
+        "alarms": [told(row, row.alarm) for row in alarms_of(run)] if is_open else [],
         "row": TABLE[plan.algorithm.name], "skipped": skipped_steps(run),
         "snapshot": Snapshot.objects.filter(run=run).first() if plan.algorithm.learns_from_lessons else None,
         "ratings": rating_counts(run.pk),

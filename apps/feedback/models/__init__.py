@@ -1,6 +1,7 @@
 """What people say: items to decide, ratings, interventions, and lessons (demonstrations, preferences, thumbs)."""
 
 from apps.feedback.models.adjudications import Adjudication
+from apps.feedback.models.calibrations import Calibration
 from apps.feedback.models.interventions import Intervention
 from apps.feedback.models.items import ASIDE, KNOWN, Item, Skip, Slot, open_slots
 from apps.feedback.models.lessons import LESSONS, Demonstration, ExpertAnswer, Lesson, Preference, Thumb
@@ -8,7 +9,7 @@ from apps.feedback.models.rater_models import Prediction, RaterModel, Surprise
 from apps.feedback.models.ratings import FLAG, LONGEST_CRITIQUE, STARS, Rating, RatingReward, rating_counts
 
 __all__ = [
-    "ASIDE", "FLAG", "KNOWN", "LESSONS", "LONGEST_CRITIQUE", "STARS", "Adjudication", "Demonstration", "ExpertAnswer",
-    "Intervention", "Item", "Lesson", "Prediction", "Preference", "RaterModel", "Rating", "RatingReward", "Skip", "Slot",
-    "Surprise", "Thumb", "open_slots", "rating_counts",
+    "ASIDE", "FLAG", "KNOWN", "LESSONS", "LONGEST_CRITIQUE", "STARS", "Adjudication", "Calibration", "Demonstration",
+    "ExpertAnswer", "Intervention", "Item", "Lesson", "Prediction", "Preference", "RaterModel", "Rating", "RatingReward", "Skip",
+    "Slot", "Surprise", "Thumb", "open_slots", "rating_counts",
 ]  # fmt: skip

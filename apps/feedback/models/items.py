@@ -3,6 +3,9 @@
 A slot goes open → held (by one person, until its lease ends) → done; or closed, when nobody is asked any more.
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
 from django.db import models, transaction
@@ -147,11 +150,11 @@ class Skip(models.Model):
         return f"{self.rater} passed over {self.item_id}"
 
 
-def open_slots(items: list[Item], due_at: dict[int, object]) -> list[Slot]:
-    """The slots of these items, written; `due_at` by group."""
+def open_slots(items: list[Item], due_at: dict[int, object], due_of: Mapping[int, object] = MappingProxyType({})) -> list[Slot]:
+    """The slots of these items, written; `due_at` by group, and `due_of` by item where that is known."""
     return Slot.objects.bulk_create(
-        Slot(item=item, run_id=item.run_id, group_id=item.group_id, place=place, due_at=due_at[item.group_id],
-             is_required=item.purpose not in ASIDE)
+        Slot(item=item, run_id=item.run_id, group_id=item.group_id, place=place,
+             due_at=due_of.get(item.pk, due_at[item.group_id]), is_required=item.purpose not in ASIDE)
         for item in items
         for place in range(item.wanted)
     )  # fmt: skip

@@ -89,12 +89,17 @@ def known_from(run: Run, ratings: Iterable[int], number: int) -> Known:
 
 def unsure(run: Run, rollouts: Iterable[int]) -> dict[int, float]:
     """How unsure the run's newest model is of each of these rollouts: its deviation; none before its first fit. Stores nothing."""
+    return {pk: deviation for pk, (_, deviation) in foretold(run, rollouts).items()}
+
+
+def foretold(run: Run, rollouts: Iterable[int]) -> dict[int, tuple[float, float]]:
+    """Mean and deviation that the run's newest model gives each of these rollouts; none before its first fit. Stores nothing."""
     newest = RaterModel.objects.filter(run=run, kind=RIDGE).order_by("-number").first()
     if newest is None:
         return {}
     standing_by = heard(run).filter(pk__lte=newest.last_rating_id).order_by("pk")
     known = _up_to(run, newest, list(standing_by.values_list("pk", flat=True)))
-    return {pk: deviation for pk, (_, deviation) in predicted(run, known, rollouts).items()}
+    return predicted(run, known, rollouts)
 
 
 def _up_to(run: Run, newest: RaterModel | None, standing_by: list[int]) -> Known:

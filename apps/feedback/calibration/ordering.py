@@ -1,0 +1,103 @@
+"""Which waiting replies come first where a run asks about disagreements (`people.ask_first`).
+
+Those on which a scorer lies furthest from what people said; where nobody has spoken, from what the rater model foretells; without
+one, from what people usually give where the scorer gives so much (its reliability diagram); and before there is any of that, from
+other scorers. Which replies are asked about stays drawn by chance, so that labels tell of all replies; only their order changes.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+
+from django.db import connection
+
+from apps.feedback.models import Calibration, Item, Slot
+from apps.feedback.rater_model.learning import foretold
+from apps.feedback.statistics.calibration import BINS, LEAST, scaled
+from apps.feedback.worth import apart
+from apps.rewards.combining import range_of
+from apps.rewards.models import Reward
+from apps.rollouts.models import Group
+from apps.runs.models import Run
+
+MOST_REORDERED = 1_000  # open slots, the most urgent ones
+Said = Mapping[str, float]
+
+
+def is_wanted(run: Run) -> bool:
+    return run.settings.people.ask_first == "disagreement"
+
+
+def due_by_item(items: Sequence[Item], groups: Iterable[Group]) -> dict[int, datetime]:
+    """When each item of these groups, those whose run asks about disagreements, is due: as much earlier as it is disputed."""
+    homes = {group.pk: group for group in groups if is_wanted(group.run)}
+    ours = [item for item in items if item.group_id in homes]
+    found = {}
+    for run in {home.run_id: home.run for home in homes.values()}.values():
+        own = [item for item in ours if item.run_id == run.pk]
+        far = distances(run, {rollout for item in own for rollout in item.members})
+        found |= {item.pk: _due(homes[item.group_id].deadline_at, run, item.members, far) for item in own}
+    return found
+
+
+def reorder(run: Run) -> int:
+    """Move what waits in this run to where it belongs by what is known now; returns how many slots were looked at."""
+    if not run.is_live or not is_wanted(run):
+        return 0
+    slots = Slot.objects.filter(run=run, state=Slot.State.OPEN, is_required=True, group__state=Group.State.WAITING)
+    rows = list(slots.order_by("due_at", "pk").values_list("pk", "group__deadline_at", "item__members")[:MOST_REORDERED])
+    far = distances(run, {rollout for *_, members in rows for rollout in members})
+    moved = [(pk, _due(deadline, run, members, far)) for pk, deadline, members in rows]
+    if moved:
+        with connection.cursor() as cursor:
+            cursor.execute(MOVE, [[pk for pk, _ in moved], [due for _, due in moved]])
+    return len(moved)
+
+
+# Slots that somebody is taking at this moment are passed over: nobody waits for this.
+MOVE = """
+    WITH wanted AS (SELECT * FROM unnest(%s::bigint[], %s::timestamptz[]) AS w(id, due_at)),
+    free AS MATERIALIZED (
+        SELECT s.id, wanted.due_at FROM feedback_slot s JOIN wanted ON wanted.id = s.id
+        WHERE s.state = 'open' AND abs(extract(epoch FROM s.due_at - wanted.due_at)) > 0.5 FOR UPDATE OF s SKIP LOCKED)
+    UPDATE feedback_slot s SET due_at = free.due_at FROM free WHERE s.id = free.id"""
+
+
+def _due(deadline: datetime, run: Run, members: Sequence[int], far: Mapping[int, float]) -> datetime:
+    return deadline - timedelta(seconds=run.settings.people.deadline_s * max((far.get(pk, 0.0) for pk in members), default=0.0))
+
+
+def distances(run: Run, rollouts: Collection[int]) -> dict[int, float]:
+    """How disputed each of these replies is, 0 to 1; of those that a scorer has judged. Three statements, and the rater model's."""
+    names = {choice.scorer for choice in run.settings.rewards}
+    scorers, people = _said(rollouts, names)
+    unheard = [pk for pk in scorers if pk not in people]
+    model = foretold(run, unheard) if unheard and run.settings.people.rater_model else {}
+    usual = _usual(run)
+    return {pk: apart(said, people.get(pk, model[pk][0] if pk in model else None), usual(said)) for pk, said in scorers.items()}
+
+
+def _said(rollouts: Collection[int], names: set[str]) -> tuple[dict[int, dict[str, float]], dict[int, float]]:
+    """By rollout: what each scorer gave, 0 to 1 of its range, and the mean of what people gave so far; one statement."""
+    scorers: dict[int, dict[str, float]] = defaultdict(dict)
+    people: dict[int, list[float]] = defaultdict(list)
+    current = Reward.objects.filter(rollout__in=rollouts, is_current=True).exclude(value=None)
+    for rollout, source, scorer, by, value in current.values_list("rollout", "source", "scorer", "by", "value"):
+        if by is not None and source == Reward.Source.HUMAN:
+            people[rollout].append(value)
+        elif scorer in names:
+            scorers[rollout][scorer] = scaled(value, *range_of(scorer))
+    return scorers, {pk: math.fsum(values) / len(values) for pk, values in people.items()}
+
+
+def _usual(run: Run):
+    """A function: what people usually give where these scorers give so much, by scorer, from bins with enough labels."""
+    rows = Calibration.objects.filter(run=run, domain=None).values_list("scorer", "figures")
+    bins = {scorer: {round(one["low"] * BINS): one for one in figures["bins"]} for scorer, figures in rows}
+
+    def usual(said: Said) -> dict[str, float]:
+        found = {scorer: bins.get(scorer, {}).get(min(int(value * BINS), BINS - 1)) for scorer, value in said.items()}
+        return {scorer: one["people"] for scorer, one in found.items() if one and one["count"] >= LEAST}
+
+    return usual

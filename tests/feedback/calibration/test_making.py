@@ -1,0 +1,159 @@
+"""What becomes a label, and that a run's figures are made of labels and the scorers' values for the same replies."""
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from apps.accounts.models import User
+from apps.feedback import rater_quality
+from apps.feedback.calibration.labels import labels_of
+from apps.feedback.calibration.making import make
+from apps.feedback.models import Calibration, Item
+from apps.rewards.models import Reward
+from apps.rollouts.models import Rollout
+from apps.tasksets.models import Task
+from tests.feedback.calibration.judging import both_judge, said_by
+from tests.feedback.quality.deciding import rater
+
+pytestmark = pytest.mark.django_db
+AGREED = [(1.0, 5), (0.0, 1)] * 8
+
+
+@pytest.fixture(autouse=True)
+def forget():
+    rater_quality.forget()
+
+
+def figures(run, scorer="sort", domain=None):
+    return Calibration.objects.get(run=run, scorer=scorer, domain=domain).figures
+
+
+def values(run):
+    return {label.rollout: label.value for label in labels_of(run)}
+
+
+def test_what_people_and_scorer_said_of_the_same_replies_becomes_figures(run, bob):
+    both_judge(run, bob, [*AGREED, (1.0, 1), (1.0, 1), (0.5, 3), (0.25, 5)])
+    assert make(run)
+    found = figures(run)
+    assert (found["labels"], found["undecided"], found["simulated"]) == (20, 1, 0)
+    assert found["accuracy"]["value"] == pytest.approx(16 / 19)
+
+
+def test_several_peoples_words_are_put_together_as_the_run_says(run, bob, project):
+    [one, _] = both_judge(run, bob, [(1.0, 5), (0.0, 1)])
+    said_by(rater(project, "ann"), one, run, 3)
+    assert values(run)[one] == 0.75
+
+
+def test_late_words_are_labels_and_what_was_taken_back_is_none(run, bob):
+    late, gone = both_judge(run, bob, [(1.0, 5), (0.0, 1)])
+    run.ratings.filter(rollout=late).update(is_late=True)
+    run.ratings.filter(rollout=gone).update(is_withdrawn=True)
+    assert set(values(run)) == {late}
+
+
+def test_answers_to_gold_items_and_attention_checks_are_no_labels(run, bob):
+    rollouts = both_judge(run, bob, AGREED[:3])
+    for rollout, purpose in zip(rollouts, ("gold", "attention", "repeat"), strict=True):
+        group = Rollout.objects.get(pk=rollout).group
+        item = Item.objects.create(
+            run=run, group=group, form="stars", purpose=purpose, members=[rollout], expected={"stars": 1}
+        )  # fmt: skip
+        run.ratings.filter(rollout=rollout).update(item=item)
+    assert set(values(run)) == {rollouts[2]}
+
+
+def test_a_flagged_reply_has_no_label(run, bob, project):
+    flagged, whole = both_judge(run, bob, AGREED[:2])
+    word = said_by(rater(project, "ann"), flagged, run, 5)
+    type(word).objects.filter(pk=word.pk).update(form="flag", answer={"reason": "cut off"})
+    assert set(values(run)) == {whole}
+
+
+def test_the_word_that_settled_a_dispute_is_the_label(run, bob, project):
+    from apps.feedback.models import Adjudication
+
+    [rollout] = both_judge(run, bob, AGREED[:1])
+    item = Item.objects.create(run=run, group=Rollout.objects.get(pk=rollout).group, form="stars", members=[rollout])
+    run.ratings.filter(rollout=rollout).update(item=item)
+    word = said_by(rater(project, "ann"), rollout, run, 2, item=item)
+    Adjudication.objects.create(item=item, rating=word)
+    assert values(run) == {rollout: 0.25}
+
+
+def test_a_simulated_raters_labels_count_and_are_told(run, project):
+    both_judge(run, User.objects.create(username="robot", is_simulated=True), AGREED)
+    make(run)
+    assert (figures(run)["labels"], figures(run)["simulated"]) == (16, 16)
+
+
+def test_a_value_is_read_in_its_scorers_range(new_run, bob):
+    run = new_run(rewards=[{"scorer": "overlong", "options": {"max_tokens": 64, "cache_tokens": 16}}])
+    both_judge(run, bob, [(0.0, 5), (-1.0, 1)] * 6, scorer="overlong")
+    make(run)
+    assert figures(run, "overlong")["accuracy"]["value"] == 1.0
+    assert [one["scorer"] for one in figures(run, "overlong")["bins"]] == [0.0, 1.0]
+
+
+def test_each_domain_has_its_figures_where_there_are_several(run, bob):
+    task = Task.objects.order_by("index").first()
+    Task.objects.filter(pk=task.pk).update(domain="math")
+    both_judge(run, bob, AGREED * 2)
+    Rollout.objects.filter(group__task=task)
+    make(run)
+    rows = dict(Calibration.objects.filter(run=run).values_list("domain", "figures__labels"))
+    assert rows == {None: 32, "math": 8, "": 24}
+
+
+def test_a_domain_without_labels_any_more_is_gone(run, bob):
+    task = Task.objects.order_by("index").first()
+    Task.objects.filter(pk=task.pk).update(domain="math")
+    both_judge(run, bob, AGREED)
+    make(run)
+    Task.objects.filter(pk=task.pk).update(domain="")
+    both_judge(run, bob, AGREED[:1])
+    make(run)
+    assert [row.domain for row in Calibration.objects.filter(run=run)] == [None]
+
+
+def test_an_older_version_of_a_scorer_is_not_held_against_the_newer(run, bob):
+    old = both_judge(run, bob, [(0.0, 5)] * 12)
+    both_judge(run, bob, AGREED)
+    Reward.objects.exclude(rollout__in=old).update(version=2)
+    make(run)
+    assert (figures(run)["labels"], figures(run)["accuracy"]["value"]) == (16, 1.0)
+
+
+def test_what_a_duel_said_of_places_is_read(new_run, bob):
+    run = new_run(rewards=[{"scorer": "duel", "options": {"address": "https://judge.example.org/v1", "model": "m"}}])
+    both_judge(run, bob, AGREED, scorer="duel")
+    Reward.objects.update(details={"votes": [1.0, 0.0], "places": [1, 2], "among": 2})
+    make(run)
+    assert figures(run, "duel")["first"]["value"] == 1.0
+    assert figures(run, "duel")["earlier"]["value"] == 1.0
+
+
+def test_the_widest_disagreements_come_first(run, bob):
+    rollouts = both_judge(run, bob, [(1.0, 5), (1.0, 1), (0.6, 4), (0.5, 5)])
+    make(run)
+    widest = Calibration.objects.get(run=run).widest
+    assert widest == [[rollouts[1], 1.0, 0.0], [rollouts[3], 0.5, 1.0], [rollouts[2], 0.6, 0.75]]
+
+
+def test_a_scorer_without_labels_says_what_it_needs(new_run, bob):
+    run = new_run(rewards=[{"scorer": "sort"}, {"scorer": "format"}])
+    both_judge(run, bob, AGREED)
+    make(run)
+    assert figures(run, "format")["accuracy"]["why"] == "needs 10 labels above or below the middle, has 0"
+
+
+def test_more_labels_cost_no_more_statements(new_run, bob):
+    def statements(count):
+        run = new_run()
+        both_judge(run, bob, AGREED * count)
+        with CaptureQueriesContext(connection) as captured:
+            make(run)
+        return len(captured)
+
+    assert statements(1) == statements(20) <= 12
