@@ -25,7 +25,7 @@ def both_judge(
     run: Run, rater: User, pairs: Sequence[tuple[float, int]], scorer: str = "sort", tokens: Sequence[int] = (5,)
 ) -> list[int]:
     """Finished replies, two to a group; of each, (what the scorer gives, people's stars). Written at once; returns their ids."""
-    tasks = list(run.taskset.tasks.all())
+    tasks = list(run.taskset.tasks.order_by("index"))
     size = (len(pairs) + 1) // 2
     groups = Group.objects.bulk_create(
         Group(run=run, draw_index=10_000 + next(numbers), task=tasks[n % len(tasks)], size=2, opened_version=0, state="waiting")

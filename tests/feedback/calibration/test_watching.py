@@ -10,6 +10,7 @@ from apps.feedback.models import Calibration
 from apps.runs.config import ConfigError, Trust
 from apps.runs.models import Run
 from tests.feedback.calibration.judging import both_judge
+from workers.coordinator import sweep
 
 pytestmark = pytest.mark.django_db
 RIGHT, WRONG = [(1.0, 5), (0.0, 1)], [(1.0, 1), (0.0, 5)]
@@ -131,7 +132,9 @@ def test_a_wrong_threshold_is_refused_by_its_field(plan, trust, field, words):
 
 def test_the_sweep_keeps_up_with_what_people_say_and_rests_between(run, bob):
     both_judge(run, bob, RIGHT * 6)
-    assert [keep_up(), keep_up()] == [1, 0]
+    sweep()
+    assert Calibration.objects.get().figures["labels"] == 12
+    assert keep_up() == 0
     both_judge(run, bob, RIGHT)
     assert not due().exists(), "made a moment ago"
     Calibration.objects.update(made_at=Now() - 2 * PAUSE)
