@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from django.db.models import Prefetch
 
@@ -14,6 +14,7 @@ from apps.dashboard.transcript import typed_in
 from apps.environments.models import Episode, EpisodeTurn, Feedback
 from apps.environments.observations import messages
 from apps.rollouts.models import Rollout
+from apps.runs.models import WeightVersion
 from apps.tasksets.messages import Content, Part, text_of
 
 TURNS_SHOWN, FEEDBACK_SHOWN = 20, 10
@@ -31,11 +32,20 @@ class Words:
 
 
 @dataclass(frozen=True)
+class Weights:
+    """A version that sampled tokens of an action. `before`: the list of the run's versions begins with it there, if it is known."""
+
+    version: int
+    before: int | None
+
+
+@dataclass(frozen=True)
 class Move:
     """One turn as it is shown. Times in milliseconds, None where a side has not moved. `share`: of the best reward, for its colour.
 
     `acted`: the action's tokens; `read`: those between it and the action before, which the policy read and is not trained on.
-    `feedback`: what was said of the action, and `info`, what the environment adds: nothing of both for who judges blind.
+    `weights`: what sampled it, oldest first. `feedback`: what was said of the action, and `info`, what the environment adds.
+    Nothing of all these for who judges blind.
     """
 
     turn: EpisodeTurn
@@ -46,6 +56,7 @@ class Move:
     share: float | None
     acted: Sequence[Token] = ()
     read: Sequence[Token] = ()
+    weights: Sequence[Weights] = ()
     info: str = ""
     feedback: Sequence[Feedback] = ()
 
@@ -70,8 +81,9 @@ def moves_of(episode: Episode, first: int, whole: int | None, is_open: bool) -> 
     before = found.pop(0) if first and found else None
     shading = _shading(episode) if is_open else None
     tokens = shading.tokens if shading else []
+    weights = _weights(episode, found[:TURNS_SHOWN], tokens) if is_open else {}
     shown = [
-        _move(episode, turn, before, turn.number == whole, tokens, is_open)
+        _move(episode, turn, before, turn.number == whole, tokens, is_open, weights.get(turn.number, ()))
         for before, turn in pairwise([before, *found[:TURNS_SHOWN]])
     ]
     return Moves(
@@ -80,9 +92,29 @@ def moves_of(episode: Episode, first: int, whole: int | None, is_open: bool) -> 
     )  # fmt: skip
 
 
+def _weights(episode: Episode, turns: Sequence[EpisodeTurn], tokens: Sequence[Token]) -> dict[int, list[Weights]]:
+    """What sampled each turn's action, by its number: as the rollout's tokens have it, where they are there. At most one query."""
+    own = [token.version for token in tokens]
+    sampled = list(accumulate(own, lambda before, here: before if here is None else here))
+    versions = {turn.number: _versions(turn, tokens, sampled) for turn in turns}
+    wanted = set().union(*versions.values())
+    rows = WeightVersion.objects.filter(run=episode.run_id, version__in=wanted) if wanted else WeightVersion.objects.none()
+    known = dict(rows.values_list("version", "pk"))
+    return {
+        number: [Weights(one, known[one] + 1 if one in known else None) for one in sorted(found)]
+        for number, found in versions.items()
+    }
+
+
+def _versions(turn: EpisodeTurn, tokens: Sequence[Token], sampled: Sequence[int | None]) -> set[int]:
+    places = range(turn.first, min(turn.first + turn.tokens, len(tokens))) if turn.first is not None else ()
+    return ({sampled[n] for n in places if not tokens[n].is_masked} or {turn.weight_version}) - {None}
+
+
 def _move(
-    episode: Episode, turn: EpisodeTurn, before: EpisodeTurn | None, is_whole: bool, tokens: list[Token], is_open: bool
-) -> Move:
+    episode: Episode, turn: EpisodeTurn, before: EpisodeTurn | None, is_whole: bool, tokens: list[Token], is_open: bool,
+    weights: Sequence[Weights],
+) -> Move:  # fmt: skip
     longest = None if is_whole else LONGEST_SHOWN
     asked = before.answered_at if before else episode.begun_at
     acted = tokens[turn.first : turn.first + turn.tokens] if turn.first is not None else []
@@ -96,6 +128,7 @@ def _move(
         share_of_best(episode.environment, turn.reward if turn.reward is not None else turn.late_reward),
         acted,
         read,
+        weights,
         json.dumps(turn.info, indent=2, ensure_ascii=False)[:LONGEST_SHOWN] if is_open and turn.info else "",
         turn.words[:FEEDBACK_SHOWN] if is_open else (),
     )

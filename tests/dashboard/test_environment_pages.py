@@ -1,5 +1,6 @@
 """What the pages of environments and episodes say, who may see and do what on them, and what they cost."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -14,6 +15,8 @@ from apps.environments.models import Environment, Episode, EpisodeTurn
 from apps.environments.openenv.sessions import begin
 from apps.environments.opening import open_for
 from apps.environments.playing import Action, act, observe
+from apps.rollouts.models import RolloutPayload
+from apps.rollouts.payload import pack
 from tests.dashboard.growing import grow_runs
 from tests.played import name_in, play
 
@@ -60,6 +63,10 @@ def break_it(maze: Environment) -> None:
 
 def done(maze: Environment) -> Episode:
     return maze.episodes.filter(state="done").order_by("pk").first()
+
+
+def moves(client, episode: Episode) -> list:
+    return client.get(reverse("episode", args=[episode.pk])).context["moves"].shown
 
 
 def test_no_environments_teaches_how_one_gets_there(alice_client, seeded):
@@ -125,6 +132,23 @@ def test_an_episode_is_told_turn_by_turn(alice_client, maze):
 def test_its_tokens_are_shaded_and_what_it_read_is_told_as_masked(alice_client, maze):
     html = page(alice_client, "episode", done(maze).pk)
     assert html.count("1 token read, masked") == 2 and html.count("data-p=") == 3 * 2 + 2
+
+
+def test_each_action_says_which_weights_sampled_it_and_leads_to_them(alice_client, maze, seeded):
+    episode = done(maze)
+    kept, older = episode.rollout.tokens, seeded.run.weight_versions.get(version=0)
+    RolloutPayload.objects.filter(rollout=episode.rollout).update(data=pack(replace(kept, segments=((0, 0), (3, 1), (7, 9)))))
+    html = page(alice_client, "episode", episode.pk)
+    assert [[one.version for one in move.weights] for move in moves(alice_client, episode)] == [[0], [1], [1, 9], []]
+    assert f'{reverse("run-weights", args=["lab", "tone-7"])}?before={older.pk + 1}">v0</a>' in html
+    assert "</a>, v9</span>" in html  # a version that the run does not have leads nowhere
+    led = alice_client.get(reverse("run-weights", args=["lab", "tone-7"]), {"before": older.pk + 1}).context["page"].rows
+    assert led[0] == older
+    live = maze.episodes.get(state="environment")
+    live.seen.update(weight_version=1)
+    assert [[one.version for one in move.weights] for move in moves(alice_client, live)] == [[1]]
+    alice_client.force_login(seeded.bob)  # who judges blind
+    assert [move.weights for move in moves(alice_client, episode)] == [()] * 4
 
 
 def test_tokens_belong_to_the_last_attempt_alone(alice_client, maze):
