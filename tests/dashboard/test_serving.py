@@ -1,6 +1,8 @@
 """The run's page says how it serves: who is there, who was answered, who waits, and who was turned away."""
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from apps.dashboard.serving import Serving, serving_now
@@ -25,7 +27,19 @@ def test_sessions_are_counted_where_they_stand(run, alice):
     asked(run, alice, "mine")
     for _ in range(2):
         TurnedAway.note(run)
-    assert serving_now(run) == Serving(open=2, answered=2, waiting=1, answered_only=1, refused=2)
+    run.refresh_from_db()
+    assert serving_now(run) == Serving(sessions=3, open=2, waiting=1, answered=2, answered_only=1, refused=2)
+
+
+def test_of_many_sessions_only_the_newest_are_counted_and_the_page_says_so(run, alice, page, monkeypatch):
+    monkeypatch.setattr("apps.dashboard.serving.NEWEST", 2)
+    for _ in range(4):
+        answered(run, alice)
+    run.refresh_from_db()
+    with CaptureQueriesContext(connection) as captured:
+        now = serving_now(run)
+    assert (now.sessions, now.answered, now.answered_only, now.is_cut, len(captured)) == (4, 2, 2, True, 5)
+    assert "newest 2</small>" in page()
 
 
 def test_the_page_says_what_becomes_of_who_comes(run, alice, page):
