@@ -2,5 +2,5 @@
 
 A trace is a conversation of nodes; put together, their tokens are what the policy saw and said, `mask` is what it sampled, and
 `logprobs` are of those. What the format has no place for stands in the trace's `info`, under `rftweb`. `exporting` writes the
-lines of a run, `reading` understands a line, `importing` makes a run of a file.
+lines of a run, `reading` understands a line, `looking` and `importing` make a run of a file.
 """

@@ -150,6 +150,7 @@ def _ours(episode: Episode, turns: list[EpisodeTurn], tokens: Tokens | None, tok
         "tokenizer": tokenizer, "seed": episode.seed, "options": episode.options, "state": episode.state,
         "stop_reason": episode.rollout.stop_reason, "sample": episode.rollout.sample_index,
         "versions": episode.origin.get("versions", [list(segment) for segment in tokens.segments] if tokens else []),
+        "pictures": [{"picture": name, "first": first, "past": past} for name, first, past in tokens.pictures] if tokens else [],
         "turns": [_turn(turn) for turn in turns],
     }  # fmt: skip
 

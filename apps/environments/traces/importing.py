@@ -1,13 +1,12 @@
 """A file of episodes as a run of its own: rollouts with the tokens, logprobs and rewards that they were recorded with, refined.
 
 The run is not started and samples nothing by itself while it has planned no more than what was imported: started, its trainer
-learns from the file (offline). All of the file or nothing.
+learns from the file (offline). All of the file or nothing, and never all of it in memory: `looking` is the first look at it.
 """
 
-import json
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 from django.db import IntegrityError, transaction
@@ -19,26 +18,24 @@ from apps.environments.closing import Ending, settle
 from apps.environments.errors import CannotPlay
 from apps.environments.models import Environment, Episode, EpisodeTurn
 from apps.environments.observations import checked_reward, text_of
-from apps.environments.traces.reading import BadLine, Line, Turn, read
+from apps.environments.traces.looking import BadEpisodes, Entry, File, in_groups, task_digest
+from apps.environments.traces.reading import Line, Turn
 from apps.pipelines.refining import refine
-from apps.policies.fingerprint import tokenizer_fingerprint, vocabulary
 from apps.policies.models import Policy
 from apps.rollouts.models import Group, Outcome, Rollout
 from apps.rollouts.turns import BETWEEN_TURNS, POLICY, USER
 from apps.rollouts.turns import Turn as Passage
 from apps.runs.config import ConfigError, parse
 from apps.runs.models import Run, after
-from apps.tasksets.models import Task, Taskset
+from apps.tasksets.messages import pictures_of
+from apps.tasksets.models import Picture, Taskset
 from apps.tasksets.rows import TaskRow
 from apps.tasksets.storing import Origin, store
 
-LISTED = 20  # bad lines that a refusal names; the rest are counted
 IMPORTER, LEASE_S = "import", 3600.0
 MOST_GROUPS_PER_STEP = 16
-
-
-class BadEpisodes(ValueError):
-    """The file was refused; nothing was stored. The message names lines and fields."""
+LINES_AT_ONCE, BYTES_AT_ONCE = 50, 16 << 20  # of lines that are written together; one may have more by itself
+GROUPS_AT_ONCE = 50  # that are refined together
 
 
 @dataclass(frozen=True)
@@ -68,69 +65,22 @@ class Imported:
 
 @transaction.atomic
 def import_episodes(path: Path, to: Destination) -> Imported:
-    """Raises BadEpisodes, and ConfigError for `changes` that make no run."""
-    read_lines = _read(path, to)
-    environment = _environment(to, read_lines)
-    _require_rewards(environment, read_lines)
-    taskset, tasks = _tasks(to, path, read_lines)
-    grouped: dict[str, list[int]] = defaultdict(list)
-    for place, (_, line) in enumerate(read_lines):
-        grouped[line.group].append(place)
-    run = _run(to, environment, taskset, read_lines, [len(places) for places in grouped.values()])
-    groups = _groups(run, list(grouped.values()), tasks)
-    rollouts = _rollouts(run, groups, [[line for _, line in _of(read_lines, places)] for places in grouped.values()])
-    _play(run, environment, rollouts)
-    Run.objects.filter(pk=run.pk).update(groups_opened=len(groups))
-    admitted = refine(list(Group.objects.filter(run=run).select_related("run", "task").order_by("pk")))
-    return Imported(_planned(run, admitted), len(read_lines), len(groups), admitted)
-
-
-def _of(read_lines: Sequence[tuple[int, Line]], places: Sequence[int]) -> Iterator[tuple[int, Line]]:
-    return (read_lines[place] for place in places)
-
-
-# -- the file -----------------------------------------------------------------------------------------------------------------
-
-
-def _read(path: Path, to: Destination) -> list[tuple[int, Line]]:
-    """The lines with their numbers."""
-    tokenizer, words = tokenizer_fingerprint(to.policy), vocabulary(to.policy)
-    found, wrong, count = [], [], 0
+    """Reads the file twice, a line at a time. Raises BadEpisodes, and ConfigError for `changes` that make no run."""
     with path.open("rb") as stream:
-        for number, raw in enumerate(stream, start=1):
-            try:
-                line = read(raw.rstrip(b"\r\n"))
-                _require_spelling(line, to, tokenizer, words)
-                found.append((number, line))
-            except BadLine as why:
-                count += 1
-                wrong += [f"line {number}: {why}"][: LISTED - len(wrong)]
-    if wrong:
-        raise BadEpisodes("\n".join([*wrong, *([f"and {count - len(wrong)} more"] if count > len(wrong) else [])]))
-    if not found:
-        raise BadEpisodes("there is no episode in it")
-    return found
+        file = File(stream, to.policy, to.same_tokenizer)
+        entries = file.entries()
+        environment, grouped = _environment(to, entries), in_groups(entries)
+        taskset, tasks = _tasks(to, path, file, entries)
+        run = _run(to, environment, taskset, file.line(entries[0]), [len(of_group) for of_group in grouped])
+        groups = _groups(run, grouped, tasks)
+        for some in _batches(groups, grouped):
+            _write(run, environment, [(group, sample, entry, file.line(entry)) for group, sample, entry in some])
+    Run.objects.filter(pk=run.pk).update(groups_opened=len(groups))
+    return Imported(_planned(run, admitted := _refined(run)), len(entries), len(groups), admitted)
 
 
-def _require_spelling(line: Line, to: Destination, tokenizer: str, words: int) -> None:
-    if line.tokens is None:
-        return
-    said = line.known.tokenizer if line.known else ""
-    if said and said != tokenizer:
-        raise BadLine(
-            "traces.info.rftweb.tokenizer", f"is not that of the policy {to.policy.slug!r}: its tokens mean something else"
-        )
-    if not said and not to.same_tokenizer:
-        raise BadLine(
-            "traces.info", f"say that its tokens are those of the policy {to.policy.slug!r} (--same-tokenizer), if they are"
-        )
-    largest = max((*line.tokens.prompt_ids, *line.tokens.completion_ids))
-    if words and largest >= words:
-        raise BadLine("traces.nodes.token_ids", f"has {largest}; the policy {to.policy.slug!r} knows {words} tokens")
-
-
-def _environment(to: Destination, read_lines: Sequence[tuple[int, Line]]) -> Environment:
-    names = sorted({line.episode.env.id for _, line in read_lines})
+def _environment(to: Destination, entries: Sequence[Entry]) -> Environment:
+    names = sorted({entry.environment for entry in entries})
     if len(names) > 1 and not to.environment:
         raise BadEpisodes(f"env.id: the file has several environments ({', '.join(names[:5])}); import them one by one")
     try:
@@ -139,64 +89,56 @@ def _environment(to: Destination, read_lines: Sequence[tuple[int, Line]]) -> Env
         raise BadEpisodes(f"env.id: {missing}; register it, or say which of ours it is (--environment)") from None
 
 
-def _require_rewards(environment: Environment, read_lines: Sequence[tuple[int, Line]]) -> None:
-    for number, line in read_lines:
-        for turn in line.turns:
-            try:
-                checked_reward(environment, turn.reward)
-                checked_reward(environment, turn.late_reward)
-            except CannotPlay as why:
-                raise BadEpisodes(f"line {number}: traces.rewards: {why}") from None
+def _require_rewards(environment: Environment, number: int, line: Line) -> None:
+    for turn in line.turns:
+        try:
+            checked_reward(environment, turn.reward)
+            checked_reward(environment, turn.late_reward)
+        except CannotPlay as why:
+            raise BadEpisodes(f"line {number}: traces.rewards: {why}") from None
 
 
 # -- tasks --------------------------------------------------------------------------------------------------------------------
 
 
-def _tasks(to: Destination, path: Path, read_lines: Sequence[tuple[int, Line]]) -> tuple[Taskset, list[Task]]:
-    """The taskset, and each line's task: those that the file was made of where they are here, new ones otherwise."""
-    if known := _known_tasks(to, read_lines):
+def _tasks(to: Destination, path: Path, file: File, entries: Sequence[Entry]) -> tuple[Taskset, dict[str, int]]:
+    """The taskset, and its tasks' ids by what is asked: those that the file was made of where they are here, else new ones."""
+    if known := _known_tasks(to, entries):
         return known
-    rows, places = {}, []
-    for _, line in sorted(read_lines, key=lambda read_line: read_line[1].episode.task.data.idx or 0):
-        row = TaskRow(line.prompt, line.answer, line.episode.task.data.meta)
-        rows.setdefault(_key(row), row)
-    order = list(rows)
+    first: dict[str, Entry] = {}
+    for entry in sorted(entries, key=lambda entry: entry.index or 0):
+        first.setdefault(entry.task, entry)
+    rows = (_row(file.line(entry)) for entry in first.values())
     try:
         with transaction.atomic():
-            taskset = store(Origin(to.project, to.slug, f"Of {path.name}"[:200], path.name[:200], by=to.by), rows.values())
+            taskset = store(Origin(to.project, to.slug, f"Of {path.name}"[:200], path.name[:200], by=to.by), rows)
     except IntegrityError:
         raise BadEpisodes(f"project {to.project.slug!r} has a taskset {to.slug!r}: choose another --run") from None
-    tasks = {task.index: task for task in taskset.tasks.all()}
-    places = [order.index(_key(TaskRow(line.prompt, line.answer, line.episode.task.data.meta))) for _, line in read_lines]
-    return taskset, [tasks[place] for place in places]
+    return taskset, dict(zip(first, taskset.tasks.order_by("index").values_list("pk", flat=True), strict=True))
 
 
-def _known_tasks(to: Destination, read_lines: Sequence[tuple[int, Line]]) -> tuple[Taskset, list[Task]] | None:
-    slugs = {line.episode.task.data.taskset for _, line in read_lines}
+def _row(line: Line) -> TaskRow:
+    pictures = tuple(line.pictures[name] for name in pictures_of(line.prompt))
+    return TaskRow(line.prompt, line.answer, line.episode.task.data.meta, pictures=pictures)
+
+
+def _known_tasks(to: Destination, entries: Sequence[Entry]) -> tuple[Taskset, dict[str, int]] | None:
+    slugs = {entry.taskset for entry in entries}
     taskset = to.project.tasksets.filter(slug=slugs.pop()).first() if len(slugs) == 1 else None
-    if taskset is None:
+    wanted = {entry.index: entry.task for entry in entries}
+    if taskset is None or len({(entry.index, entry.task) for entry in entries}) > len(wanted):
         return None
-    wanted = {line.episode.task.data.idx for _, line in read_lines}
-    there = {task.index: task for task in taskset.tasks.filter(index__in=wanted - {None})}
-    tasks = [there.get(line.episode.task.data.idx) for _, line in read_lines]
-    same = all(
-        task is not None and (task.prompt, task.answer, task.meta) == (line.prompt, line.answer, line.episode.task.data.meta)
-        for task, (_, line) in zip(tasks, read_lines, strict=True)
-    )
-    return (taskset, tasks) if same else None
-
-
-def _key(row: TaskRow) -> str:
-    return json.dumps([row.prompt, row.answer, row.meta], sort_keys=True)
+    there = taskset.tasks.filter(index__in=[index for index in wanted if index is not None]).iterator()
+    found = {task_digest(task.prompt, task.answer, task.meta): (task.index, task.pk) for task in there}
+    same = all(digest in found and found[digest][0] == index for index, digest in wanted.items())
+    return (taskset, {digest: pk for digest, (_, pk) in found.items()}) if same else None
 
 
 # -- the run ------------------------------------------------------------------------------------------------------------------
 
 
-def _run(
-    to: Destination, environment: Environment, taskset: Taskset, read_lines: Sequence[tuple[int, Line]], sizes: Sequence[int]
-) -> Run:
-    sampling = read_lines[0][1].trace.agent.config.sampling
+def _run(to: Destination, environment: Environment, taskset: Taskset, first: Line, sizes: Sequence[int]) -> Run:
+    sampling = first.trace.agent.config.sampling
     given = sampling.model_dump(exclude_none=True) if sampling else {}
     per_step = min(MOST_GROUPS_PER_STEP, len(sizes))
     plan = parse({
@@ -228,29 +170,50 @@ def _planned(run: Run, admitted: int) -> Run:
     return run
 
 
-def _groups(run: Run, grouped: Sequence[Sequence[int]], tasks: Sequence[Task]) -> list[Group]:
+def _groups(run: Run, grouped: Sequence[Sequence[Entry]], tasks: Mapping[str, int]) -> list[Group]:
     return Group.objects.bulk_create(
-        Group(run=run, draw_index=draw, task=tasks[places[0]], size=len(places), state=Group.State.JUDGED, opened_version=0,
-              lease_owner=IMPORTER, lease_until=after(LEASE_S), fence=1, sampled_at=Now(), judged_at=Now())
-        for draw, places in enumerate(grouped)
+        (Group(run=run, draw_index=draw, task_id=tasks[of_group[0].task], size=len(of_group), state=Group.State.JUDGED,
+               opened_version=0, lease_owner=IMPORTER, lease_until=after(LEASE_S), fence=1, sampled_at=Now(), judged_at=Now())
+         for draw, of_group in enumerate(grouped)), batch_size=1_000,
     )  # fmt: skip
 
 
-def _rollouts(run: Run, groups: Sequence[Group], grouped: Sequence[Sequence[Line]]) -> list[tuple[Rollout, Line]]:
+def _batches(groups: Sequence[Group], grouped: Sequence[Sequence[Entry]]) -> Iterator[list[tuple[Group, int, Entry]]]:
+    """Each line with its group and its number in that, so many at once."""
+    some, held = [], 0
+    for group, of_group in zip(groups, grouped, strict=True):
+        for sample, entry in zip(_samples(of_group), of_group, strict=True):
+            if some and (len(some) == LINES_AT_ONCE or held + entry.size > BYTES_AT_ONCE):
+                yield some
+                some, held = [], 0
+            some.append((group, sample, entry))
+            held += entry.size
+    yield some
+
+
+def _samples(of_group: Sequence[Entry]) -> list[int]:
+    known = [entry.sample for entry in of_group if entry.sample is not None]
+    return known if len(set(known)) == len(of_group) else list(range(len(of_group)))
+
+
+def _write(run: Run, environment: Environment, some: Sequence[tuple[Group, int, Entry, Line]]) -> None:
     """Written as an explorer writes them; none of the run's own versions sampled them, and they count as its base's."""
-    pairs = [
-        (Rollout(run=run, group=group, sample_index=index), line)
-        for group, of_group in zip(groups, grouped, strict=True)
-        for index, line in zip(_indexes(of_group), of_group, strict=True)
-    ]
+    for _, _, entry, line in some:
+        _require_rewards(environment, entry.number, line)
+        Picture.objects.keep(run.project, line.pictures.values())
+    pairs = [(Rollout(run=run, group=group, sample_index=sample), line) for group, sample, _, line in some]
     Rollout.objects.bulk_create(rollout for rollout, _ in pairs)
     Rollout.write_outcomes([(rollout, _outcome(rollout, line)) for rollout, line in pairs])
-    return pairs
+    _play(run, environment, pairs)
 
 
-def _indexes(of_group: Sequence[Line]) -> list[int]:
-    known = [line.known.sample for line in of_group if line.known]
-    return known if len(set(known)) == len(of_group) else list(range(len(of_group)))
+def _refined(run: Run) -> int:
+    """How many groups were admitted."""
+    ids = iter(list(Group.objects.filter(run=run).order_by("pk").values_list("pk", flat=True)))
+    admitted = 0
+    while some := list(islice(ids, GROUPS_AT_ONCE)):
+        admitted += refine(list(Group.objects.filter(pk__in=some).select_related("run", "task").order_by("pk")))
+    return admitted
 
 
 def _outcome(rollout: Rollout, line: Line) -> Outcome:

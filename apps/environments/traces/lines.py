@@ -93,6 +93,16 @@ class OurTurn(Part):
     acted: bool
 
 
+class Seen(Part):
+    """Where a picture was seen: its name, and its tokens in all of the trace's."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    picture: str
+    first: int = Field(ge=0, lt=2**31)
+    past: int = Field(ge=0, lt=2**31)
+
+
 class Ours(Part):
     """What we say of it under `info.rftweb`."""
 
@@ -105,6 +115,7 @@ class Ours(Part):
     stop_reason: str = Field(max_length=200)
     sample: int = Field(ge=0, lt=2**15)
     versions: list[list[int]]
+    pictures: list[Seen] = []
     turns: list[OurTurn]
 
 

@@ -1,7 +1,7 @@
 """A line, understood: the conversation's turns, and its tokens put together. Whatever does not fit is told with its place."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from math import fsum
 
@@ -12,7 +12,9 @@ from apps.environments.errors import CannotPlay
 from apps.environments.observations import Observation, checked
 from apps.environments.traces import lines
 from apps.environments.traces.wording import ours
-from apps.rollouts.payload import Tokens
+from apps.rollouts.payload import DamagedPayload, Tokens
+from apps.tasksets.messages import NONE_KNOWN, BadContent, pictures_in
+from apps.tasksets.pictures import Encoded
 
 LONGEST_LINE = 64 << 20  # bytes
 
@@ -44,26 +46,18 @@ class Turn:
 
 @dataclass(frozen=True)
 class Line:
-    """One episode of a file; `tokens` is None when it failed."""
+    """One episode of a file; `tokens` is None when it failed. `prompt`: the task's own messages; `pictures`: all that it shows."""
 
     episode: lines.Episode
     trace: lines.Trace
+    prompt: list[dict]
     turns: list[Turn]
     tokens: Tokens | None
+    pictures: dict[str, Encoded]
 
     @property
     def known(self) -> lines.Ours | None:
         return self.trace.info.rftweb
-
-    @property
-    def prompt(self) -> list[dict]:
-        """The task's own messages."""
-        data = self.episode.task.data
-        if data.prompt is None or isinstance(data.prompt, str):
-            prompt = [{"role": "user", "content": data.prompt or ""}]
-        else:
-            prompt = [ours(message.model_dump()) for message in data.prompt]
-        return [{"role": "system", "content": data.system_prompt}, *prompt] if data.system_prompt else prompt
 
     @property
     def answer(self) -> dict:
@@ -107,13 +101,17 @@ def read(raw: bytes) -> Line:
         raise BadLine(".".join(map(str, first["loc"])), first["msg"]) from None
     place, trace = _the_one(episode)
     _require_one_conversation(trace, f"traces.{place}.nodes")
-    _require_text(episode, trace, f"traces.{place}.nodes")
-    tokens, spans = _tokens(trace, f"traces.{place}.nodes")
     failed = not trace.ok if trace.info.rftweb is None else not any(node.token_ids for node in trace.nodes)
-    line = Line(episode, trace, list(_turns(trace, spans, place)), None if failed else tokens)
+    pictures: dict[str, Encoded] = {}
+    prompt = _prompt(episode.task.data, pictures)
+    said = [_said(node.message, f"traces.{place}.nodes.{number}.message", pictures) for number, node in enumerate(trace.nodes)]
+    tokens, spans = _tokens(trace, f"traces.{place}.nodes")
+    if not failed:
+        tokens = _with_pictures(tokens, trace, said, place)
     if not failed and not any(tokens.action_mask):
         raise BadLine(f"traces.{place}.nodes", "have no token that the policy sampled: there is nothing to learn from")
-    return line
+    turns = list(_turns(trace, said, spans, place, pictures))
+    return Line(episode, trace, prompt, turns, None if failed else tokens, pictures)
 
 
 def _the_one(episode: lines.Episode) -> tuple[int, lines.Trace]:
@@ -123,14 +121,43 @@ def _the_one(episode: lines.Episode) -> tuple[int, lines.Trace]:
     return found[0]
 
 
-def _require_text(episode: lines.Episode, trace: lines.Trace, where: str) -> None:
-    """The tokens of an episode do not tell where a picture was seen, so it could not be learned from."""
-    prompt = episode.task.data.prompt
-    said = [(f"task.data.prompt.{n}", message) for n, message in enumerate(prompt if isinstance(prompt, list) else [])]
-    said += [(f"{where}.{n}.message", node.message) for n, node in enumerate(trace.nodes)]
-    for place, message in said:
-        if isinstance(message.content, list) and any(part.type == "image_url" for part in message.content):
-            raise BadLine(f"{place}.content", "shows a picture: episodes with pictures are not imported")
+def _prompt(data: lines.Data, pictures: dict[str, Encoded]) -> list[dict]:
+    if data.prompt is None or isinstance(data.prompt, str):
+        prompt = [{"role": "user", "content": data.prompt or ""}]
+    else:
+        prompt = [_said(message, f"task.data.prompt.{place}", pictures) for place, message in enumerate(data.prompt)]
+    return [{"role": "system", "content": data.system_prompt}, *prompt] if data.system_prompt else prompt
+
+
+def _said(message: lines.Message, where: str, pictures: dict[str, Encoded]) -> dict:
+    try:
+        return ours(message.model_dump(), pictures)
+    except BadContent as why:
+        raise BadLine(f"{where}.content{why.where}", why.why) from None
+
+
+def _with_pictures(tokens: Tokens, trace: lines.Trace, said: list[dict], place: int) -> Tokens:
+    """The tokens with where each picture was seen: those of all messages up to the last that became tokens, in their order."""
+    heard = max((number for number, node in enumerate(trace.nodes, start=1) if node.token_ids), default=0)
+    shown = [name for message in said[:heard] for name in pictures_in(message["content"])]
+    if trace.info.rftweb is None:
+        if shown:
+            raise BadLine(f"traces.{place}.info.rftweb", "must be there where pictures are shown: nothing else tells their tokens")
+        return tokens
+    where, seen = f"traces.{place}.info.rftweb.pictures", trace.info.rftweb.pictures
+    if [one.picture for one in seen] != shown:
+        raise BadLine(where, f"must name the {len(shown)} pictures of its messages, in their order")
+    ids, mask = [*tokens.prompt_ids, *tokens.completion_ids], [0] * len(tokens.prompt_ids) + [*tokens.action_mask]
+    past = 0
+    for number, one in enumerate(seen):
+        alike = len(set(ids[one.first : one.past])) == 1
+        if one.first < past or not alike or any(mask[one.first : one.past]):
+            raise BadLine(f"{where}.{number}", "must be a stretch of one token, not sampled, behind the picture before")
+        past = one.past
+    try:
+        return replace(tokens, pictures=tuple((one.picture, one.first, one.past) for one in seen))
+    except DamagedPayload as why:
+        raise BadLine(where, str(why)) from None
 
 
 def _require_one_conversation(trace: lines.Trace, where: str) -> None:
@@ -175,7 +202,9 @@ def _tokens(trace: lines.Trace, where: str) -> tuple[Tokens, list[tuple[int, int
     return Tokens(tuple(prompt), ids, logprobs, mask, ((0, 0),)), spans
 
 
-def _turns(trace: lines.Trace, spans: list[tuple[int, int]], place: int) -> Iterator[Turn]:
+def _turns(
+    trace: lines.Trace, said: list[dict], spans: list[tuple[int, int]], place: int, pictures: dict[str, Encoded]
+) -> Iterator[Turn]:
     cut = {call.node for call in trace.calls if call.finish_reason == "length"}
     actions = [
         {"action": node.message.content or "", "first": spans[number][0], "tokens": spans[number][1], "is_cut": number in cut}
@@ -184,18 +213,18 @@ def _turns(trace: lines.Trace, spans: list[tuple[int, int]], place: int) -> Iter
     ]
     known = trace.info.rftweb
     if known is None:
-        yield from _foreign(trace, actions, f"traces.{place}")
+        yield from _foreign(trace, said, actions, f"traces.{place}")
         return
     acted = sum(turn.acted for turn in known.turns)
     if acted != len(actions):
         raise BadLine(f"traces.{place}.info.rftweb.turns", f"has {acted} that acted, and there are {len(actions)} sampled nodes")
     following = iter(actions)
     for number, turn in enumerate(known.turns):
-        observation = _checked(turn.observation, f"traces.{place}.info.rftweb.turns.{number}")
+        observation = _checked(turn.observation, f"traces.{place}.info.rftweb.turns.{number}", pictures)
         yield Turn(**{**turn.model_dump(), "observation": observation, **(next(following) if turn.acted else {})})
 
 
-def _foreign(trace: lines.Trace, actions: list[dict], where: str) -> Iterator[Turn]:
+def _foreign(trace: lines.Trace, said: list[dict], actions: list[dict], where: str) -> Iterator[Turn]:
     """What stands between two answers is an observation; the first is the task itself. The last action earned the reward."""
     rewards = [reward.score * reward.weight for reward in trace.rewards.values() if reward is not None]
     observations: list[Observation] = []
@@ -205,14 +234,15 @@ def _foreign(trace: lines.Trace, actions: list[dict], where: str) -> Iterator[Tu
             observations.append(_checked(between, f"{where}.nodes.{number - 1}") if observations and between else "")
             between = []
         else:
-            between.append(ours(node.message.model_dump()))
+            between.append(said[number])
     for number, action in enumerate(actions):
         is_last = number == len(actions) - 1
         yield Turn(observation=observations[number], reward=fsum(rewards) if is_last and rewards else None, **action)
 
 
-def _checked(said: object, where: str) -> Observation:
+def _checked(said: object, where: str, pictures: Mapping[str, Encoded] = NONE_KNOWN) -> Observation:
+    """With the pictures that the messages brought, by name; no others."""
     try:
-        return checked(said)
+        return checked(said, taken={}, known=pictures)
     except CannotPlay as why:
         raise BadLine(where, str(why)) from None

@@ -3,7 +3,8 @@
 import base64
 from collections.abc import Callable, Mapping
 
-from apps.tasksets.messages import Content
+from apps.tasksets.messages import BadContent, Content, holds_picture, read_content
+from apps.tasksets.pictures import Encoded
 
 PNG = "data:image/png;base64,"
 
@@ -26,8 +27,13 @@ def _parts_of(content: Content, png: Callable[[str], bytes]) -> str | list[dict]
     ]  # fmt: skip
 
 
-def ours(message: Mapping) -> dict:
-    """The other's in our words; it shows no picture."""
+def ours(message: Mapping, taken: dict[str, Encoded]) -> dict:
+    """The other's in our words; its pictures, written anew, are added to `taken`, by name. Raises BadContent."""
     content = message["content"] or ""
-    text = content if isinstance(content, str) else "".join(part["text"] for part in content)
-    return {"role": message["role"], "content": text}
+    if not holds_picture(content):
+        content = content if isinstance(content, str) else "".join(part["text"] for part in content)
+    elif message["role"] != "user":
+        raise BadContent("", "only the user shows pictures")
+    else:
+        content = read_content(content, taken)
+    return {"role": message["role"], "content": content}

@@ -8,7 +8,8 @@ from django.core.management.base import BaseCommand, CommandError
 
 from apps.accounts.models import Project
 from apps.environments.traces.exporting import lines_of
-from apps.environments.traces.importing import BadEpisodes, Destination, import_episodes
+from apps.environments.traces.importing import Destination, import_episodes
+from apps.environments.traces.looking import BadEpisodes
 from apps.policies.models import Policy
 from apps.runs.config import ConfigError
 from rftweb.management.console import explained, project_named, run_named

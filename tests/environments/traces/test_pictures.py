@@ -1,35 +1,102 @@
-"""Episodes with pictures as files of lines: they go out whole, and are not taken back."""
+"""Episodes with pictures as files of lines: they go out whole and come back, each picture written anew and where it was seen."""
 
 import base64
 import json
+from dataclasses import replace
 
 import pytest
 
+from apps.accounts.models import Project
 from apps.environments.models import EpisodeTurn
 from apps.environments.traces.exporting import lines_of
-from apps.environments.traces.reading import BadLine, read
+from apps.environments.traces.importing import Destination, import_episodes
+from apps.environments.traces.looking import BadEpisodes
+from apps.policies.models import Policy
+from apps.rollouts.models import Rollout, RolloutPayload
+from apps.rollouts.payload import pack
+from apps.runs.models import Run
 from apps.tasksets.messages import shown
 from apps.tasksets.models import Picture
 from apps.tasksets.pictures import encode
+from tests.environments.traces.conftest import TOKENS
 from tests.tasksets.test_messages import png
+
+KEPT = encode(png())
+SEEN = replace(TOKENS, completion_ids=(10, 11, 20, 20, 12, 13), pictures=((KEPT.sha256, 5, 7),))
 
 
 @pytest.fixture
-def line(played) -> bytes:
-    """Of an episode whose second observation shows a picture."""
-    kept = encode(png())
-    Picture.objects.keep(played.project, [kept])
-    said = [{"role": "user", "content": [shown(kept), {"type": "text", "text": "lower"}]}]
+def pictured(played) -> Run:
+    """Its policy sees; every second observation shows a picture, of two tokens."""
+    Picture.objects.keep(played.project, [KEPT])
+    Policy.objects.update(sees_pictures=True)
+    said = [{"role": "user", "content": [shown(KEPT), {"type": "text", "text": "lower"}]}]
     EpisodeTurn.objects.filter(number=1).update(observation=said)
-    return next(lines_of(played))
+    RolloutPayload.objects.update(data=pack(SEEN))
+    return played
 
 
-def test_a_picture_goes_out_as_its_png(line):
-    parts = [node["message"]["content"] for node in json.loads(line)["traces"][0]["nodes"]][2]
-    assert base64.b64decode(parts[0]["image_url"]["url"].removeprefix("data:image/png;base64,")) == encode(png()).png
+@pytest.fixture
+def elsewhere(policy) -> Destination:
+    """A project that has none of the pictures, and the same policy."""
+    other = Project.objects.create(slug="other", title="Another")
+    there = Policy.objects.create(
+        project=other, slug="tiny", folder=policy.folder, fingerprint=policy.fingerprint, architecture=policy.architecture,
+        parameters=policy.parameters, context_tokens=policy.context_tokens, sees_pictures=True,
+    )  # fmt: skip
+    return Destination(other, "again", there)
+
+
+def test_a_picture_goes_out_as_its_png_and_where_it_was_seen(pictured):
+    trace = json.loads(next(lines_of(pictured)))["traces"][0]
+    parts = [node["message"]["content"] for node in trace["nodes"]][2]
+    assert base64.b64decode(parts[0]["image_url"]["url"].removeprefix("data:image/png;base64,")) == KEPT.png
     assert parts[1] == {"type": "text", "text": "lower"}
+    assert trace["info"]["rftweb"]["pictures"] == [{"picture": KEPT.sha256, "first": 5, "past": 7}]
 
 
-def test_it_is_not_taken_back_and_the_place_is_told(line):
-    with pytest.raises(BadLine, match=r"traces.0.nodes.2.message.content: shows a picture"):
-        read(line)
+def test_what_goes_out_comes_back_the_same_with_its_pictures(pictured, file_of, elsewhere):
+    again = import_episodes(file_of(pictured), elsewhere).run
+    picture = Picture.objects.get(project=elsewhere.project)
+    assert (picture.sha256, bytes(picture.png)) == (KEPT.sha256, KEPT.png)
+    first = Rollout.objects.filter(run=again).select_related("payload").order_by("pk").first()
+    assert first.tokens.pictures == SEEN.pictures
+    observation = EpisodeTurn.objects.filter(episode__run=again, number=1).values_list("observation", flat=True).first()
+    assert observation[0]["content"][0] == shown(KEPT)
+    before, after = (list(map(json.loads, lines_of(run))) for run in (pictured, again))
+    assert [line["traces"][0]["nodes"] for line in after] == [line["traces"][0]["nodes"] for line in before]
+
+
+def lines(run: Run, **changes: object) -> list[dict]:
+    """The run's lines, the first with other `pictures` or another `url` of its picture."""
+    found = list(map(json.loads, lines_of(run)))
+    trace = found[0]["traces"][0]
+    if "url" in changes:
+        trace["nodes"][2]["message"]["content"][0]["image_url"]["url"] = changes["url"]
+    if "pictures" in changes:
+        trace["info"]["rftweb"]["pictures"] = changes["pictures"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"url": "data:image/png;base64,aGVsbG8="}, "nodes.2.message.content[0].image_url.url: is no picture that we read"),
+        ({"url": "https://example.org/a.png"}, "line 1: traces.0.nodes.2.message.content"),
+        ({"url": "data:image/png;base64," + base64.b64encode(png(9)).decode()}, "must name the 1 pictures of its messages"),
+        ({"pictures": []}, "info.rftweb.pictures: must name the 1 pictures"),
+        ({"pictures": [{"picture": KEPT.sha256, "first": 4, "past": 6}]}, "pictures.0: must be a stretch of one token"),
+        ({"pictures": [{"picture": KEPT.sha256, "first": 7, "past": 8}]}, "pictures.0: must be a stretch of one token"),
+        ({"pictures": [{"picture": KEPT.sha256, "first": 5, "past": 5}]}, "pictures.0: must be a stretch of one token"),
+    ],
+)
+def test_a_picture_that_is_none_or_elsewhere_is_refused_by_its_place(pictured, file_of, elsewhere, changes, words):
+    with pytest.raises(BadEpisodes) as refused:
+        import_episodes(file_of(lines=lines(pictured, **changes)), elsewhere)
+    assert words in str(refused.value)
+
+
+def test_a_policy_of_text_takes_none(pictured, file_of, elsewhere):
+    elsewhere.policy.sees_pictures = False
+    with pytest.raises(BadEpisodes, match="show a picture; the policy 'tiny' reads text alone"):
+        import_episodes(file_of(pictured), elsewhere)

@@ -1,6 +1,7 @@
 """Episodes go out as lines and come back as a run: the same tokens, the same rewards, and something to learn from."""
 
 import json
+import tracemalloc
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -8,8 +9,10 @@ from django.core.management import CommandError, call_command
 from apps.buffer.models import Experience, plan_step
 from apps.dashboard.reconciliation import CHECKS
 from apps.environments.models import Episode
+from apps.environments.traces import importing, looking, reading
 from apps.environments.traces.exporting import lines_of
-from apps.environments.traces.importing import BadEpisodes, Destination, import_episodes
+from apps.environments.traces.importing import Destination, import_episodes
+from apps.environments.traces.looking import BadEpisodes
 from apps.rewards.models import Reward
 from apps.rollouts.models import Rollout
 from apps.runs.admission import groups_allowed
@@ -108,6 +111,33 @@ def test_a_wrong_line_is_told_with_its_field_and_nothing_is_stored(played, file_
     with pytest.raises(BadEpisodes, match=words.replace("[", r"\[")):
         import_episodes(file_of(lines=lines), Destination(project, "again", policy))
     assert Run.objects.count() == 1 and Episode.objects.exclude(run=played).count() == 0
+
+
+def test_a_file_is_never_held_whole(played, project, policy, tmp_path, monkeypatch):
+    monkeypatch.setattr(importing, "BYTES_AT_ONCE", 1_000)
+    path, pair = tmp_path / "long.jsonl", parsed(played)[:2]
+    with path.open("w") as stream:
+        for number in range(40):
+            line = {**pair[number % 2], "id": str(number), "group": {"id": str(number // 2)}}
+            line["traces"][0]["info"]["rftweb"]["options"] = {"long": f"{number:02}" * 300_000}  # kept as long as it is
+            stream.write(json.dumps(line) + "\n")
+    tracemalloc.start()
+    try:
+        made = import_episodes(path, Destination(project, "again", policy))
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (made.episodes, made.groups, made.admitted) == (40, 20, 20)
+    assert path.stat().st_size > 20e6 > 2 * most
+
+
+def test_a_line_without_an_end_is_not_read_to_it(project, policy, tmp_path, monkeypatch):
+    monkeypatch.setattr(looking, "LONGEST_LINE", 1000)
+    monkeypatch.setattr(reading, "LONGEST_LINE", 1000)
+    (tmp_path / "bad.jsonl").write_bytes(b"x" * (3 << 20) + b"\n{\n")
+    with pytest.raises(BadEpisodes) as refused:
+        import_episodes(tmp_path / "bad.jsonl", Destination(project, "again", policy))
+    assert [line[:26] for line in str(refused.value).splitlines()] == ["line 1: has more than 1000", "line 2: is no strict JSON:"]
 
 
 @pytest.mark.parametrize("raw", [b"{", b'{"id": NaN}', b'{"id": "a", "id": "b"}', b"[" * 50, b"", b"\xff"])

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from apps.environments.traces.importing import BadEpisodes, Destination, import_episodes
+from apps.environments.traces.importing import Destination, import_episodes
+from apps.environments.traces.looking import BadEpisodes
 from apps.rewards.models import Reward
 from tests.environments.traces.conftest import TOKENS, rollouts_of
 from tests.verifiers_process import said_by
