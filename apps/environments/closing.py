@@ -125,14 +125,19 @@ def fail_overdue(environment: Environment, episode_ids: Sequence[int], silence_s
     """Fail those of these episodes that have been played for too long, or whose environment has been silent for too long.
 
     `silence_s`: how long that may be, where it is not the environment's `turn_s`. Of an environment that we call, the caller sees
-    the silence. An agent that says no more has broken nothing: its episode ends.
+    the silence. An agent that says no more has broken nothing: its episode ends. What a person plays by hand has `person_s` for an
+    answer, and no other limit than its turns.
     """
     now, played = timezone.now(), Episode.objects.open().filter(pk__in=episode_ids)
-    ends = [(played.filter(begun_at__lt=now - timedelta(seconds=environment.episode_s)), "the episode", environment.episode_s)]
+    by_programs = played.filter(by_hand=False)
+    ends = [(by_programs.filter(begun_at__lt=now - timedelta(seconds=environment.episode_s)), "the episode", environment.episode_s)]
     if environment.calls_us:
-        limit = silence_s or environment.turn_s
-        silent = played.filter(state=Episode.State.ENVIRONMENT, moved_at__lt=now - timedelta(seconds=limit))
-        ends.append((silent, "its answer", limit))
+        for players, limit in (
+            (by_programs, silence_s or environment.turn_s),
+            (played.filter(by_hand=True), environment.person_s),
+        ):
+            silent = players.filter(state=Episode.State.ENVIRONMENT, moved_at__lt=now - timedelta(seconds=limit))
+            ends.append((silent, "its answer", limit))
     for overdue, what, limit in ends:
         for pk in overdue.values_list("pk", flat=True):
             with suppress(CannotPlay):  # it has ended meanwhile

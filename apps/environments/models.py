@@ -69,6 +69,9 @@ class Environment(models.Model):
     reward_high = models.FloatField(default=1.0, help_text="Most that one action can earn.")
     turn_limit = models.PositiveIntegerField(default=16, help_text="Actions in one episode, at most.")
     turn_s = models.FloatField(default=30.0, help_text="Seconds the environment may take for one answer.")
+    person_s = models.FloatField(
+        default=900.0, db_default=900.0, help_text="Seconds a person who plays it from its page may take for one answer."
+    )
     episode_s = models.FloatField(default=1800.0, help_text="Seconds from the first observation asked for to the end, at most.")
     reward_s = models.FloatField(
         default=0.0, help_text="Seconds after an episode's end within which its rewards may still come; 0: it is judged at its end."
@@ -95,6 +98,7 @@ class Environment(models.Model):
                 condition=Q(turn_s__gt=0, turn_s__lt=INFINITE, episode_s__gt=0, episode_s__lt=INFINITE),
                 name="time_limits_are_finite",
             ),
+            models.CheckConstraint(condition=Q(person_s__gt=0, person_s__lt=INFINITE), name="people_have_a_finite_time"),
             models.CheckConstraint(
                 condition=Q(reward_s__gte=0, reward_s__lte=LONGEST_REWARD_S), name="rewards_may_come_for_a_finite_time"
             ),
@@ -175,6 +179,7 @@ class Episode(models.Model):
     client = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="episodes_taken", help_text="Who plays it."
     )
+    by_hand = models.BooleanField(default=False, db_default=False, help_text="A person plays it, from its page.")
     key = models.CharField(max_length=200, blank=True, help_text="What who plays it calls it.")
     seed = models.BigIntegerField(help_text="The same for all rollouts of a group: what is compared began alike.")
     options = models.JSONField(default=dict, help_text="The run's for the environment, and the task's.")

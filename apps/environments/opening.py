@@ -79,13 +79,13 @@ def seed_of(meta: dict, index: int) -> int:
 @transaction.atomic
 def take(
     environment: Environment, client: User, key: str = "", run_id: int | None = None, episode_id: int | None = None,
-    outside: bool = False,
+    outside: bool = False, by_hand: bool = False,
 ) -> Episode | None:  # fmt: skip
     """The oldest episode (of this run; or this one) that nobody plays, for this client from now on; None when there is none, or no
     room.
 
     `key`: the client's own name for it; the same again is the same episode. `outside`: those too in which an outside client acts,
-    which have no run and no task. Raises CannotPlay when another client used it.
+    which have no run and no task. `by_hand`: a person plays it, in a person's time. Raises CannotPlay when another client used it.
     """
     Environment.objects.select_for_update(no_key=True).get(pk=environment.pk)  # so that `parallel` and `key` hold
     if key and (known := _named(environment, client, key)):
@@ -103,9 +103,9 @@ def take(
     episode = waiting.select_for_update(of=("self",), skip_locked=True).first()
     if episode is None:
         return None
-    episode.client, episode.key, episode.state = client, key, Episode.State.ENVIRONMENT
+    episode.client, episode.key, episode.by_hand, episode.state = client, key, by_hand, Episode.State.ENVIRONMENT
     episode.begun_at = episode.moved_at = episode.heard_at = Now()
-    episode.save(update_fields=["client", "key", "state", "begun_at", "moved_at", "heard_at"])
+    episode.save(update_fields=["client", "key", "by_hand", "state", "begun_at", "moved_at", "heard_at"])
     episode.refresh_from_db()
     return episode
 

@@ -53,6 +53,10 @@ class EnvironmentChanges(Strict):
     reward_high = Number(required=False, min_value=-LARGEST_REWARD, max_value=LARGEST_REWARD, help_text="Most of one action.")
     turn_limit = Whole(required=False, min_value=1, max_value=MOST_TURNS, help_text="Actions in one episode, at most.")
     turn_s = Number(required=False, min_value=0.1, max_value=LONGEST_S, help_text="Seconds you may take for one answer.")
+    person_s = Number(
+        required=False, min_value=0.1, max_value=LONGEST_S,
+        help_text="Seconds a person who plays it from its page may take for one answer, in the place of `turn_s` and `episode_s`.",
+    )  # fmt: skip
     episode_s = Number(required=False, min_value=0.1, max_value=LONGEST_S, help_text="Seconds of one episode, at most.")
     reward_s = Number(
         required=False, min_value=0, max_value=LONGEST_REWARD_S,
@@ -96,8 +100,8 @@ class EnvironmentDocument(serializers.ModelSerializer):
         model = Environment
         fields = (
             "id", "project", "name", "version", "kind", "title", "description", "observation_schema", "action_schema", "reward_low",
-            "reward_high", "turn_limit", "turn_s", "episode_s", "reward_s", "parallel", "address", "options", "failures",
-            "open_until", "open_reason", "created_at",
+            "reward_high", "turn_limit", "turn_s", "person_s", "episode_s", "reward_s", "parallel", "address", "options",
+            "failures", "open_until", "open_reason", "created_at",
         )  # fmt: skip
 
 

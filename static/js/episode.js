@@ -45,9 +45,27 @@ function arrive() {
   if (text && document.activeElement === document.body) text.focus();
 }
 
+// How long the answer may still take, from when the page told it: the clocks may differ.
+let until = 0;
+const clock = () => part.querySelector("[data-left]");
+
+function wind() {
+  until = Date.now() + 1000 * Number(clock()?.dataset.left);
+  tick();
+}
+
+function tick() {
+  const place = clock();
+  if (!place) return;
+  const left = Math.max(0, Math.round((until - Date.now()) / 1000));
+  place.textContent = left ? `${Math.floor(left / 60)}:${String(left % 60).padStart(2, "0")} left` : "no time left";
+  place.classList.toggle("bad", left < 60);
+}
+
 part.addEventListener("htmx:after:swap", () => {
   listen();
   show();
+  wind();
   arrive();
 });
 
@@ -62,3 +80,5 @@ document.addEventListener("keydown", (event) => {
 
 listen();
 arrive();
+wind();
+setInterval(tick, 1000);

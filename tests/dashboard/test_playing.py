@@ -1,8 +1,11 @@
 """A person plays an environment that calls us from the episode's page."""
 
+from datetime import timedelta
+
 import pytest
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from apps.environments.models import Episode
 from apps.environments.playing import Action, act
@@ -45,6 +48,13 @@ def test_an_episode_is_played_by_hand_to_its_end(hers, episode, alice):
     episode.refresh_from_db()
     assert (episode.state, episode.client, episode.turns, episode.seen.get(number=0).reward) == ("done", alice, 2, 0.5)
     assert YOURS not in shown(hers, episode)
+
+
+def test_the_time_that_is_left_for_an_answer_is_told(hers, episode):
+    post(hers, episode, "take")
+    Episode.objects.update(moved_at=timezone.now() - timedelta(seconds=300))
+    assert hers.get(reverse("episode", args=[episode.pk])).context["left_s"] == pytest.approx(600, abs=20)
+    assert 'data-left="' in shown(hers, episode)
 
 
 @pytest.mark.parametrize(

@@ -100,6 +100,22 @@ def test_silence_of_one_that_calls_us_is_a_failure_and_waiting_for_it_is_none(pu
     assert dict(Episode.objects.values_list("pk", "state")) == {taken.pk: "failed", second.pk: "waiting"}
 
 
+def test_a_person_has_a_limit_of_their_own_for_each_answer_and_no_other(pushed, opened, alice):
+    opened(pushed)
+    by_hand, by_program = take(pushed, alice, by_hand=True), take(pushed, alice)
+    both = [by_hand.pk, by_program.pk]
+    Environment.objects.update(person_s=600.0)
+    pushed.refresh_from_db()
+    ago = timezone.now() - timedelta(seconds=500)
+    Episode.objects.update(moved_at=ago, begun_at=timezone.now() - timedelta(days=1))
+    fail_overdue(pushed, both)
+    assert dict(Episode.objects.values_list("pk", "state")) == {by_hand.pk: "environment", by_program.pk: "failed"}
+    Episode.objects.update(moved_at=ago - timedelta(seconds=101))
+    fail_overdue(pushed, both)
+    by_hand.refresh_from_db()
+    assert (by_hand.state, by_hand.reason) == ("failed", "its answer took longer than 600 s")
+
+
 def test_an_episode_played_for_too_long_has_failed(episode, guessing):
     Episode.objects.filter(pk=episode.pk).update(begun_at=timezone.now() - timedelta(hours=1))
     fail_overdue(guessing, [episode.pk])

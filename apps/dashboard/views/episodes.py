@@ -5,6 +5,7 @@ import json
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
+from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from apps.accounts.models import Project
@@ -64,7 +65,9 @@ def _playing(request: HttpRequest, found: Episode) -> dict:
     if found.state == Episode.State.POLICY:
         return {"play": "wait", "past": past_of(found.pk, found.turns - 1)}
     last = found.seen.filter(answered_at__isnull=False).order_by("-number").first()
-    return {"play": "say", "say_form": say_form(found), "end_form": end_form(), "last": last}
+    limit = found.environment.person_s if found.by_hand else found.environment.turn_s
+    left = max(0.0, limit - (timezone.now() - found.moved_at).total_seconds())
+    return {"play": "say", "left_s": left, "say_form": say_form(found), "end_form": end_form(), "last": last}
 
 
 def _may_play(request: HttpRequest, found: Episode) -> bool:

@@ -34,7 +34,7 @@ def take_episode(request: HttpRequest, pk: int) -> HttpResponse:
         require_to_play(Asker(request.user), found.environment)
     except NotTheirs as why:
         raise PermissionDenied(str(why)) from None
-    if take(found.environment, request.user, episode_id=pk) is None:
+    if take(found.environment, request.user, episode_id=pk, by_hand=True) is None:
         messages.error(request, TAKEN)
     return redirect("episode", pk)
 

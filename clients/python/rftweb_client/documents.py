@@ -19,6 +19,7 @@ class Settings(TypedDict, total=False):
     reward_high: float
     turn_limit: int
     turn_s: float  # seconds you may take for one answer
+    person_s: float  # likewise, of a person who plays it from its page
     episode_s: float
     reward_s: float  # after an episode's end, within which its rewards may still come
     parallel: int

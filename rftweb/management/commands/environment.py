@@ -14,7 +14,7 @@ from rftweb.management.console import project_named
 Kind = Environment.Kind
 KINDS = [Kind.HTTP.value, Kind.OPENENV.value, Kind.GYMNASIUM.value, Kind.VERIFIERS.value]
 # Options of `add` that are the model's fields; those left out keep the model's defaults.
-FIELDS = ("title", "reward_low", "reward_high", "turn_limit", "turn_s", "episode_s", "reward_s", "parallel", "options")
+FIELDS = ("title", "reward_low", "reward_high", "turn_limit", "turn_s", "person_s", "episode_s", "reward_s", "parallel", "options")
 
 
 class Command(BaseCommand):
@@ -33,6 +33,7 @@ class Command(BaseCommand):
         adding.add_argument("--turn-limit", type=int, help="actions in one episode, at most")
         adding.add_argument("--turn-s", type=float, help="seconds for one answer; minutes where people answer")
         adding.add_argument("--episode-s", type=float, help="seconds for one episode")
+        adding.add_argument("--person-s", type=float, help="seconds for one answer of a person who plays it from its page")
         adding.add_argument("--reward-s", type=float, help="seconds after an episode's end within which its rewards may still come")
         adding.add_argument("--parallel", type=int, help="episodes played at once, at most")
         adding.add_argument("--options", type=json.loads, help="JSON object that the environment gets with every reset")
