@@ -17,6 +17,7 @@ from apps.environments.pull.errors import CallFailed
 CHILD = Path(__file__).with_name("verifiers_child.py")
 MISSING = "the verifiers package is not installed here: scripts/setup --with verifiers"
 START_S = 120.0  # it imports slowly
+MEMORY_BYTES = 4 << 30  # of data, for it and for each process that it starts
 
 
 def require_allowed(environment: Environment) -> None:
@@ -30,7 +31,7 @@ def require_allowed(environment: Environment) -> None:
 
 def started() -> subprocess.Popen:
     """The process that plays: questions in, answers out, a line each. It sees nothing of our environment but where programs are."""
-    command = [settings.VERIFIERS_PYTHON, "-P", CHILD]
+    command = [settings.VERIFIERS_PYTHON, "-P", CHILD, str(MEMORY_BYTES)]
     seen = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
     return subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,

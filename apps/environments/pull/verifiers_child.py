@@ -10,6 +10,7 @@ import json
 import os
 import queue
 import re
+import resource
 import signal
 import sys
 import threading
@@ -324,7 +325,9 @@ def descendants(pid):
     return found
 
 
-def main() -> None:
+def main(memory_bytes: int) -> None:
+    # Of data, not of addresses: the runtimes of tools reserve many more of these than they use.
+    resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
     sys.modules[HARNESS] = sys.modules[__name__]
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a taskset prints is no answer
@@ -342,4 +345,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(int(sys.argv[1]))

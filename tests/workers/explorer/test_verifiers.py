@@ -10,6 +10,7 @@ from django.core.exceptions import ValidationError
 
 from apps.environments.models import Environment
 from apps.environments.pull.registering import check, register
+from apps.environments.pull.verifiers import MEMORY_BYTES
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group, Rollout
 from tests.verifiers_process import PYTHON, ROOT, SLOW_S
@@ -62,6 +63,11 @@ def test_a_single_turn_is_asked_answered_and_rewarded(play):
     assert first.observation == [{"role": "system", "content": "Add."}, {"role": "user", "content": "4+75"}]
     assert (first.reward, first.done) == (None, False)
     assert (last.observation, last.reward, last.done) == ("", 1.0, True)
+
+
+def test_its_process_may_take_so_much_memory_and_no_more(play, player):
+    play(13, "sums_single")
+    assert psutil.Process(player.child.pid).rlimit(psutil.RLIMIT_DATA) == (MEMORY_BYTES, MEMORY_BYTES)
 
 
 def test_the_seed_chooses_the_row_and_a_wrong_answer_earns_nothing(play, player, eventually):
