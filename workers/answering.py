@@ -11,7 +11,7 @@ import structlog
 from apps.policies.damage import DamagedWeights
 from apps.rewards import learned, scorers
 from apps.rewards.scorers import Verdict
-from apps.rewards.scoring import Answered, Question, judges_groups, known_values
+from apps.rewards.scoring import Answered, Question, Values, judges_groups, known_values
 from apps.rollouts.models import Group
 from workers.grading import Grader
 from workers.judging import ask_judges
@@ -24,8 +24,11 @@ def grader() -> Grader:
     return Grader()
 
 
-def answered(groups: Sequence[Group], questions: Sequence[Question]) -> list[Answered]:
-    """Each question with its verdicts. Scorers of whole groups come last, with what the others said."""
+def answered(groups: Sequence[Group], questions: Sequence[Question], known: Values | None = None) -> list[Answered]:
+    """Each question with its verdicts. Scorers of whole groups come last, with what the others said.
+
+    `known` is what they said before: what is stored of the groups, unless told.
+    """
     single = [question for question in questions if not judges_groups(question.scorer)]
     together = [question for question in questions if judges_groups(question.scorer)]
     by_model = [question for question in single if learned.is_learned(question.scorer)]
@@ -34,10 +37,10 @@ def answered(groups: Sequence[Group], questions: Sequence[Question]) -> list[Ans
     )
     if not together:
         return answers
-    said = known_values(groups)
+    said = {pk: dict(values) for pk, values in (known_values(groups) if known is None else known).items()}
     for answer in answers:
         for pk, verdict in zip(answer.question.rollout_ids, answer.verdicts, strict=True):
-            said[pk][answer.question.scorer] = verdict.value
+            said.setdefault(pk, {})[answer.question.scorer] = verdict.value
     return answers + by_rule([question.with_values(said) for question in together])
 
 

@@ -1,26 +1,28 @@
 """The scorer's job: machine rewards for groups whose rollouts are all there."""
 
 import contextlib
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
 import structlog
 from celery import shared_task
 from django.conf import settings
-from django.db import DatabaseError, connection, transaction
+from django.db import transaction
 
 from apps.environments.judging import send_on
 from apps.feedback.opening import open_items
 from apps.feedback.rater_model.anchoring import keep_anchor, unanchored
 from apps.feedback.rater_model.surprising import keep, unread
 from apps.policies.damage import DamagedWeights
+from apps.rewards.models import Rescoring
 from apps.rewards.scoring import open_questions, record_verdicts
 from apps.rollouts.models import Group
 from apps.runs.models import Run, StaleFence, Worker
 from apps.streaming import bells
 from workers.answering import answered
+from workers.leases import kept
+from workers.rescoring import rescore
 from workers.slices import register, run_slice
 
 log = structlog.get_logger(__name__)
@@ -29,7 +31,7 @@ GROUPS_AT_ONCE = 32
 
 @shared_task(name="score")
 def score(**_: object) -> None:
-    run_slice("score", serve)
+    run_slice("score", serve, Rescoring.objects.open().exists)
 
 
 @cache
@@ -38,15 +40,16 @@ def me() -> Worker:
 
 
 def serve() -> bool:
-    """Judge what was played and paid for meanwhile, then score the oldest unscored groups; says whether there were any."""
+    """Score the oldest unscored groups of live runs, or else some that are to be scored again; says whether there were any."""
     send_on()
     groups = Group.objects.claim(Group.State.SCORING, me().key, settings.LEASE_SECONDS, GROUPS_AT_ONCE)
-    me().beat(f"scoring {len(groups)} groups" if groups else "waiting for rollouts")
     if not groups:
-        return False
+        return rescore(me().key, me().beat) or waiting()
+    me().beat(f"scoring {len(groups)} groups")
     groups = with_their_base(groups)
+    claims = [group.claimed for group in groups]
     questions = open_questions(groups)
-    with kept(groups):
+    with kept(lambda: Group.objects.keep(claims, settings.LEASE_SECONDS)):
         answers = answered(groups, questions)
     with transaction.atomic():
         done = record_verdicts(groups, answers)
@@ -57,24 +60,9 @@ def serve() -> bool:
     return True
 
 
-@contextlib.contextmanager
-def kept(groups: Sequence[Group]) -> Iterator[None]:
-    """Meanwhile the groups' leases are kept: judges and programs may take longer than one lasts."""
-    done, claims = threading.Event(), [group.claimed for group in groups]
-
-    def keep_on() -> None:
-        while not done.wait(settings.LEASE_SECONDS / 3):
-            with contextlib.suppress(DatabaseError):  # the next turn tries again; a lease that is lost refuses what is written
-                Group.objects.keep(claims, settings.LEASE_SECONDS)
-        connection.close()
-
-    keeper = threading.Thread(target=keep_on, name="keep leases", daemon=True)
-    keeper.start()
-    try:
-        yield
-    finally:
-        done.set()
-        keeper.join()
+def waiting() -> bool:
+    me().beat("waiting for rollouts")
+    return False
 
 
 def with_their_base(groups: Sequence[Group]) -> list[Group]:

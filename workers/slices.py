@@ -25,16 +25,21 @@ OUTAGE_SECONDS = 1.0
 BELL_SECONDS = 2.0
 
 
-def run_slice(station: str, serve: Callable[[], bool]) -> None:
+def nothing_else() -> bool:
+    """Most stations work for live runs alone."""
+    return False
+
+
+def run_slice(station: str, serve: Callable[[], bool], has_more: Callable[[], bool] = nothing_else) -> None:
     """Call `serve` (does what is due, says whether there was any) until the slice is over.
 
-    Returns at once when no run is live. A database that is away is waited for: the lease, not this loop, says
-    whose the work is when it returns.
+    Returns at once when no run is live and nothing is due that needs none (`has_more`). A database that is away is
+    waited for: the lease, not this loop, says whose the work is when it returns.
     """
     ends = time.monotonic() + settings.SLICE_SECONDS
     while time.monotonic() < ends or not bells.reachable():
         try:
-            if not Run.objects.running().exists():
+            if not Run.objects.running().exists() and not has_more():
                 return
             busy = serve()
         except (OperationalError, InterfaceError) as error:

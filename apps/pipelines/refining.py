@@ -12,8 +12,8 @@ from django.db.models.functions import Now
 from apps.buffer.models import Experience
 from apps.pipelines.crediting import Judged, of_group
 from apps.rewards.combining import Judgement, combined, full_reward
+from apps.rewards.judgements import judgements_of
 from apps.rewards.length import length_rewards
-from apps.rewards.models import LATE, Reward
 from apps.rollouts.models import Group, Rollout
 from apps.rollouts.turns import spoken_by_policy, stretches
 from apps.runs.config import RunConfig
@@ -29,7 +29,7 @@ def refine(groups: Sequence[Group]) -> int:
     """Admit or drop these claimed groups, each in its own transaction; returns how many were admitted."""
     prefetch_related_objects(groups, "task")
     rollouts = _finished(groups)
-    judgements = _judgements([rollout.pk for rows in rollouts.values() for rollout in rows])
+    judgements = judgements_of([rollout.pk for rows in rollouts.values() for rollout in rows])
     admitted = sum(_refine_held(group, rollouts[group.pk], judgements) for group in groups)
     if admitted:
         bells.ring("train")
@@ -143,13 +143,4 @@ def _finished(groups: Sequence[Group]) -> dict[int, list[Rollout]]:
     for rollout in finished.exclude(origin=Rollout.Origin.SYNTHETIC).order_by("sample_index"):
         if spoken_by_policy(rollout):
             found[rollout.group_id].append(rollout)
-    return found
-
-
-def _judgements(rollout_ids: list[int]) -> dict[int, list[Judgement]]:
-    """By rollout, without what people said when the group was judged already."""
-    found = defaultdict(list)
-    current = Reward.objects.filter(rollout__in=rollout_ids, is_current=True).exclude(details__has_key=LATE)
-    for rollout_id, scorer, value, source in current.values_list("rollout_id", "scorer", "value", "source"):
-        found[rollout_id].append(Judgement(scorer, value, source == Reward.Source.HUMAN))
     return found

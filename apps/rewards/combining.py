@@ -31,7 +31,7 @@ def combined(judgements: Sequence[Judgement], plan: RunConfig, domain: str = "")
     """
     if any(said.value is None for said in _together(judgements)):
         return None
-    machine = _machine([j for j in judgements if not j.is_human], plan.judges_of(domain))
+    machine = machine_reward(judgements, plan.judges_of(domain))
     # A rater model has learned what people said: where there is one it speaks for them, of all rollouts alike.
     people = _foretold(judgements) if plan.people.rater_model else peoples_word(judgements)
     if people is None or machine is None:
@@ -58,8 +58,9 @@ def _foretold(judgements: Sequence[Judgement]) -> float | None:
     return next((judgement.value for judgement in judgements if judgement.scorer == RATER_MODEL), None)
 
 
-def _machine(judgements: Sequence[Judgement], judges: Sequence[ScorerChoice]) -> float | None:
-    said = {judgement.scorer: judgement.value for judgement in judgements}
+def machine_reward(judgements: Sequence[Judgement], judges: Sequence[ScorerChoice]) -> float | None:
+    """Σ weight × value of these judges, None while one of them is missing or has failed. People's words are passed over."""
+    said = {judgement.scorer: judgement.value for judgement in judgements if not judgement.is_human}
     values = [said.get(choice.scorer) for choice in judges]
     if not values or any(value is None for value in values):
         return None

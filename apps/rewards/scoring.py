@@ -1,10 +1,11 @@
 """Machine judgement of whole groups: which questions are open, and what becomes of the answers."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from django.db import transaction
+from django.db.models import QuerySet
 from django.db.models.functions import Now
 from pydantic import ValidationError
 
@@ -19,6 +20,7 @@ from apps.runs.models import after
 from apps.tasksets.models import Task, Taskset
 
 UNJUDGED_SHOWN = 5  # domains that a refusal names
+Values = Mapping[int, Mapping[str, float | None]]  # by rollout and scorer
 
 
 @dataclass(frozen=True)
@@ -47,15 +49,18 @@ class Answered:
     seconds: float | None = None
 
 
-def require_known_scorers(plan: RunConfig, project: Project) -> None:
-    """Raises ConfigError naming the scorers that do not exist, options that they do not take, and domains that none judges."""
+def require_known_scorers(plan: RunConfig, project: Project, domain: str = "") -> None:
+    """Raises ConfigError naming the scorers that do not exist, options that they do not take, and domains that none judges.
+
+    With a `domain`, that one alone must be judged.
+    """
     problems: dict[str, str] = {}
     for place, choice in enumerate(plan.rewards):
         problems |= {f"rewards.{place}.{name}": why for name, why in _problems(choice, project).items()}
     twice = [choice.scorer for choice in plan.rewards if sum(other.scorer == choice.scorer for other in plan.rewards) > 1]
     if twice:
         problems["rewards"] = f"{twice[0]} is there twice; a scorer judges a rollout once"
-    if problems or (problems := _unjudged(plan, project)):
+    if problems or (problems := _unjudged(plan, project, domain)):
         raise ConfigError(problems)
 
 
@@ -75,28 +80,34 @@ def _problems(choice: ScorerChoice, project: Project) -> dict[str, str]:
     return {}
 
 
-def _unjudged(plan: RunConfig, project: Project) -> dict[str, str]:
+def _unjudged(plan: RunConfig, project: Project, domain: str) -> dict[str, str]:
     """Domains of the taskset whose tasks would get no reward at all."""
     if plan.people.per_group or not any(choice.domains for choice in plan.judges):
         return {}
     taskset = Taskset.objects.filter(project=project, slug=plan.taskset).first()
-    domains = set(taskset.tasks.values_list("domain", flat=True).distinct()) if taskset else set()
+    of_tasks = set(taskset.tasks.values_list("domain", flat=True).distinct()) if taskset else set()
+    domains = {domain} if domain else of_tasks
     left = sorted(domain or "(none)" for domain in domains if not plan.judges_of(domain))
     return {"rewards": f"no scorer judges the tasks of domain {', '.join(left[:UNJUDGED_SHOWN])}"} if left else {}
 
 
 def open_questions(groups: Sequence[Group]) -> list[Question]:
-    """What the machine scorers of these groups' runs have not judged yet. Failed rollouts are not asked about.
+    """What the machine scorers of these groups' runs have not judged yet. Failed rollouts are not asked about."""
+    return questions_of(groups, lambda group: group.run.settings, known_values(groups))
+
+
+def questions_of(groups: Sequence[Group], plan_of: Callable[[Group], RunConfig], known: Values) -> list[Question]:
+    """What the scorers of the plans have not said yet; `known` is what was, by rollout and scorer.
 
     A scorer of groups is asked about the whole group, or not at all.
     """
-    views, known = _views(groups), known_values(groups)
+    views = _views(groups)
     tasks = Task.objects.in_bulk({group.task_id for group in groups})  # once for each group, not for each of its rollouts
     questions = []
     for group in groups:
         task = _task_view(tasks[group.task_id])
-        for choice in group.run.settings.scorers_of(task.domain):
-            left = [pk for pk in views[group.pk] if choice.scorer not in known[pk]]
+        for choice in plan_of(group).scorers_of(task.domain):
+            left = [pk for pk in views[group.pk] if choice.scorer not in known.get(pk, {})]
             if left:
                 questions += _asked(group, choice, task, views[group.pk], left)
     return questions
@@ -115,12 +126,17 @@ def _task_view(task: Task) -> TaskView:
     return TaskView(task.prompt, task.answer, task.domain, task.meta)
 
 
+def finished_rollouts(groups: Sequence[Group]) -> QuerySet[Rollout]:
+    """What scorers judge of these groups, in its order."""
+    finished = Rollout.objects.filter(group__in=groups, state=Rollout.State.FINISHED)
+    return finished.exclude(origin=Rollout.Origin.SYNTHETIC).order_by("sample_index")
+
+
 def _views(groups: Sequence[Group]) -> dict[int, dict[int, RolloutView]]:
     """By group, then by rollout."""
     found: dict[int, dict[int, RolloutView]] = defaultdict(dict)
-    finished = Rollout.objects.filter(group__in=groups, state=Rollout.State.FINISHED).exclude(origin=Rollout.Origin.SYNTHETIC)
     fields = ("pk", "group_id", "text", "turns", "completion_tokens", "stop_reason")
-    for pk, group, text, turns, tokens, stop_reason in finished.order_by("sample_index").values_list(*fields):
+    for pk, group, text, turns, tokens, stop_reason in finished_rollouts(groups).values_list(*fields):
         found[group][pk] = RolloutView(text, said_by_policy(text, turns), tokens, stop_reason)
     return found
 
@@ -152,17 +168,19 @@ def record_verdicts(groups: Sequence[Group], answers: Sequence[Answered]) -> lis
 
 
 def _rewards(answer: Answered) -> list[Reward]:
+    is_model = learned.is_learned(answer.question.scorer)
+    source = Reward.Source.MODEL if is_model else Reward.Source.RULE
+    return [Reward(rollout_id=pk, source=source, **word) for pk, word in words_of(answer)]
+
+
+def words_of(answer: Answered) -> Iterator[tuple[int, dict]]:
+    """What is kept of an answer: for each rollout, by the fields of `apps.rewards.models.rewards.Word`."""
     asked = answer.question
-    is_model = learned.is_learned(asked.scorer)
     version = scorers.find(asked.scorer).version if asked.scorer in scorers.names() else 1
-    return [
-        Reward(
-            rollout_id=pk, source=Reward.Source.MODEL if is_model else Reward.Source.RULE, scorer=asked.scorer, version=version,
-            options=asked.options, value=verdict.value, reason=(verdict.reason or "no reason given")[:300],
-            details=verdict.details, seconds=answer.seconds,
-        )
-        for pk, verdict in zip(asked.rollout_ids, answer.verdicts, strict=True)
-    ]  # fmt: skip
+    told = {"scorer": asked.scorer, "version": version, "options": asked.options, "seconds": answer.seconds}
+    for pk, verdict in zip(asked.rollout_ids, answer.verdicts, strict=True):
+        reason = (verdict.reason or "no reason given")[:300]
+        yield pk, {**told, "value": verdict.value, "reason": reason, "details": verdict.details}
 
 
 def hand_on(group: Group) -> None:

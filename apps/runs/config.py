@@ -209,17 +209,26 @@ def parse(data: object) -> RunConfig:
 
 
 def from_yaml(text: str) -> RunConfig:
-    """Parse YAML by the safe loader; aliases (expansion bombs) and duplicate keys are refused. Raises ConfigError."""
+    """The configuration in a YAML text. Raises ConfigError."""
+    return parse(loaded(text))
+
+
+def loaded(text: str) -> object:
+    """What a YAML text says, by the safe loader; aliases (expansion bombs) and duplicate keys are refused. Raises ConfigError."""
     if len(text.encode()) > LARGEST_FILE_BYTES:
         raise ConfigError({"configuration": f"is larger than {LARGEST_FILE_BYTES // 1024} KiB"})
     try:
-        return parse(yaml.load(text, Loader=_StrictLoader))
-    except (yaml.YAMLError, RecursionError) as error:
+        return yaml.load(text, Loader=_StrictLoader)
+    except (yaml.YAMLError, RecursionError, ValueError) as error:  # ValueError: a date that there is not
         raise ConfigError({"configuration": f"is no valid YAML: {' '.join(str(error).split())}"}) from error
 
 
 def to_yaml(config: RunConfig) -> str:
-    return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+    return as_yaml(config.model_dump(mode="json"))
+
+
+def as_yaml(said: object) -> str:
+    return yaml.safe_dump(said, sort_keys=False, allow_unicode=True)
 
 
 class _StrictLoader(yaml.SafeLoader):

@@ -24,7 +24,36 @@ class JudgeReply(models.Model):
         return self.key[:12]
 
 
-class Reward(models.Model):
+class Word(models.Model):
+    """What one scorer said: a number, or NULL with the reason; in which version, with which options, and how long it took."""
+
+    scorer = models.CharField(max_length=60)
+    value = models.FloatField(null=True)
+    reason = models.CharField(max_length=300, blank=True)
+    version = models.PositiveIntegerField(
+        db_default=1, help_text="Of the scorer; it rises when the same text may get another value."
+    )
+    options = models.JSONField(db_default={}, help_text="The scorer's, as the run chose them.")
+    seconds = models.FloatField(null=True, help_text="How long the judgement took, where it was measured.")
+    details = models.JSONField(default=dict)
+    at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        abstract = True
+
+    def __str__(self) -> str:
+        return f"{self.scorer}: {self.value if self.value is not None else self.reason}"
+
+
+def finite(field: str) -> Q:
+    """No NaN and no infinity. In Postgres NaN sorts above every number, so one comparison refuses NaN and both infinities."""
+    return Q(**{field: None}) | (Q(**{f"{field}__gt": float("-inf")}) & Q(**{f"{field}__lt": float("inf")}))
+
+
+SAYS_WHY = ~Q(value=None) | ~Q(reason="")
+
+
+class Reward(Word):
     """One judgement. A failure of machinery is NULL with a reason, never a number."""
 
     class Source(models.TextChoices):
@@ -35,27 +64,14 @@ class Reward(models.Model):
 
     rollout = models.ForeignKey(Rollout, on_delete=models.CASCADE, related_name="rewards")
     source = models.CharField(max_length=11, choices=Source.choices)
-    scorer = models.CharField(max_length=60)
-    value = models.FloatField(null=True)
     uncertainty = models.FloatField(null=True, help_text="Standard error of the value, where it is known.")
-    reason = models.CharField(max_length=300, blank=True)
-    version = models.PositiveIntegerField(
-        db_default=1, help_text="Of the scorer; it rises when the same text may get another value."
-    )
-    options = models.JSONField(db_default={}, help_text="The scorer's, as the run chose them.")
-    seconds = models.FloatField(null=True, help_text="How long the judgement took, where it was measured.")
-    details = models.JSONField(default=dict)
     by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="rewards_given")
     is_current = models.BooleanField(default=True, help_text="False once the same person said something newer.")
-    at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
         constraints = [
-            # In Postgres NaN sorts above every number, so one comparison refuses NaN and both infinities.
-            models.CheckConstraint(
-                condition=Q(value=None) | (Q(value__gt=float("-inf")) & Q(value__lt=float("inf"))), name="rewards_are_finite"
-            ),
-            models.CheckConstraint(condition=~Q(value=None) | ~Q(reason=""), name="a_missing_reward_says_why"),
+            models.CheckConstraint(condition=finite("value"), name="rewards_are_finite"),
+            models.CheckConstraint(condition=SAYS_WHY, name="a_missing_reward_says_why"),
             models.CheckConstraint(
                 condition=Q(uncertainty=None) | (Q(uncertainty__gte=0) & Q(uncertainty__lt=float("inf"))),
                 name="uncertainties_are_finite",
@@ -70,9 +86,6 @@ class Reward(models.Model):
     def is_late(self) -> bool:
         """Whether it came when nobody was heard any more: kept, shown, not trained on."""
         return LATE in self.details
-
-    def __str__(self) -> str:
-        return f"{self.scorer}: {self.value if self.value is not None else self.reason}"
 
     @classmethod
     def record(

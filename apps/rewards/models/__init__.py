@@ -1,0 +1,6 @@
+"""What was said about rollouts: rewards, judges' kept replies, and new sets of rewards beside the first."""
+
+from apps.rewards.models.rescorings import Rescored, RescoredGroup, RescoredReward, Rescoring
+from apps.rewards.models.rewards import LATE, JudgeReply, Reward
+
+__all__ = ["LATE", "JudgeReply", "Rescored", "RescoredGroup", "RescoredReward", "Rescoring", "Reward"]

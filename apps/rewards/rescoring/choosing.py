@@ -1,0 +1,91 @@
+"""Which stored rollouts of a run are judged again: whole groups, the newest first."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet
+from pydantic import Field, ValidationError, model_validator
+
+from apps.buffer.models import StepItem
+from apps.rewards.models import Reward
+from apps.rollouts.models import Group, Rollout
+from apps.runs.algorithms.section import Number, Section
+from apps.runs.config import ConfigError
+from apps.runs.models import Run
+
+MOST = 100_000  # rollouts of one rescoring: what a comparison still sums up while a page is fetched
+JUDGED = (Group.State.WAITING, Group.State.JUDGED, Group.State.ADMITTED, Group.State.DROPPED)
+
+
+class Chosen(Section):
+    """Everything that is said narrows. A group is chosen when one of its rollouts fits, and judged whole."""
+
+    from_step: int | None = Field(None, ge=0, lt=2**31, description="Trained by this update or a later one.")
+    to_step: int | None = Field(None, ge=0, lt=2**31, description="Trained by this update or an earlier one.")
+    domain: str = Field("", max_length=60, description="Tasks of this domain; empty: of all.")
+    scorer: str = Field("", max_length=60, description="Judged by this scorer, with a value from `low` to `high`.")
+    low: Number | None = Field(None, description="The least that scorer gave.")
+    high: Number | None = Field(None, description="The most it gave.")
+    most: int = Field(10_000, ge=1, le=MOST, description="At most so many rollouts.")
+
+    @model_validator(mode="after")
+    def _hangs_together(self) -> "Chosen":
+        if None not in (self.from_step, self.to_step) and self.from_step > self.to_step:
+            raise ValueError(f"to_step {self.to_step} lies before from_step {self.from_step}")
+        if None not in (self.low, self.high) and self.low > self.high:
+            raise ValueError(f"high {self.high:g} is less than low {self.low:g}")
+        if not self.scorer and (self.low, self.high) != (None, None):
+            raise ValueError("name the `scorer` that gave values from `low` to `high`")
+        return self
+
+    @classmethod
+    def read(cls, said: Mapping[str, Any]) -> "Chosen":
+        """Raises ConfigError naming the fields."""
+        try:
+            return cls.model_validate(said)
+        except ValidationError as error:
+            raise ConfigError(
+                {".".join(map(str, e["loc"])) or "filter": e["msg"].removeprefix("Value error, ") for e in error.errors()}
+            ) from None
+
+    @property
+    def words(self) -> str:
+        """As pages say it."""
+        said = []
+        if (self.from_step, self.to_step) != (None, None):
+            ends = [f"from {self.from_step}"] * (self.from_step is not None) + [f"to {self.to_step}"] * (self.to_step is not None)
+            said.append(f"updates {' '.join(ends)}")
+        if self.domain:
+            said.append(f"domain {self.domain}")
+        if self.scorer:
+            ends = [f"from {self.low:g}"] * (self.low is not None) + [f"to {self.high:g}"] * (self.high is not None)
+            said.append(" ".join(["judged by", self.scorer, *ends]))
+        return ", ".join(said) or "all updates"
+
+
+def groups_of(run: Run, chosen: Chosen) -> list[tuple[int, int]]:
+    """(group, its finished rollouts), oldest first: the newest that fit, as many as `most` allows."""
+    finished = Q(rollouts__state=Rollout.State.FINISHED) & ~Q(rollouts__origin=Rollout.Origin.SYNTHETIC)
+    found = _narrowed(Group.objects.filter(run=run, draw_index__isnull=False, state__in=JUDGED), chosen)
+    counted = found.annotate(finished=Count("rollouts", filter=finished)).filter(finished__gt=0)
+    taken, left = [], chosen.most
+    for group, count in counted.order_by("-pk").values_list("pk", "finished")[: chosen.most]:
+        if count > left:
+            break
+        taken.append((group, count))
+        left -= count
+    return taken[::-1]
+
+
+def _narrowed(groups: QuerySet[Group], chosen: Chosen) -> QuerySet[Group]:
+    bounds = {"step__number__gte": chosen.from_step, "step__number__lte": chosen.to_step}
+    if steps := {name: value for name, value in bounds.items() if value is not None}:
+        groups = groups.filter(Exists(StepItem.objects.filter(experience__group=OuterRef("pk"), **steps)))
+    if chosen.domain:
+        groups = groups.filter(task__domain=chosen.domain)
+    if chosen.scorer:
+        ends = {"value__gte": chosen.low, "value__lte": chosen.high}
+        values = {name: value for name, value in ends.items() if value is not None}
+        said = Reward.objects.filter(rollout__group=OuterRef("pk"), scorer=chosen.scorer, by=None, **values)
+        groups = groups.filter(Exists(said))
+    return groups
