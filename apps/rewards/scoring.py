@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from apps.accounts.models import Project
 from apps.rewards import learned, scorers
-from apps.rewards.models import Reward
+from apps.rewards.models import Rescoring, Reward
 from apps.rewards.scorers import RolloutView, TaskView, Verdict
 from apps.rollouts.models import IN_FORCE, Group, Rollout
 from apps.rollouts.turns import said_by_policy
@@ -60,8 +60,21 @@ def require_known_scorers(plan: RunConfig, project: Project, domain: str = "") -
     twice = [choice.scorer for choice in plan.rewards if sum(other.scorer == choice.scorer for other in plan.rewards) > 1]
     if twice:
         problems["rewards"] = f"{twice[0]} is there twice; a scorer judges a rollout once"
-    if problems or (problems := _unjudged(plan, project, domain)):
+    if problems or (problems := _unjudged(plan, project, domain) | _missing_set(plan, project)):
         raise ConfigError(problems)
+
+
+def _missing_set(plan: RunConfig, project: Project) -> dict[str, str]:
+    """The new set of rewards that a replay learns from, where the recorded run has none such, or it is not of these scorers."""
+    replay = plan.replay
+    if replay is None or replay.rescoring is None:
+        return {}
+    found = Rescoring.objects.filter(run__project=project, run__slug=replay.run, pk=replay.rescoring).first()
+    if found is None or found.state != Rescoring.State.DONE:
+        return {"replay.rescoring": f"run {replay.run!r} has no set of rewards {replay.rescoring} that is done"}
+    if found.choices != plan.rewards:
+        return {"rewards": f"are those of the set {found.pk} of {replay.run!r}: replay it from that set's page"}
+    return {}
 
 
 def _problems(choice: ScorerChoice, project: Project) -> dict[str, str]:
@@ -168,9 +181,12 @@ def record_verdicts(groups: Sequence[Group], answers: Sequence[Answered]) -> lis
 
 
 def _rewards(answer: Answered) -> list[Reward]:
-    is_model = learned.is_learned(answer.question.scorer)
-    source = Reward.Source.MODEL if is_model else Reward.Source.RULE
+    source = source_of(answer.question.scorer)
     return [Reward(rollout_id=pk, source=source, **word) for pk, word in words_of(answer)]
+
+
+def source_of(scorer: str) -> str:
+    return Reward.Source.MODEL if learned.is_learned(scorer) else Reward.Source.RULE
 
 
 def words_of(answer: Answered) -> Iterator[tuple[int, dict]]:

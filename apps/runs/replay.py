@@ -16,6 +16,9 @@ class Replay(Section):
     version: int = Field(0, ge=0, description="The weight version of that run which this one begins with.")
     until: int = Field(ge=1, description="The last update of that run that is made again.")
     without_raters: tuple[Name, ...] = Field((), description="Accounts whose ratings and corrections are left out.")
+    rescoring: int | None = Field(
+        None, ge=1, description="A new set of that run's rewards, learned from in the place of what its machines said first."
+    )
     without_tasks: tuple[Annotated[int, Field(ge=0)], ...] = Field((), description="Indexes of tasks that are left out.")
 
     @property

@@ -21,7 +21,8 @@ from apps.feedback.rater_model.learning import Known, known_from
 from apps.feedback.replaying.leaving_out import LeftOut
 from apps.feedback.replaying.rows import copied_rows
 from apps.rewards.combining import PEOPLE, RATER_MODEL
-from apps.rewards.models import Reward
+from apps.rewards.models import RescoredReward, Rescoring, Reward
+from apps.rewards.scoring import source_of
 from apps.rollouts.models import Group, Rollout, RolloutPayload
 from apps.runs.models import Run, TrainStep
 
@@ -62,6 +63,7 @@ class _Copy:
     run: Run
     source: Run
     left_out: LeftOut
+    rescoring: Rescoring | None = None
     done: Copied = field(default_factory=Copied)
     experts: dict[int, int] = field(default_factory=dict)  # rollouts
     expert_groups: dict[int, int] = field(default_factory=dict)
@@ -71,7 +73,8 @@ class _Copy:
     def of(cls, run: Run) -> "_Copy":
         plan = run.settings.replay
         source = Run.objects.get(project=run.project_id, slug=plan.run)
-        return cls(run, source, LeftOut.of(source, plan.without_raters, plan.without_tasks))
+        new_set = Rescoring.objects.get(run=source, pk=plan.rescoring) if plan.rescoring else None
+        return cls(run, source, LeftOut.of(source, plan.without_raters, plan.without_tasks), new_set)
 
     def steps(self) -> list[TrainStep]:
         plan = self.run.settings.replay
@@ -91,8 +94,11 @@ class _Copy:
         self._record(rows, groups)
 
     def _groups(self, ids: list[int]) -> dict[int, int]:
-        """The groups of tasks that stay, in this order; old id → new id."""
-        stay = {group.pk: group for group in Group.objects.filter(pk__in=ids).exclude(task__in=self.left_out.tasks)}
+        """The groups of tasks that stay, in this order; old id → new id. By a new set of rewards, those that it judges."""
+        staying = Group.objects.filter(pk__in=ids).exclude(task__in=self.left_out.tasks)
+        if self.rescoring:
+            staying = staying.filter(rescored__rescoring=self.rescoring)
+        stay = {group.pk: group for group in staying}
         old = [stay[pk] for pk in ids if pk in stay]
         new = Group.objects.bulk_create(
             Group(run=self.run, draw_index=self.done.groups + n, task_id=group.task_id, size=group.size, state=Group.State.JUDGED,
@@ -120,15 +126,23 @@ class _Copy:
     # -- what was said ----------------------------------------------------------------------------------------------------
 
     def _words(self, groups: Mapping[int, int], rollouts: Mapping[int, int]) -> None:
-        """Machine rewards as they are; people's without the excluded; what is made of people's only where it is the same."""
+        """Machine rewards as they are, or by the new set; people's without the excluded; what is made of people's only where it
+        is the same."""
         touched = self.left_out.touched(list(groups))
         remade = [pk for pk, group in Rollout.objects.filter(group__in=touched).values_list("pk", "group")]
         copied_rows(
             Reward, "rollout", rollouts,
             "o.by_id IS NULL AND NOT (o.scorer = %s AND o.rollout_id = ANY(%s)) "
-            "AND NOT (o.scorer = %s AND coalesce(o.details ->> 'rater_model', '') = ANY(%s))",
-            [PEOPLE, remade, RATER_MODEL, [str(number) for number in self.left_out.tainted_models]],
+            "AND NOT (o.scorer = %s AND coalesce(o.details ->> 'rater_model', '') = ANY(%s)) "
+            "AND (o.scorer = ANY(%s) OR NOT %s)",
+            [PEOPLE, remade, RATER_MODEL, [str(number) for number in self.left_out.tainted_models],
+             [PEOPLE, RATER_MODEL], self.rescoring is not None],
         )  # fmt: skip
+        if self.rescoring:
+            Reward.objects.bulk_create(
+                Reward(rollout_id=rollouts[word.rollout_id], source=source_of(word.scorer), **word.said)
+                for word in RescoredReward.objects.filter(rescoring=self.rescoring, rollout__in=rollouts).order_by("pk")
+            )
         self._foretold(rollouts)
         ratings = self._ratings(groups, rollouts)
         self._rewards_of(ratings, rollouts)

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from django.conf import settings
@@ -13,11 +14,12 @@ from apps.accounts.models import User
 from apps.buffer.models import StepItem
 from apps.feedback.models import RaterModel
 from apps.feedback.rater_model.heads import KIND as SCALAR_HEAD
-from apps.feedback.replaying.first_use import Beginning, beginning_of
+from apps.feedback.replaying.first_use import Beginning, beginning_of, ends_of
 from apps.feedback.replaying.leaving_out import LeftOut
 from apps.policies.copying import NotCopied, copy_as_base
 from apps.policies.models import Policy
 from apps.policies.registering import register
+from apps.rewards.models import Rescoring
 from apps.runs.config import parse
 from apps.runs.models import Run, TrainStep, WeightVersion
 from apps.runs.replay import Replay
@@ -41,10 +43,22 @@ class Proposal:
     steps: int
     ratings: int
     answers: int
+    rescoring: Rescoring | None = None
 
     @property
     def until(self) -> int:
         return self.beginning.version.step + self.steps
+
+    @cached_property
+    def unscored(self) -> int:
+        """Groups of those updates that the new set of rewards does not judge: they are left out."""
+        if self.rescoring is None:
+            return 0
+        items = StepItem.objects.filter(
+            step__run=self.run, step__number__gt=self.beginning.version.step, step__number__lte=self.until, experience__kind="usual"
+        )
+        theirs = self.rescoring.items.values("group")
+        return items.exclude(experience__group__in=theirs).values("experience__group").distinct().count()
 
     @property
     def has_heads(self) -> bool:
@@ -56,42 +70,67 @@ class Proposal:
     def slug(self) -> str:
         """A name that is free, and says what is left out."""
         words = [*self.raters, *(f"task-{index}" for index in self.tasks)]
-        wanted = re.sub(
-            r"[^a-zA-Z0-9_-]+", "-", f"{self.run.slug}-without-{'-'.join(words)}" if words else f"{self.run.slug}-again"
-        )
+        again = f"{self.run.slug}-by-{'-'.join(self.rescoring.names)}" if self.rescoring else f"{self.run.slug}-again"
+        wanted = re.sub(r"[^a-zA-Z0-9_-]+", "-", f"{self.run.slug}-without-{'-'.join(words)}" if words else again)
         return _free_name(wanted[:LONGEST_SLUG].strip("-"), self.run.project.runs)
 
     @property
     def title(self) -> str:
         words = [*self.raters, *(f"task {index}" for index in self.tasks)]
-        return f"{self.run.title}, {'without ' + ', '.join(words) if words else 'made again'}"[:200]
+        again = f"scored by {', '.join(self.rescoring.names)}" if self.rescoring else "made again"
+        return f"{self.run.title}, {'without ' + ', '.join(words) if words else again}"[:200]
 
 
-def propose(run: Run, raters: Sequence[str] = (), tasks: Sequence[int] = ()) -> Proposal:
-    """What a replay without these people (usernames) and tasks (indexes) would be. Raises NothingToReplay."""
+def why_not(run: Run) -> str:
+    """Why what a run recorded cannot be learned from again; empty where it can."""
     if run.settings.algorithm.learns_from_lessons:
-        raise NothingToReplay(f"{run.slug} learns from a snapshot of lessons: create a run with another `snapshot` section instead")
+        return f"{run.slug} learns from a snapshot of lessons: create a run with another `snapshot` section instead"
+    if run.settings.serve:
+        return f"{run.slug} serves callers, whose words on its answers belong to their sessions: it cannot be replayed"
+    if run.settings.environment:
+        return f"{run.slug} acted in an environment, whose rewards came while it was played: it cannot be replayed"
     if not run.step:
-        raise NothingToReplay(f"{run.slug} has made no update yet; there is nothing recorded")
+        return f"{run.slug} has made no update yet; there is nothing recorded"
+    return ""
+
+
+def propose(run: Run, raters: Sequence[str] = (), tasks: Sequence[int] = (), rescoring: Rescoring | None = None) -> Proposal:
+    """What a replay without these people (usernames) and tasks (indexes), by this new set of rewards, would be.
+
+    Raises NothingToReplay.
+    """
+    if reason := why_not(run) or (unfit(rescoring) if rescoring else ""):
+        raise NothingToReplay(reason)
     raters, tasks = tuple(dict.fromkeys(raters)), tuple(dict.fromkeys(tasks))
     try:
         left_out = LeftOut.of(run, raters, tasks)
     except LookupError as unknown:
         raise NothingToReplay(str(unknown)) from None
-    beginning = beginning_of(run, left_out)
+    beginning = beginning_of(run, left_out, rescoring)
     if (raters or tasks) and beginning.first_use is None:
         names = ", ".join([*raters, *(f"task {index}" for index in tasks)])
         raise NothingToReplay(f"nothing of {names} has shaped the weights of {run.slug}: a run without it would be the same")
-    steps = run.step - beginning.version.step
-    return Proposal(run, raters, tasks, left_out, beginning, steps, left_out.ratings.count(), left_out.demonstrations.count())
+    steps = (ends_of(rescoring)[1] if rescoring else run.step) - beginning.version.step
+    ratings, answers = left_out.ratings.count(), left_out.demonstrations.count()
+    return Proposal(run, raters, tasks, left_out, beginning, steps, ratings, answers, rescoring)
+
+
+def unfit(rescoring: Rescoring) -> str:
+    """Why nothing can be learned from a new set of rewards; empty where something can."""
+    if rescoring.state != Rescoring.State.DONE:
+        return f"this set of rewards is {rescoring.get_state_display()}: only one that is done is learned from"
+    if ends_of(rescoring)[0] is None:
+        return "no update took any of the groups that this set of rewards judges"
+    return ""
 
 
 def create(proposal: Proposal, slug: str, title: str, by: User | None = None) -> Run:
     """The new run, not started; its data comes over when its trainer first opens it. Raises NothingToReplay, ConfigError."""
     run, version = proposal.run, proposal.beginning.version
     replay = Replay(
-        run=run.slug, version=version.version, until=proposal.until, without_raters=proposal.raters, without_tasks=proposal.tasks
-    )
+        run=run.slug, version=version.version, until=proposal.until, without_raters=proposal.raters, without_tasks=proposal.tasks,
+        rescoring=proposal.rescoring and proposal.rescoring.pk,
+    )  # fmt: skip
     policy = policy_of(run, version, replay.weights, by)
     plan = parse({**run.settings.model_dump(mode="json"), **_changes(run, policy, proposal, replay)})
     try:
@@ -107,8 +146,9 @@ def _changes(run: Run, policy: Policy, proposal: Proposal, replay: Replay) -> di
     if run.settings.algorithm.reference.kind == "base" and policy.pk != run.policy_id:
         # What was measured against stays what it was: the base of the recorded run, not the version begun with.
         algorithm["reference"] = {"kind": "policy", "policy": run.policy.slug}
+    rewards = {"rewards": proposal.rescoring.rewards} if proposal.rescoring else {}
     return {
-        "policy": policy.slug, "steps": proposal.steps, "replay": replay.model_dump(mode="json"), "algorithm": algorithm,
+        **rewards, "policy": policy.slug, "steps": proposal.steps, "replay": replay.model_dump(mode="json"), "algorithm": algorithm,
         "max_staleness": max(run.settings.max_staleness, _most_stale(run)),
     }  # fmt: skip
 

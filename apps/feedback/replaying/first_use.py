@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from django.db.models import Exists, Min, OuterRef, Q
+from django.db.models import Exists, Max, Min, OuterRef, Q
 
 from apps.buffer.models import StepItem
 from apps.feedback.models import ExpertAnswer
 from apps.feedback.replaying.leaving_out import LeftOut
 from apps.rewards.combining import RATER_MODEL
-from apps.rewards.models import Reward
+from apps.rewards.models import Rescoring, Reward
 from apps.rollouts.models import Group
 from apps.runs.models import Run, TrainStep, WeightVersion
 
@@ -28,9 +28,13 @@ class Beginning:
         return self.version.pk != self.before.pk
 
 
-def beginning_of(run: Run, left_out: LeftOut) -> Beginning:
-    """Nobody and nothing left out begins with version 0: then all of the run is made again."""
-    first = first_use(left_out)
+def beginning_of(run: Run, left_out: LeftOut, rescoring: Rescoring | None = None) -> Beginning:
+    """Nobody and nothing left out begins with version 0: then all of the run is made again.
+
+    With a new set of rewards it begins before the first update that took a group of it.
+    """
+    firsts = (first_use(left_out), ends_of(rescoring)[0] if rescoring else None)
+    first = min((number for number in firsts if number is not None), default=None)
     versions = run.weight_versions.exclude(state=WeightVersion.State.REFUSED)
     older = versions.filter(version=0) if first is None else versions.filter(Q(step__lt=first) | Q(version=0))
     older = list(older.order_by("-version"))
@@ -52,6 +56,14 @@ def first_use(left_out: LeftOut) -> int | None:
         )  # fmt: skip
         found.append(items.filter(Exists(learned)).order_by("step__number").values_list("step__number", flat=True).first())
     return min((number for number in found if number is not None), default=None)
+
+
+def ends_of(rescoring: Rescoring) -> tuple[int | None, int | None]:
+    """The first and the last committed update that took a group of this set of rewards; None, None where none did."""
+    items = StepItem.objects.filter(step__run=rescoring.run_id, step__state=TrainStep.State.COMMITTED)
+    theirs = items.filter(experience__group__in=rescoring.items.values("group"))
+    found = theirs.aggregate(first=Min("step__number"), last=Max("step__number"))
+    return found["first"], found["last"]
 
 
 def _groups(left_out: LeftOut) -> set[int]:

@@ -28,11 +28,11 @@ class Rescoring(models.Model):
     """By which scorers which rollouts of a run are judged again, and how far that is."""
 
     class State(models.TextChoices):
-        WAITING = "waiting"
-        RUNNING = "running"
-        DONE = "done"
-        STOPPED = "stopped"
-        FAILED = "failed"
+        WAITING = "waiting", "waiting"
+        RUNNING = "running", "running"
+        DONE = "done", "done"
+        STOPPED = "stopped", "stopped"
+        FAILED = "failed", "failed"
 
     OPEN = (State.WAITING, State.RUNNING)
 
@@ -201,9 +201,9 @@ class Rescored(models.Model):
     """
 
     class Fate(models.TextChoices):
-        SAME = "same"
-        HIGHER = "higher"
-        LOWER = "lower"
+        SAME = "same", "the same"
+        HIGHER = "higher", "higher"
+        LOWER = "lower", "lower"
         GAINED = "gained", "has a reward now"
         LOST = "lost", "has none any more"
         NONE = "none", "has none either way"

@@ -41,6 +41,12 @@ class Word(models.Model):
     class Meta:
         abstract = True
 
+    @property
+    def said(self) -> dict:
+        """What was said and by what, for another row that keeps it."""
+        names = ("scorer", "value", "reason", "version", "options", "seconds", "details")
+        return {name: getattr(self, name) for name in names}
+
     def __str__(self) -> str:
         return f"{self.scorer}: {self.value if self.value is not None else self.reason}"
 

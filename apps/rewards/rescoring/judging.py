@@ -19,6 +19,7 @@ from apps.runs.config import RunConfig
 from apps.runs.models import NotPossible
 
 LOOKED_AT = 10  # open rescorings, of which the first that has something left is served
+NOTED = ("other_best", "signal_before", "signal_after", "done_at", "lease_owner", "lease_until")
 MOST_ATTEMPTS = 5  # a group at which so many workers died is what they die of
 
 
@@ -83,12 +84,10 @@ def record(taken: Taken, answers: Sequence[Answered]) -> int:
     heard = [answer for answer in answers if answer.question.group_id in ours]
     rewards = [RescoredReward(rescoring=rescoring, rollout_id=pk, **word) for answer in heard for pk, word in words_of(answer)]
     RescoredReward.objects.bulk_create(rewards)
-    for group, result in _compared(taken, ours, heard):
-        Rescored.objects.bulk_create(_of(rescoring, result))
-        RescoredGroup.objects.filter(pk=ours[group.pk].pk).update(
-            done_at=Now(), lease_owner="", lease_until=None, other_best=result.other_best,
-            signal_before=has_signal(result.befores), signal_after=has_signal(result.afters),
-        )  # fmt: skip
+    results = {group.pk: result for group, result in _compared(taken, ours, heard)}
+    Rescored.objects.bulk_create(row for result in results.values() for row in _of(rescoring, result))
+    noted = [_noted(ours[group], result) for group, result in results.items()]
+    RescoredGroup.objects.bulk_update(noted, NOTED, batch_size=500)
     _count(rescoring, len(ours))
     return len(ours)
 
@@ -112,6 +111,13 @@ def _of(rescoring: Rescoring, result: Compared) -> Sequence[Rescored]:
     for row in result.rollouts:
         row.rescoring = rescoring
     return result.rollouts
+
+
+def _noted(item: RescoredGroup, result: Compared) -> RescoredGroup:
+    item.other_best = result.other_best
+    item.signal_before, item.signal_after = has_signal(result.befores), has_signal(result.afters)
+    item.done_at, item.lease_owner, item.lease_until = Now(), "", None
+    return item
 
 
 def _count(rescoring: Rescoring, judged: int) -> None:
