@@ -47,6 +47,7 @@ def _filled(route: str, run: Run, rollouts: list[int]) -> list[str]:
     rating = Rating.objects.filter(run=run).values_list("pk", flat=True).first() or 0
     environment = Environment.objects.filter(project=run.project).values_list("name", flat=True).first() or "none"
     episode = Episode.objects.filter(run=run).values_list("pk", flat=True).first() or 0
+    rescoring = run.rescorings.values_list("pk", flat=True).first() or 0
     model = RaterModel.objects.filter(run=run).values_list("number", flat=True).first() or 0
     picture = Picture.objects.filter(project=run.project).values_list("sha256", flat=True).first() or "0" * 64
     parts = {
@@ -55,6 +56,7 @@ def _filled(route: str, run: Run, rollouts: list[int]) -> list[str]:
         "<slug:verb>": ["pause"], "<slug:kind>": ["stop"], "<int:run>": [run.pk], "<int:slot>": [0], "<int:rollout>": rollouts,
         "<int:version>": [run.published_version], "<int:number>": [model], "<slug:what>": list(KINDS), "<slug:format>": ["jsonl"],
         "<str:model>": [run.policy.slug], "<sha256:sha256>": [picture],
+        "<int:rescoring>": [rescoring],
     }  # fmt: skip
     # What a bare number means, by what stands before it; decisions, items and tokens that are only acted on need none.
     numbers = {
@@ -65,6 +67,7 @@ def _filled(route: str, run: Run, rollouts: list[int]) -> list[str]:
         "adjudicate/": [item],
         "episodes/": [episode],
         "gold/": [item],
+        "rescorings/": [rescoring],
     }
     numbers |= {"settings/tokens/": [0]}
     before = route.partition("<int:pk>")[0]

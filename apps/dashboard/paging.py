@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from django.db.models import Model, QuerySet
+from django.db.models import Model, Q, QuerySet
 from django.http import Http404, HttpRequest, QueryDict
 
 PAGE_ROWS = 50
@@ -18,21 +18,37 @@ class Page:
     older: str
 
 
-def page_of(rows: QuerySet, request: HttpRequest, size: int = PAGE_ROWS) -> Page:
-    """The page the URL asks for with `before=<id>` or `after=<id>`; one query. Raises Http404 for a cursor that is no id."""
+def page_of(rows: QuerySet, request: HttpRequest, size: int = PAGE_ROWS, by: str = "") -> Page:
+    """The page the URL asks for with `before=<id>` or `after=<id>`; one query. Raises Http404 for a cursor that is no id.
+
+    `by`: a column whose largest values come first, instead of the newest rows; one more query, for the cursor's own value.
+    """
     before, after = _cursor(request, "before"), _cursor(request, "after")
+    order = (by, "pk") if by else ("pk",)
     if after is not None:
-        found = list(rows.filter(pk__gt=after).order_by("pk")[: size + 1])
+        found = list(_beyond(rows, after, by, "gt").order_by(*order)[: size + 1])
         has_newer, has_older, found = len(found) > size, True, found[:size][::-1]
     else:
-        older = rows if before is None else rows.filter(pk__lt=before)
-        found = list(older.order_by("-pk")[: size + 1])
+        older = rows if before is None else _beyond(rows, before, by, "lt")
+        found = list(older.order_by(*(f"-{name}" for name in order))[: size + 1])
         has_newer, has_older, found = before is not None, len(found) > size, found[:size]
     return Page(
         rows=found,
         newer=_query(request, "after", found[0].pk) if has_newer and found else "",
         older=_query(request, "before", found[-1].pk) if has_older and found else "",
     )
+
+
+def _beyond(rows: QuerySet, cursor: int, by: str, side: str) -> QuerySet:
+    """What comes before or after the row `cursor` in the order."""
+    here = Q(**{f"pk__{side}": cursor})
+    if not by:
+        return rows.filter(here)
+    value = rows.model.objects.filter(pk=cursor).values_list(by, flat=True).first()
+    if value is None:
+        raise Http404("there is no such row to go on from")
+    # Said twice, so that an index on (by, pk) finds where to begin.
+    return rows.filter(Q(**{f"{by}__{side}e": value}), Q(**{f"{by}__{side}": value}) | Q(here, **{by: value}))
 
 
 def _cursor(request: HttpRequest, name: str) -> int | None:

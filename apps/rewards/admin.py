@@ -3,7 +3,7 @@
 from django.contrib import admin
 
 from apps.accounts.ledger_admin import LedgerAdmin
-from apps.rewards.models import Reward
+from apps.rewards.models import Rescoring, Reward
 
 
 @admin.register(Reward)
@@ -11,4 +11,12 @@ class RewardAdmin(LedgerAdmin):
     list_display = ["rollout", "source", "scorer", "value", "reason", "by", "is_current", "at"]
     list_select_related = ["rollout", "by"]
     list_filter = ["source"]
+    ordering = ["-pk"]
+
+
+@admin.register(Rescoring)
+class RescoringAdmin(LedgerAdmin):
+    list_display = ["id", "run", "names", "state", "done", "groups", "rollouts", "by", "created_at"]
+    list_select_related = ["run", "by"]
+    list_filter = ["state"]
     ordering = ["-pk"]

@@ -12,6 +12,7 @@ from django.urls import URLPattern, get_resolver
 from apps.accounts.models import Token
 from apps.environments.models import Environment, Episode
 from apps.feedback.models import Rating
+from apps.rewards.models import Rescoring
 from apps.rollouts.models import Rollout
 from apps.tasksets.models import Picture
 
@@ -70,6 +71,9 @@ TABLE = {
     "api/v1/rollouts/": {"GET": API_PERSON, "POST": None},
     "api/v1/rollouts/<int:pk>/": {"GET": API_MEMBER, "POST": None},
     API_RUN + "trace/<int:version>/": {"GET": API_STEERER, "POST": None},
+    API_RUN + "rescorings/": {"GET": API_STEERER, "POST": API_STEERER},
+    API_RUN + "rescorings/<int:rescoring>/": {"GET": API_STEERER, "POST": None},
+    API_RUN + "rescorings/<int:rescoring>/stop/": {"GET": None, "POST": API_STEERER},
     API_RUN + "replay/": {"GET": None, "POST": API_STEERER},
     API_RUN + "exports/<slug:kind>/": {"GET": API_STEERER, "POST": None},
     API_RUN + "episodes.jsonl": {"GET": API_STEERER, "POST": None},
@@ -144,6 +148,10 @@ TABLE = {
     RUN + "trace/<int:version>/": {"GET": STEERER, "POST": None},
     RUN + "trace/models/<int:number>/": {"GET": ("login", "absent", "forbidden", "absent", "absent"), "POST": None},
     RUN + "replay/": {"GET": STEERER, "POST": STEERER},
+    RUN + "rescorings/": {"GET": STEERER, "POST": STEERER},
+    RUN + "rescorings/<int:pk>/": {"GET": STEERER, "POST": None},
+    RUN + "rescorings/<int:pk>/now/": {"GET": STEERER, "POST": None},
+    RUN + "rescorings/<int:pk>/stop/": {"GET": None, "POST": STEERER},
     RUN + "rollouts/": {"GET": MEMBER, "POST": None},
     RUN + "weights/": {"GET": MEMBER, "POST": None},
     "rollouts/<int:pk>/": {"GET": MEMBER, "POST": None},
@@ -204,12 +212,14 @@ def visit(cast, run, finish):
     environment = Environment.objects.create(project=run.project, name="maze", kind=Environment.Kind.PUSH)
     episode = Episode.objects.create(environment=environment, run=run, seed=0, turn_limit=3, state=Episode.State.WAITING)
     picture = Picture.take(run.project, DOT)
+    rescoring = Rescoring.create(run, run.settings, {}, [(group.pk, 2)])
     people = dict(zip(ROLES, (None, cast.carol, cast.bob, cast.alice, cast.admin), strict=True))
     named = {
         "<slug:project>": "lab", "<slug:name>": environment.name,
         "<slug:part>": "now", "<slug:verb>": "pause", "<int:rollout>": rollout.pk,
         "<slug:what>": "votes", "<slug:format>": "jsonl", "<int:version>": 0,
         "<int:run>": run.pk, "<int:slot>": 1, "<int:number>": 1, "<sha256:sha256>": picture.sha256,
+        "<int:rescoring>": rescoring.pk,
     }  # fmt: skip
 
     def call(role: str, method: str, route: str) -> HttpResponse:
@@ -217,6 +227,7 @@ def visit(cast, run, finish):
         pk = token.pk if "tokens" in route else rollout.pk if "rollouts" in route else run.pk
         pk = rating.pk if "ratings/<" in route else pk
         pk = episode.pk if "episodes/<" in route else pk
+        pk = rescoring.pk if "rescorings/<" in route else pk
         kind = "votes" if "exports" in route else "stop"
         for part, value in {**named, "<slug:slug>": slug, "<int:pk>": pk, "<slug:kind>": kind}.items():
             route = route.replace(part, str(value))

@@ -1,10 +1,13 @@
-"""Exclude and replay: the form says in numbers what would be made; nothing of the recorded run is touched."""
+"""Exclude and replay, or train from a new set of rewards: the form says in numbers what would be made.
+
+Nothing of the recorded run is touched.
+"""
 
 from django import forms
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods
 
 from apps.accounts.models import User
@@ -22,6 +25,7 @@ class Choice(forms.Form):
 
     raters = forms.MultipleChoiceField(required=False)
     tasks = forms.CharField(required=False, max_length=400)
+    rescoring = forms.IntegerField(required=False, min_value=1, max_value=2**63 - 1)
     slug = forms.SlugField(required=False, max_length=50)
     start = forms.BooleanField(required=False)
 
@@ -47,8 +51,10 @@ def replay(request: HttpRequest, project: str, slug: str) -> HttpResponse:
     if not choice.is_valid():
         return render(request, "dashboard/replay.html", context, status=422 if request.method == "POST" else 200)
     wanted = choice.cleaned_data
+    new_set = get_object_or_404(run.rescorings, pk=wanted["rescoring"]) if wanted["rescoring"] else None
+    context["rescoring"] = new_set
     try:
-        context["proposal"] = proposal = propose(run, wanted["raters"], wanted["tasks"])
+        context["proposal"] = proposal = propose(run, wanted["raters"], wanted["tasks"], new_set)
         if request.method == "POST":
             return _made(request, proposal, wanted["slug"], wanted["start"])
     except (NothingToReplay, ConfigError, NotPossible) as refusal:

@@ -17,11 +17,12 @@ from apps.dashboard.verdicts import CLOSED, verdict_on
 from apps.feedback.models import Rating
 from apps.feedback.saying import rating_in_words
 from apps.feedback.starring import ratable_by
+from apps.rewards.models import Rescored
 from apps.rollouts.models import Rollout
 from apps.runs.blindness import sees_judgements
 from apps.runs.models import Run
 
-RATINGS, EPISODES = 50, 5  # shown of one rollout
+RATINGS, EPISODES, SETS = 50, 5, 5  # shown of one rollout
 
 
 def _learned_as(*states: str) -> Exists:
@@ -72,7 +73,7 @@ def rollouts(request: HttpRequest, project: str, slug: str) -> HttpResponse:
     page = page_of(with_judgements(form.narrow(run.rollouts.without_anchors().exclude(state=Rollout.State.SAMPLING))), request)
     context = {
         "section": "runs", "run": run, "page": page, "rows": rows(page.rows, request.user), "form": form, "is_open": is_open,
-        "fates": [name for name, _ in form.fields["fate"].choices],
+        "fates": [name for name, _ in form.fields["fate"].choices], "may_steer": may_steer(request, run),
     }  # fmt: skip
     return render(request, "dashboard/rollouts.html", context)
 
@@ -99,7 +100,13 @@ def rollout(request: HttpRequest, pk: int) -> HttpResponse:
         "verdict": verdict_on(found, found.learned) if is_open or row["station"] != "closed" else CLOSED,
         "ratings": [(rating, rating_in_words(rating)) for rating in ratings],
         "episodes": found.episodes.select_related("environment").order_by("-fence")[:EPISODES],
+        "rescored": _rescored(found) if is_open else [],
         "may_rate": ratable_by(request.user).filter(pk=found.pk).exists(),
         "may_make_gold": found.state == Rollout.State.FINISHED and may_steer(request, found.run),
     }  # fmt: skip
     return render(request, "dashboard/rollout.html", context)
+
+
+def _rescored(found: Rollout) -> QuerySet[Rescored]:
+    """What new sets of rewards say of it, the newest first."""
+    return Rescored.objects.filter(rollout=found).select_related("rescoring").order_by("-rescoring")[:SETS]

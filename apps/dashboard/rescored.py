@@ -1,0 +1,175 @@
+"""What a new set of rewards changed, in figures and two pictures: a few sums over its rows, however the set was made."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from django.db import connection
+from django.db.models import Avg, Count, F, Max, Min, Q
+
+from apps.rewards.models import Rescored, RescoredGroup, RescoredReward, Rescoring, Reward
+
+REASONS_SHOWN = 8
+BARS, CELLS = 21, 16  # of the picture of differences; of a side of the picture of before and after
+BOTH = Q(before__isnull=False, after__isnull=False)
+Fate = Rescored.Fate
+
+
+@dataclass(frozen=True)
+class Side:
+    """What one scorer said on one of the two sides; None: it did not judge there."""
+
+    weight: float
+    mean: float | None = None
+    judged: int = 0
+    missing: int = 0
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A bar of differences, in shares of the picture's height; `side`: lower, same (around zero) or higher."""
+
+    x: float
+    height: float
+    side: str
+    low: float
+    high: float
+    count: int
+
+
+@dataclass(frozen=True)
+class Cell:
+    """How many rollouts had a reward of this column and have one of this row, and as a share of the fullest cell."""
+
+    x: int
+    y: int
+    count: int
+    share: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """`counted`: rollouts that training would take with another reward, people's words included."""
+
+    rescoring: Rescoring
+    rollouts: int
+    fates: dict[str, int]
+    before: float | None
+    after: float | None
+    least: float | None
+    most: float | None
+    widest: float
+    counted: int
+    groups: dict[str, int]
+    scorers: dict[str, tuple[Side | None, Side | None]] = field(default_factory=dict)
+    reasons: Sequence[tuple[str, str, int]] = ()
+
+    @property
+    def changed(self) -> int:
+        return self.fates[Fate.HIGHER] + self.fates[Fate.LOWER]
+
+    @property
+    def share(self) -> float | None:
+        return self.changed / self.rollouts if self.rollouts else None
+
+    @cached_property
+    def bars(self) -> list[Bar]:
+        """How many rollouts changed by how much; those that did not change are left out, they would hide the others."""
+        if not self.changed:
+            return []
+        wide = 2 * self.widest / BARS
+        counts = _counted(DIFFERENCES, [-self.widest, self.widest, BARS, self.rescoring.pk])
+        found = [0] * BARS
+        for bucket, count in counts:
+            found[min(bucket, BARS) - 1] += count  # the largest difference lies on the last edge
+        middle, most = BARS // 2, max(found)
+        return [
+            Bar(n / BARS, count / most, "lower" if n < middle else "same" if n == middle else "higher",
+                n * wide - self.widest, (n + 1) * wide - self.widest, count)
+            for n, count in enumerate(found)
+        ]  # fmt: skip
+
+    @cached_property
+    def cells(self) -> list[Cell]:
+        if self.least is None or self.least == self.most:
+            return []
+        ends = [self.least, self.most, CELLS]
+        counts: dict[tuple[int, int], int] = {}
+        for before, after, count in _counted(BEFORE_AND_AFTER, [*ends, *ends, self.rescoring.pk]):
+            place = min(before, CELLS) - 1, CELLS - min(after, CELLS)
+            counts[place] = counts.get(place, 0) + count
+        most = max(counts.values())
+        return [Cell(x, y, count, (count / most) ** 0.5) for (x, y), count in sorted(counts.items())]
+
+
+# The ORM has no width_bucket.
+DIFFERENCES = """
+    SELECT width_bucket(after - before, %s, %s, %s) AS bucket, count(*) FROM rewards_rescored
+    WHERE rescoring_id = %s AND fate IN ('higher', 'lower') GROUP BY bucket"""
+BEFORE_AND_AFTER = """
+    SELECT width_bucket(before, %s, %s, %s) AS x, width_bucket(after, %s, %s, %s) AS y, count(*) FROM rewards_rescored
+    WHERE rescoring_id = %s AND before IS NOT NULL AND after IS NOT NULL GROUP BY x, y"""
+
+
+def _counted(sql: str, values: Sequence) -> list[tuple]:
+    with connection.cursor() as cursor:
+        cursor.execute(sql, values)
+        return cursor.fetchall()
+
+
+def comparison_of(rescoring: Rescoring) -> Comparison:
+    """Seven queries, whatever the number of rollouts."""
+    rows = Rescored.objects.filter(rescoring=rescoring)
+    by_fate = {f"n_{fate}": Count("pk", filter=Q(fate=fate)) for fate in Fate.values}
+    other = ~Q(counted_before=F("counted_after")) & (Q(counted_before__isnull=False) | Q(counted_after__isnull=False))
+    found = rows.aggregate(
+        rollouts=Count("pk"), mean_before=Avg("before", filter=BOTH), mean_after=Avg("after", filter=BOTH), widest=Max("size"),
+        least_before=Min("before", filter=BOTH), least_after=Min("after", filter=BOTH), most_before=Max("before", filter=BOTH),
+        most_after=Max("after", filter=BOTH), counted=Count("pk", filter=other), **by_fate,
+    )  # fmt: skip
+    ends = {
+        name: pick((value for value in (found[f"{name}_before"], found[f"{name}_after"]) if value is not None), default=None)
+        for name, pick in (("least", min), ("most", max))
+    }
+    return Comparison(
+        rescoring, found["rollouts"], {fate: found[f"n_{fate}"] for fate in Fate.values}, found["mean_before"], found["mean_after"],
+        ends["least"], ends["most"], found["widest"] or 0.0, found["counted"], _groups(rescoring), _scorers(rescoring),
+        _reasons(rescoring),
+    )  # fmt: skip
+
+
+def groups_that(rescoring: Rescoring) -> dict[str, Q]:
+    """What a group's rewards may have become, as the page's address calls it."""
+    return {
+        "best": Q(other_best=True),
+        "appears": Q(signal_before=False, signal_after=True),
+        "vanishes": Q(signal_before=True, signal_after=False),
+    }
+
+
+def _groups(rescoring: Rescoring) -> dict[str, int]:
+    judged = RescoredGroup.objects.filter(rescoring=rescoring, done_at__isnull=False)
+    return judged.aggregate(
+        judged=Count("pk"), **{name: Count("pk", filter=which) for name, which in groups_that(rescoring).items()}
+    )
+
+
+def _scorers(rescoring: Rescoring) -> dict[str, tuple[Side | None, Side | None]]:
+    """By name, before and after: of those rollouts alone that were judged again."""
+    figures = {"mean": Avg("value"), "judged": Count("pk"), "missing": Count("pk", filter=Q(value=None))}
+    weights = [
+        {choice["scorer"]: choice["weight"] for choice in rewards} for rewards in (rescoring.compared_with, rescoring.rewards)
+    ]
+    old = Reward.objects.filter(rollout__rescored__rescoring=rescoring, by=None, scorer__in=weights[0])
+    new = RescoredReward.objects.filter(rescoring=rescoring)
+    said = [{row.pop("scorer"): row for row in rows.order_by().values("scorer").annotate(**figures)} for rows in (old, new)]
+    pairs = list(zip(weights, said, strict=True))
+    return {
+        name: tuple(Side(weight[name], **words.get(name, {})) if name in weight else None for weight, words in pairs)
+        for name in dict.fromkeys([*weights[1], *weights[0]])
+    }
+
+
+def _reasons(rescoring: Rescoring) -> list[tuple[str, str, int]]:
+    missing = RescoredReward.objects.filter(rescoring=rescoring, value=None).order_by().values_list("scorer", "reason")
+    return list(missing.annotate(n=Count("pk")).order_by("-n", "scorer", "reason")[:REASONS_SHOWN])

@@ -1,0 +1,143 @@
+"""Scoring again: a form that asks for a new set of rewards, and a page that compares it with the first."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from apps.dashboard.access import steered_run
+from apps.dashboard.paging import Page, page_of
+from apps.dashboard.rescored import comparison_of, groups_that
+from apps.feedback.replaying.creating import unfit, why_not
+from apps.rewards import scorers
+from apps.rewards.models import Rescored, RescoredGroup, Rescoring
+from apps.rewards.rescoring.asking import NothingToRescore, ask, scorers_in
+from apps.rewards.rescoring.choosing import Chosen
+from apps.runs.config import ConfigError, as_yaml
+from apps.runs.models import NotPossible, Run
+
+SETS_SHOWN = 20
+ROLLOUTS_OF_A_GROUP = 16  # shown
+DOMAINS_OFFERED = 50
+FIELDS = ("from_step", "to_step", "domain", "scorer", "low", "high", "most")
+# What the page's address may ask for: the largest changes, those of one fate, or groups.
+FATES = {"higher": "higher", "lower": "lower", "lost": "no reward any more", "gained": "a reward now"}
+OF_GROUPS = {"best": "another best", "appears": "signal appears", "vanishes": "signal vanishes"}
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@login_required
+def rescorings(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+    """Owners and researchers of the project: the run's new sets of rewards, and asking for another."""
+    run = steered_run(request, project, slug)
+    problems: Mapping[str, str] = {}
+    if request.method == "POST":
+        try:
+            chosen = Chosen.read({name: said for name in FIELDS if (said := request.POST.get(name, "").strip())})
+            made = ask(run, scorers_in(request.POST.get("rewards", "")), chosen, request.user)
+            return redirect("run-rescoring", project, slug, made.pk)
+        except ConfigError as error:
+            problems = error.problems
+        except NothingToRescore as nothing:
+            problems = {"filter": f"{nothing}."}
+    said = request.POST if request.method == "POST" else request.GET
+    page = page_of(run.rescorings.select_related("by"), request, size=SETS_SHOWN)
+    context = {
+        "section": "runs", "run": run, "page": page, "sets": [(one, Chosen.read(one.chosen).words) for one in page.rows],
+        "fields": _fields(run, said, problems), "rewards": said.get("rewards", _own(run)), "problems": _of_rewards(problems),
+        "wrong": problems.get("filter", ""), "is_possible": not run.settings.algorithm.learns_from_lessons,
+        "known": scorers.names(),
+    }  # fmt: skip
+    return render(request, "dashboard/rescorings.html", context, status=422 if problems else 200)
+
+
+@require_safe
+@login_required
+def comparison(request: HttpRequest, project: str, slug: str, pk: int) -> HttpResponse:
+    """Owners and researchers of the project: what the new rewards change."""
+    return render(request, "dashboard/rescoring.html", _context(request, project, slug, pk))
+
+
+@require_safe
+@login_required
+def comparison_now(request: HttpRequest, project: str, slug: str, pk: int) -> HttpResponse:
+    """Owners and researchers of the project: the part of the page that moves while rollouts are judged."""
+    return render(request, "dashboard/_rescoring_now.html", _context(request, project, slug, pk))
+
+
+@require_POST
+@login_required
+def stop(request: HttpRequest, project: str, slug: str, pk: int) -> HttpResponse:
+    """Owners and researchers of the project: judge no more of it; what is judged stays."""
+    run = steered_run(request, project, slug)
+    try:
+        get_object_or_404(run.rescorings, pk=pk).stop(by=request.user)
+    except NotPossible as error:
+        messages.error(request, f"It was not stopped: {error}.")
+    return redirect("run-rescoring", project, slug, pk)
+
+
+def _context(request: HttpRequest, project: str, slug: str, pk: int) -> dict:
+    run = steered_run(request, project, slug)
+    rescoring = get_object_or_404(run.rescorings.select_related("by"), pk=pk)
+    rescoring.run = run
+    show = request.GET.get("show", "")
+    found = comparison_of(rescoring)
+    of_groups = show in OF_GROUPS
+    page = _groups(request, rescoring, show) if of_groups else _rollouts(request, rescoring, show)
+    return {
+        "section": "runs", "run": run, "rescoring": rescoring, "chosen": Chosen.read(rescoring.chosen).words, "found": found,
+        "page": page, "rows": _with_rollouts(page, rescoring) if of_groups else page.rows, "show": show, "of_groups": of_groups,
+        "tabs": [
+            ("", "changed", found.changed), *((name, words, found.fates[name]) for name, words in FATES.items()),
+            *((name, words, found.groups[name]) for name, words in OF_GROUPS.items()),
+        ],
+        "why_not": why_not(run) or unfit(rescoring), "asked": request.GET.urlencode(),
+    }  # fmt: skip
+
+
+def _rollouts(request: HttpRequest, rescoring: Rescoring, show: str) -> Page:
+    if show and show not in FATES:
+        raise Http404(show)
+    rows = Rescored.objects.filter(rescoring=rescoring).select_related("rollout__group__task")
+    return page_of(rows.filter(fate=show) if show else rows.filter(size__gt=0), request, by="size")
+
+
+def _groups(request: HttpRequest, rescoring: Rescoring, show: str) -> Page:
+    judged = RescoredGroup.objects.filter(groups_that(rescoring)[show], rescoring=rescoring, done_at__isnull=False)
+    return page_of(judged.select_related("group__task"), request)
+
+
+def _with_rollouts(page: Page, rescoring: Rescoring) -> list[tuple[RescoredGroup, Sequence[Rescored]]]:
+    """Each group with what became of its rollouts; one query."""
+    groups = [item.group_id for item in page.rows]
+    rows = Rescored.objects.filter(rescoring=rescoring, rollout__group__in=groups).select_related("rollout")
+    found = defaultdict(list)
+    for row in rows.order_by("rollout__sample_index"):
+        found[row.rollout.group_id].append(row)
+    return [(item, found[item.group_id][:ROLLOUTS_OF_A_GROUP]) for item in page.rows]
+
+
+def _own(run: Run) -> str:
+    """The run's own scorers as YAML, without what is left at its default."""
+    own = [{"scorer": choice.scorer, **choice.model_dump(mode="json", exclude_defaults=True)} for choice in run.settings.rewards]
+    return as_yaml(own) if own else ""
+
+
+def _fields(run: Run, said: Mapping[str, str], problems: Mapping[str, str]) -> dict[str, dict]:
+    """What the filter's fields show: their value, what is wrong with it, and what may be chosen."""
+    defaults = {"most": Chosen().most}
+    shown = {name: {"value": said.get(name, defaults.get(name, "")), "wrong": problems.get(name, "")} for name in FIELDS}
+    domains = run.taskset.tasks.exclude(domain="").order_by("domain").values_list("domain", flat=True).distinct()
+    shown["domain"]["choices"] = list(domains[:DOMAINS_OFFERED])
+    shown["scorer"]["choices"] = [choice.scorer for choice in run.settings.rewards]
+    return shown
+
+
+def _of_rewards(problems: Mapping[str, str]) -> list[tuple[str, str]]:
+    """What is wrong with the scorers, by field: whatever is of no field of the filter."""
+    return [(field, why) for field, why in problems.items() if field not in (*FIELDS, "filter")]
