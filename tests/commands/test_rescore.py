@@ -1,0 +1,66 @@
+"""`manage.py rescore`: judges by itself, and says what became of the rollouts."""
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from apps.rewards.models import RescoredReward, Rescoring, Reward
+from apps.rollouts.models import Group
+from rftweb.management.commands.rescore import steps_in
+from workers import answering
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def stored(run, finish):
+    [group] = finish(run, ["12345", "54321"])
+    Group.objects.filter(pk=group.pk).update(state=Group.State.JUDGED)
+    for rollout in group.rollouts.all():
+        Reward.record(rollout, Reward.Source.RULE, "sort", float(rollout.text == "12345"))
+    yield run
+    answering.grader.cache_clear()
+
+
+@pytest.fixture
+def rewards(tmp_path):
+    path = tmp_path / "rewards.yaml"
+    path.write_text("rewards:\n  - {scorer: sort, weight: 0.5}\n")
+    return path
+
+
+def test_it_scores_to_the_end_and_says_what_changed(stored, rewards, capsys):
+    call_command("rescore", stored.slug, rewards=rewards)
+    again = Rescoring.objects.get()
+    said = capsys.readouterr().out
+    assert again.state == "done" and RescoredReward.objects.filter(rescoring=again).count() == 2
+    assert f"set {again.pk} of run-0: 2 rollouts" in said and "1 lower" in said and "1 the same" in said
+
+
+def test_what_is_wrong_is_named_by_its_field(stored, rewards, tmp_path):
+    rewards.write_text("- {scorer: sort, options: {colour: red}}")
+    with pytest.raises(CommandError, match=r"rewards\.0\.options\.colour"):
+        call_command("rescore", stored.slug, rewards=rewards)
+    with pytest.raises(CommandError, match=r"nowhere\.yaml"):
+        call_command("rescore", stored.slug, rewards=tmp_path / "nowhere.yaml")
+    rewards.write_text("- {scorer: sort}")
+    with pytest.raises(CommandError, match="no judged rollouts of run-0 fit: updates from 3"):
+        call_command("rescore", stored.slug, rewards=rewards, steps="3-")
+    with pytest.raises(CommandError, match="most"):
+        call_command("rescore", stored.slug, rewards=rewards, most=0)
+
+
+@pytest.mark.parametrize(
+    ("text", "ends"),
+    [
+        ("", {}), ("10-20", {"from_step": "10", "to_step": "20"}), ("10-", {"from_step": "10"}), ("-20", {"to_step": "20"}),
+        ("15", {"from_step": "15", "to_step": "15"}),
+    ],
+)  # fmt: skip
+def test_ranges_of_updates(text, ends):
+    assert steps_in(text) == ends
+
+
+@pytest.mark.parametrize("text", ["-", "a-b", "1-2-3", "1..2"])
+def test_what_is_no_range_is_refused(text):
+    with pytest.raises(CommandError, match="is no range of updates"):
+        steps_in(text)
