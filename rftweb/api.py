@@ -13,6 +13,7 @@ from apps.environments.traces.api import EpisodesOfRun
 from apps.feedback.api import RatingQueue, Ratings
 from apps.feedback.items_api import Claims, KeepSlot, ReleaseSlot, SkipSlot, Slots
 from apps.feedback.tracing_api import Exports, Replays, Trace, TraceOfRating
+from apps.rewards.api import OneRescoring, Rescorings, StopRescoring
 from apps.rewards.scoring import require_known_scorers
 from apps.rollouts.api import OneRollout, Rollouts
 from apps.runs.api import ActWithReason, OneRun, PlainAct, RunMetrics, Runs
@@ -39,6 +40,9 @@ urlpatterns = [
     path("runs/<int:pk>/metrics/", RunMetrics.as_view(), name="run-metrics"),
     path("runs/<int:pk>/trace/<int:version>/", Trace.as_view(), name="run-trace"),
     path("runs/<int:pk>/replay/", Replays.as_view(), name="run-replay"),
+    path("runs/<int:pk>/rescorings/", Rescorings.as_view(), name="run-rescorings"),
+    path("runs/<int:pk>/rescorings/<int:rescoring>/", OneRescoring.as_view(), name="run-rescoring"),
+    path("runs/<int:pk>/rescorings/<int:rescoring>/stop/", StopRescoring.as_view(), name="run-rescoring-stop"),
     path("runs/<int:pk>/exports/<slug:kind>/", Exports.as_view(), name="run-export"),
     path("runs/<int:pk>/episodes.jsonl", EpisodesOfRun.as_view(), name="run-episodes"),
     path("rollouts/", Rollouts.as_view(), name="rollouts"),

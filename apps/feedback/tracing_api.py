@@ -99,7 +99,7 @@ class RatingTrace(serializers.Serializer):
 
 
 class NewReplay(Strict):
-    """What a replay leaves out."""
+    """What a replay leaves out, and which rewards it learns from."""
 
     slug = serializers.SlugField(required=False, max_length=50)
     title = Text(required=False, max_length=200)
@@ -107,6 +107,10 @@ class NewReplay(Strict):
     without_tasks = serializers.ListField(
         child=Whole(min_value=0, max_value=2**31 - 1), required=False, default=list, max_length=MOST_LEFT_OUT
     )
+    rescoring = Whole(
+        required=False, min_value=1, max_value=2**63 - 1,
+        help_text="A new set of the run's rewards, learned from in the place of what its machines said first.",
+    )  # fmt: skip
 
 
 class ExportQuery(Query):
@@ -151,13 +155,14 @@ class Replays(APIView):
 
     @extend_schema(operation_id="runs_replay", request=NewReplay, responses={201: RunDocument})
     def post(self, request: Request, pk: int) -> Response:
-        """Make a run of this one's recorded data without these people and tasks; it is not started."""
+        """Make a run of this one's recorded data without these people and tasks, or by new rewards; it is not started."""
         asked = NewReplay(data=request.data)
         run = steered(request, pk)
         asked.is_valid(raise_exception=True)
         wanted = asked.validated_data
+        new_set = get_object_or_404(run.rescorings, pk=wanted["rescoring"]) if "rescoring" in wanted else None
         try:
-            proposal = propose(run, wanted["without_raters"], wanted["without_tasks"])
+            proposal = propose(run, wanted["without_raters"], wanted["without_tasks"], new_set)
             made = create(proposal, wanted.get("slug", proposal.slug), wanted.get("title", proposal.title), request.user)
         except (NothingToReplay, NotPossible, ConfigError) as refusal:
             raise Conflict(str(refusal)) from None

@@ -1,0 +1,118 @@
+"""Scoring again over REST: a run's new sets of rewards, asking for one, following and stopping it."""
+
+from django.db.models import QuerySet
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.exceptions import PermissionDenied
+from rest_framework.permissions import BasePermission
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from apps.accounts.documents import Number, Strict, Text, Whole
+from apps.accounts.listing import Paged, page, page_of
+from apps.accounts.problems import Conflict
+from apps.accounts.scopes import MayRead, MaySteer
+from apps.rewards.models import Rescoring
+from apps.rewards.rescoring.asking import NothingToRescore, ask
+from apps.rewards.rescoring.choosing import MOST, Chosen
+from apps.runs.config import ConfigError
+from apps.runs.models import NotPossible, Run
+from apps.runs.schemas import Nothing
+
+MOST_SCORERS = 100
+
+
+class RescoringDocument(serializers.ModelSerializer):
+    """A new set of rewards: by which scorers, of which rollouts, and how far it is."""
+
+    rewards = serializers.ListField(child=serializers.DictField(), read_only=True)
+    chosen = serializers.DictField(read_only=True)
+    by = serializers.SlugRelatedField("username", read_only=True, allow_null=True)
+
+    class Meta:
+        model = Rescoring
+        fields = (
+            "id", "state", "reason", "rewards", "chosen", "rollouts", "groups", "done", "by", "created_at", "started_at",
+            "ended_at",
+        )  # fmt: skip
+
+
+class ChosenRollouts(Strict):
+    """Which rollouts; everything that is said narrows. Groups are judged whole."""
+
+    from_step = Whole(required=False, min_value=0, max_value=2**31 - 1)
+    to_step = Whole(required=False, min_value=0, max_value=2**31 - 1)
+    domain = Text(required=False, max_length=60)
+    scorer = Text(required=False, max_length=60, help_text="Judged by this scorer of the run, from `low` to `high`.")
+    low = Number(required=False)
+    high = Number(required=False)
+    most = Whole(required=False, min_value=1, max_value=MOST)
+
+
+class NewRescoring(Strict):
+    """What is judged again, and by whom."""
+
+    rewards = serializers.ListField(child=serializers.DictField(), max_length=MOST_SCORERS, help_text="As a run's `rewards`.")
+    chosen = ChosenRollouts(required=False)
+
+
+def steered(request: Request, pk: int) -> Run:
+    """Raises Http404 for a stranger, PermissionDenied for who may only look."""
+    run = get_object_or_404(Run.objects.visible_to(request.user).select_related("project"), pk=pk)
+    if not Run.objects.steered_by(request.user).filter(pk=pk).exists():
+        raise PermissionDenied("Only owners and researchers of the project score its rollouts again.")
+    return run
+
+
+def sets_of(run: Run) -> QuerySet[Rescoring]:
+    return run.rescorings.select_related("by")
+
+
+class Rescorings(APIView):
+    def get_permissions(self) -> list[BasePermission]:
+        return [MaySteer() if self.request.method == "POST" else MayRead()]
+
+    @extend_schema(operation_id="rescorings_list", parameters=[Paged], responses=page_of(RescoringDocument))
+    def get(self, request: Request, pk: int) -> Response:
+        """The run's new sets of rewards, the newest first."""
+        return Response(page(sets_of(steered(request, pk)), Paged.of(request), RescoringDocument))
+
+    @extend_schema(operation_id="rescorings_create", request=NewRescoring, responses={201: RescoringDocument})
+    def post(self, request: Request, pk: int) -> Response:
+        """Have stored rollouts of the run scored again; what was said first stays as it is."""
+        asked = NewRescoring(data=request.data)
+        run = steered(request, pk)
+        asked.is_valid(raise_exception=True)
+        try:
+            made = ask(run, asked.validated_data["rewards"], Chosen.read(asked.validated_data.get("chosen", {})), request.user)
+        except ConfigError as error:
+            raise serializers.ValidationError({field: [problem] for field, problem in error.problems.items()}) from None
+        except NothingToRescore as nothing:
+            raise Conflict(str(nothing)) from None
+        return Response(RescoringDocument(made).data, 201)
+
+
+class OneRescoring(APIView):
+    permission_classes = [MayRead]
+
+    @extend_schema(operation_id="rescorings_show", responses=RescoringDocument)
+    def get(self, request: Request, pk: int, rescoring: int) -> Response:
+        """How far it is."""
+        return Response(RescoringDocument(get_object_or_404(sets_of(steered(request, pk)), pk=rescoring)).data)
+
+
+class StopRescoring(APIView):
+    permission_classes = [MaySteer]
+
+    @extend_schema(operation_id="rescorings_stop", request=Nothing, responses={200: RescoringDocument})
+    def post(self, request: Request, pk: int, rescoring: int) -> Response:
+        """Judge no more of it; what is judged stays."""
+        Nothing(data=request.data).is_valid(raise_exception=True)
+        found = get_object_or_404(sets_of(steered(request, pk)), pk=rescoring)
+        try:
+            found.stop(by=request.user)
+        except NotPossible as error:
+            raise Conflict(str(error)) from None
+        return Response(RescoringDocument(found).data)
