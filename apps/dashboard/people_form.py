@@ -22,6 +22,7 @@ LABELS = {
     "rubric": "Scales of the rubric",
     "guidelines": "Guidelines",
     "per_group": "Replies asked of each group",
+    "domains": "Domains",
     "pairs": "Pairs asked of each group",
     "anchor": "Anchor reply in rankings",
     "ask_first": "What comes first",
@@ -86,7 +87,7 @@ UNITS = {
 }  # fmt: skip
 # Title, one line, and the fields; together they are all fields of the section (a test counts them).
 GROUPS = (
-    ("What is asked", "", ("form", "rubric", "guidelines", "per_group", "pairs", "anchor", "ask_first", "overlap")),
+    ("What is asked", "", ("form", "rubric", "guidelines", "per_group", "domains", "pairs", "anchor", "ask_first", "overlap")),
     ("Who rates", "", ("raters.people", "raters.groups", "open_claims", "lease_s", "blind", "steer", "simulated")),
     ("What becomes of it", "", ("deadline_s", "at_deadline", "weight", "aggregation")),
     ("Do they read", "Items whose answer is known, mixed in among the others.", ("gold.rate", "gold.attention", "gold.feedback")),
@@ -170,6 +171,11 @@ def may_be_named(run: Run) -> tuple[list[str], list[str]]:
     return list(raters.values_list("username", flat=True)), list(groups.values_list("name", flat=True))
 
 
+def domains_of(run: Run) -> list[str]:
+    """Of the tasks that the run draws."""
+    return list(run.taskset.tasks.exclude(domain="").values_list("domain", flat=True).distinct().order_by("domain")[:MOST_NAMES])
+
+
 def placed(problems: Mapping[str, str]) -> dict[str, str]:
     """Problems by the form's addresses. What concerns several fields stands at the first one it names, else at the top ("")."""
     addresses = {knob.address for knob in knobs_of(People, {}, {}, {})}
@@ -201,7 +207,7 @@ def _plain(words: str) -> str:
 def _form(run: Run, values: Mapping[str, Any], plan: People | None, problems: Mapping[str, str], seen: str) -> PeopleForm:
     knobs = {knob.address: _worded(knob) for knob in knobs_of(People, values, LABELS, problems)}
     accounts, groups = may_be_named(run)
-    for address, names in (("raters.people", accounts), ("raters.groups", groups)):
+    for address, names in (("raters.people", accounts), ("raters.groups", groups), ("domains", domains_of(run))):
         named = [*names[:MOST_NAMES], *(name for name in knobs[address].value if name not in names[:MOST_NAMES])]
         knobs[address] = replace(knobs[address], choices=tuple((name, name, "") for name in named))
     fieldsets = (Fieldset(title, why, tuple(_among(knobs, addresses))) for title, why, addresses in GROUPS)

@@ -116,7 +116,7 @@ def _why_drop(
     if len(usable) < fewest:
         return f"{len(usable)} of {plan.group_size} rollouts have a reward; a group needs {fewest}"
     heard = any(judgement.is_human for rollout, _ in usable for judgement in judgements[rollout.pk])
-    if plan.people.per_group and plan.people.at_deadline == "drop" and not heard:
+    if plan.people.asks_about(group.task.domain) and plan.people.at_deadline == "drop" and not heard:
         return "nobody judged it before its deadline"
     return ""
 

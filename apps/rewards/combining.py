@@ -32,8 +32,9 @@ def combined(judgements: Sequence[Judgement], plan: RunConfig, domain: str = "")
     if any(said.value is None for said in _together(judgements)):
         return None
     machine = machine_reward(judgements, plan.judges_of(domain))
-    # A rater model has learned what people said: where there is one it speaks for them, of all rollouts alike.
-    people = _foretold(judgements) if plan.people.rater_model else peoples_word(judgements)
+    # A rater model has learned what people said: where there is one it speaks for them, of all rollouts that they are asked about.
+    is_foretold = plan.people.rater_model and plan.people.asks_about(domain)
+    people = _foretold(judgements) if is_foretold else peoples_word(judgements)
     if people is None or machine is None:
         return machine if people is None else people
     return plan.people.weight * people + (1 - plan.people.weight) * machine

@@ -95,13 +95,14 @@ def _problems(choice: ScorerChoice, project: Project) -> dict[str, str]:
 
 def _unjudged(plan: RunConfig, project: Project, domain: str) -> dict[str, str]:
     """Domains of the taskset whose tasks would get no reward at all."""
-    if plan.people.per_group or not any(choice.domains for choice in plan.judges):
+    everybody = [*plan.judges, plan.people] if plan.people.per_group else plan.judges
+    if any(not judge.domains for judge in everybody):
         return {}
     taskset = Taskset.objects.filter(project=project, slug=plan.taskset).first()
     of_tasks = set(taskset.tasks.values_list("domain", flat=True).distinct()) if taskset else set()
     domains = {domain} if domain else of_tasks
-    left = sorted(domain or "(none)" for domain in domains if not plan.judges_of(domain))
-    return {"rewards": f"no scorer judges the tasks of domain {', '.join(left[:UNJUDGED_SHOWN])}"} if left else {}
+    left = sorted(domain or "(none)" for domain in domains if not plan.judges_of(domain) and not plan.people.asks_about(domain))
+    return {"rewards": f"nobody judges the tasks of domain {', '.join(left[:UNJUDGED_SHOWN])}"} if left else {}
 
 
 def open_questions(groups: Sequence[Group]) -> list[Question]:
@@ -175,8 +176,9 @@ def record_verdicts(groups: Sequence[Group], answers: Sequence[Answered]) -> lis
     Reward.objects.bulk_create(
         (reward for answer in answers if answer.question.group_id in held for reward in _rewards(answer)), ignore_conflicts=True
     )
+    domains = dict(Task.objects.filter(pk__in={group.task_id for group in ours}).values_list("pk", "domain"))
     for group in ours:
-        hand_on(group)
+        hand_on(group, domains[group.task_id])
     return ours
 
 
@@ -199,9 +201,10 @@ def words_of(answer: Answered) -> Iterator[tuple[int, dict]]:
         yield pk, {**told, "value": verdict.value, "reason": reason, "details": verdict.details}
 
 
-def hand_on(group: Group) -> None:
+def hand_on(group: Group, domain: str) -> None:
+    """To people, where they are asked about tasks of this domain, else to the refiner."""
     people = group.run.settings.people
-    if people.per_group:
+    if people.asks_about(domain):
         group.move(Group.State.WAITING, deadline_at=after(people.deadline_s))
     else:
         group.move(Group.State.JUDGED, judged_at=Now())

@@ -81,6 +81,7 @@ class People(Section):
     rubric: tuple[Scale, ...] = Field((), max_length=8, description="The scales of the form `rubric`.")
     guidelines: str = Field("", max_length=20_000, description="What raters should go by, in Markdown.")
     per_group: int = Field(0, ge=0, description="How many rollouts of a group wait for a person; 0 asks nobody.")
+    domains: tuple[str, ...] = Field((), description="Asks about tasks of these domains alone; empty asks about all.")
     pairs: int = Field(0, ge=0, le=1000, description="Pairs asked per group by the form `pairwise`; 0: as many as rollouts asked.")
     anchor: bool = Field(True, description="Put an answer of the base weights into each ranking, so that its zero does not drift.")
     ask_first: Literal["worth", "disagreement"] = Field(
@@ -111,6 +112,10 @@ class People(Section):
     schedule: Schedule | None = Field(None, description="A budget of decisions, spread over the run; empty asks about every group.")
     rater_model: RaterModel | None = Field(None, description="Fills the reward of every rollout from people's decisions.")
     simulated: bool = Field(False, description="Let the labelled simulated rater fill in for people.")
+
+    def asks_about(self, domain: str) -> bool:
+        """Whether groups of tasks of this domain wait for people."""
+        return self.per_group > 0 and (not self.domains or domain in self.domains)
 
     @model_validator(mode="after")
     def _hangs_together(self) -> "People":

@@ -56,6 +56,23 @@ def test_a_mixed_tasksets_rollouts_are_rewarded_by_their_own_domains_scorers(new
     assert sorted(of_sums.experiences.values_list("reward", flat=True)) == [0.0, 2.0]
 
 
+@pytest.mark.django_db(transaction=True)
+def test_people_are_asked_about_the_domains_that_the_run_names_and_the_others_go_on(new_run, scored, mixed):
+    run = new_run(rewards=MIXED[:1], people={"per_group": 2, "domains": ["sums"], "at_deadline": "drop"})
+    states = {group.task.domain: group.state for group in scored(run)}
+    assert states == {"digits": Group.State.JUDGED, "sums": Group.State.WAITING}
+    refine(Group.objects.claim(Group.State.JUDGED, "r", 60, 100))
+    assert Group.objects.get(run=run, task__domain="digits").experiences.exists()  # nobody was to judge it: it is not dropped
+
+
+def test_a_rater_model_speaks_for_people_where_they_are_asked_alone(plan):
+    asked = {"per_group": 2, "domains": ["sums"], "rater_model": {}, "at_deadline": "fill_with_rater_model"}
+    run = plan(rewards=MIXED, people=asked)
+    said = [Judgement("sort", 1.0), Judgement("arithmetic", 0.0), Judgement("rater_model", 0.6)]
+    assert combined(said, run, "sums") == 0.6
+    assert combined(said, run, "digits") == 1.0
+
+
 def test_the_most_a_rollout_can_get_is_its_domains(plan):
     mixed = plan(rewards=[*MIXED, {"scorer": "length", "weight": -1}])
     assert (full_reward(mixed, "digits"), full_reward(mixed, "sums"), full_reward(mixed, "other")) == (1.5, 2.5, 0.5)
@@ -97,7 +114,7 @@ def test_of_groups_taken_over_nothing_is_written(new_run, finish):
         ([{"scorer": "sort", "options": {"loud": 1}}], "rewards.0.options.loud", "Extra inputs"),
         ([{"scorer": "length", "options": {"right_at": "high"}}], "rewards.0.options.right_at", "valid number"),
         ([{"scorer": "sort"}, {"scorer": "sort"}], "rewards", "sort is there twice"),
-        ([{"scorer": "sort", "domains": ["digits"]}], "rewards", "no scorer judges the tasks of domain sums"),
+        ([{"scorer": "sort", "domains": ["digits"]}], "rewards", "nobody judges the tasks of domain sums"),
     ],
 )
 def test_rewards_that_cannot_work_are_refused_by_field(plan, project, mixed, rewards, field, why):

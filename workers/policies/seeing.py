@@ -41,7 +41,13 @@ IGNORED = -100
 
 
 def build_seeing(
-    folder: Path, seed: int = 0, hidden: int = 64, layers: int = 2, warmup_steps: int = 0, loudness: float = 1.0
+    folder: Path,
+    seed: int = 0,
+    hidden: int = 64,
+    layers: int = 2,
+    warmup_steps: int = 0,
+    loudness: float = 1.0,
+    context: int = recipes.CONTEXT,
 ) -> Manifest:
     """Seal such a policy at `folder`; the same seed gives the same bytes.
 
@@ -49,7 +55,7 @@ def build_seeing(
     """
     tokenizer = _tokenizer()
     torch.manual_seed(seed)
-    model = LlavaForConditionalGeneration(_config(tokenizer, hidden, layers)).eval()
+    model = LlavaForConditionalGeneration(_config(tokenizer, hidden, layers, context)).eval()
     unfinished = folder.with_name(f"{folder.name}.{os.getpid()}.tmp")
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)
@@ -98,12 +104,12 @@ def _tokenizer() -> PreTrainedTokenizerFast:
     return tokenizer
 
 
-def _config(tokenizer: PreTrainedTokenizerFast, hidden: int, layers: int) -> LlavaConfig:
+def _config(tokenizer: PreTrainedTokenizerFast, hidden: int, layers: int, context: int) -> LlavaConfig:
     heads = hidden // recipes.HEAD_DIM
     text = Qwen3Config(
         vocab_size=len(tokenizer), hidden_size=hidden, intermediate_size=4 * hidden, num_hidden_layers=layers,
         num_attention_heads=heads, num_key_value_heads=heads, head_dim=recipes.HEAD_DIM,
-        max_position_embeddings=recipes.CONTEXT, tie_word_embeddings=True, bos_token_id=None,
+        max_position_embeddings=context, tie_word_embeddings=True, bos_token_id=None,
         eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id,
     )  # fmt: skip
     tower = CLIPVisionConfig(

@@ -12,6 +12,7 @@ from apps.rewards.combining import RATER_MODEL
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group, Rollout
 from apps.runs.models import Run
+from apps.tasksets.models import Task
 
 log = structlog.get_logger(__name__)
 
@@ -25,7 +26,16 @@ def fill(groups: Sequence[Group], judge: Judge | None = None) -> None:
     """
     for run in {group.run_id: group.run for group in groups}.values():
         if run.settings.people.rater_model and run.settings.replay is None:
-            _fill_run(run, [group for group in groups if group.run_id == run.pk], judge)
+            _fill_run(run, _asked_about(run, groups), judge)
+
+
+def _asked_about(run: Run, groups: Sequence[Group]) -> list[Group]:
+    """The run's groups of domains that its people are asked about: for the others it would speak of what it never heard."""
+    ours, domains = [group for group in groups if group.run_id == run.pk], run.settings.people.domains
+    if not domains:
+        return ours
+    known = set(Task.objects.filter(pk__in={group.task_id for group in ours}, domain__in=domains).values_list("pk", flat=True))
+    return [group for group in ours if group.task_id in known]
 
 
 def _fill_run(run: Run, groups: list[Group], judge: Judge | None) -> None:

@@ -7,11 +7,13 @@ from pathlib import Path
 from django.core.management.base import BaseCommand, CommandError
 from django.db import IntegrityError
 
+from apps.accounts.models import Project
 from apps.rewards.code.making import Thresholds
 from apps.rewards.code.testing import with_tests
 from apps.rewards.sandbox import NoSandbox
 from apps.tasksets.generators import GENERATORS
 from apps.tasksets.importing import generate, import_jsonl
+from apps.tasksets.joining import join
 from apps.tasksets.models import Taskset
 from apps.tasksets.reading import Columns
 from apps.tasksets.storing import BadLines, Origin
@@ -50,12 +52,18 @@ class Command(BaseCommand):
         testing.add_argument("--to", help="name of the new taskset (default: the old one's with -tested)")
         for name, said in THRESHOLDS.items():
             testing.add_argument(f"--{name}", type=int, default=getattr(Thresholds(), name), help=said)
+        joining = verbs.add_parser("join", help="a new set of several ones' tasks, for a run over several domains")
+        joining.add_argument("slug", help="of the new taskset")
+        joining.add_argument("parts", nargs="+", help="slugs of the tasksets to join")
         listing = verbs.add_parser("list", help="show what there is")
-        for verb in (importing, generating, testing, listing):
+        for verb in (importing, generating, testing, joining, listing):
             verb.add_argument("--project", help="slug of the project; may be left out when there is one")
 
     def handle(self, **options: object) -> None:
-        {"import": self._import, "generate": self._generate, "tests": self._tests, "list": self._list}[options["verb"]](options)
+        verbs = {
+            "import": self._import, "generate": self._generate, "tests": self._tests, "join": self._join, "list": self._list,
+        }  # fmt: skip
+        verbs[options["verb"]](options)
 
     def _import(self, options: dict) -> None:
         path: Path = options["file"]
@@ -88,9 +96,7 @@ class Command(BaseCommand):
 
     def _tests(self, options: dict) -> None:
         project, slug = project_named(options["project"]), options["to"] or f"{options['slug']}-tested"
-        taskset = Taskset.objects.filter(project=project, slug=options["slug"]).first()
-        if taskset is None:
-            raise CommandError(f"no taskset {options['slug']!r} in {project.slug}")
+        taskset = _found(project, options["slug"])
         try:
             thresholds = Thresholds(**{name: options[name] for name in THRESHOLDS})
             with bar(f"testing {taskset.slug}", taskset.size) as progress:
@@ -102,6 +108,16 @@ class Command(BaseCommand):
         except (NoSandbox, ValueError) as error:
             raise CommandError(str(error)) from None
         self._say_stored(made)
+
+    def _join(self, options: dict) -> None:
+        project, slug = project_named(options["project"]), options["slug"]
+        parts = [_found(project, part) for part in options["parts"]]
+        origin = Origin(project, slug, slug, f"joined of {', '.join(part.slug for part in parts)}"[:200])
+        try:
+            with bar(f"joining {slug}", sum(part.size for part in parts)) as progress:
+                self._say_stored(join(origin, parts, progress))
+        except IntegrityError:
+            raise CommandError(f"a taskset {slug!r} is there already; choose another name") from None
 
     def _tell(self, line: str) -> None:
         self.stdout.write(line)
@@ -116,6 +132,13 @@ class Command(BaseCommand):
     def _say_stored(self, taskset: Taskset) -> None:
         aside = f", {taskset.quarantined} lines set aside" if taskset.quarantined else ""
         self.stdout.write(self.style.SUCCESS(f"taskset {taskset.slug}: {taskset.size} tasks{aside}"))
+
+
+def _found(project: Project, slug: str) -> Taskset:
+    taskset = Taskset.objects.filter(project=project, slug=slug).first()
+    if taskset is None:
+        raise CommandError(f"no taskset {slug!r} in {project.slug}")
+    return taskset
 
 
 def _listed(refusal: BadLines) -> str:
