@@ -1,0 +1,123 @@
+"""Code, mathematics, school, pictures and tone in one run on the real stack: each task goes to its own judges, tone to people."""
+
+import subprocess
+import sys
+import threading
+from collections import defaultdict
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from tests.stack.conftest import ROOT, Installation, running
+
+pytestmark = [pytest.mark.stack, pytest.mark.slow]
+SCHOOL = ("biology", "chemistry", "language", "maths", "physics")
+REWARDS = [
+    {"scorer": "code", "domains": ["code"], "options": {"bare_code": True, "partial": True}},
+    {"scorer": "math", "domains": ["math"]},
+    {"scorer": "school", "domains": list(SCHOOL)},
+    {"scorer": "counting", "domains": ["counting"]},
+    {"scorer": "ocr", "domains": ["ocr"]},
+    {"scorer": "repetition", "weight": 0.5, "domains": ["code", "math", *SCHOOL, "counting", "ocr"]},
+]
+FURNISH = """
+from pathlib import Path
+from apps.accounts.models import Membership, Project, Token, User
+from apps.policies.registering import register
+from apps.tasksets.importing import generate
+from apps.tasksets.joining import join
+from apps.tasksets.storing import Origin
+project = Project.objects.create(slug="demo", title="Demo")
+people = User.objects.create_superuser("root", password="correct horse battery")
+Membership.objects.create(project=project, user=people, role=Membership.Role.OWNER)
+register(project, "tiny", Path(%r), "built for a test", "Tiny")
+names = ("katas", "math", "k12", "shapes", "text_render", "tone")
+join(Origin(project, "mixed", "Mixed", "joined"), [generate(project, name, name, 20, 0) for name in names])
+print(Token.issue(people, "rater", [Token.Scope.RATE])[1])
+"""
+SCORERS = """SELECT DISTINCT t.domain, w.scorer FROM rewards_reward w JOIN rollouts_rollout o ON o.id = w.rollout_id
+             JOIN rollouts_group g ON g.id = o.group_id JOIN tasksets_task t ON t.id = g.task_id WHERE w.by_id IS NULL"""
+BY_PEOPLE = """SELECT DISTINCT t.domain FROM rewards_reward w JOIN rollouts_rollout o ON o.id = w.rollout_id
+               JOIN rollouts_group g ON g.id = o.group_id JOIN tasksets_task t ON t.id = g.task_id WHERE w.by_id IS NOT NULL"""
+TRAINED = """SELECT DISTINCT t.domain FROM buffer_stepitem i JOIN buffer_experience e ON e.id = i.experience_id
+             JOIN rollouts_rollout o ON o.id = e.rollout_id JOIN rollouts_group g ON g.id = o.group_id
+             JOIN tasksets_task t ON t.id = g.task_id"""
+NAKED = """SELECT count(*) FROM rewards_reward WHERE by_id IS NULL AND scorer <> 'people'
+           AND (seconds IS NULL OR reason = '' OR version < 1)"""
+
+
+class Rater:
+    """A person over REST: gives the longer answers more stars, until stopped."""
+
+    def __init__(self, address: str, secret: str) -> None:
+        self.client = httpx.Client(base_url=f"{address}/api/v1", headers={"Authorization": f"Bearer {secret}"}, timeout=60)
+        self.stopped = threading.Event()
+        self.given = 0
+
+    def work(self) -> None:
+        while not self.stopped.wait(0.2):
+            for item in self.client.post("/rating-queue/claim/", json={"count": 3}).json()["items"]:
+                self.decide(item)
+
+    def decide(self, item: dict) -> None:
+        stars = 1 + len(item["replies"][0]["text"]) % 5
+        said = {"client_uuid": f"6f1c2b1e-0000-4000-8000-{item['slot']:012d}", "answer": {"stars": stars}}
+        kept = {name: item[name] for name in ("fence", "version", "form")}
+        answer = self.client.post(f"/rating-slots/{item['slot']}/", json={**said, **kept})
+        assert answer.status_code in (201, 409), answer.text  # its group may have gone on meanwhile
+        self.given += answer.status_code == 201
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory) -> Iterator[tuple[Installation, str]]:
+    """An installation whose policy sees, and a rater's secret."""
+    folder = tmp_path_factory.mktemp("policies") / "seeing"
+    build = f"from pathlib import Path; from workers.policies.seeing import build_seeing as b; b(Path({str(folder)!r}), context=512)"
+    subprocess.run([sys.executable, "-c", build], cwd=ROOT, check=True, timeout=240)
+    with running(tmp_path_factory.mktemp("var")) as installation:
+        yield installation, installation.must("shell", "-c", FURNISH % str(folder)).split()[-1]
+
+
+@pytest.fixture(scope="module")
+def ended(stage, tmp_path_factory) -> tuple[Installation, Rater]:
+    """The run over all of it, with a person at their page, to its end."""
+    installation, secret = stage
+    rater = Rater(installation.stack.address, secret)
+    at_work = threading.Thread(target=rater.work)
+    at_work.start()
+    try:
+        installation.begin(
+            "mixed", tmp_path_factory.mktemp("runs"), taskset="mixed", steps=6, groups_per_step=6, max_staleness=2,
+            rewards=REWARDS, people={"per_group": 4, "domains": ["tone"], "deadline_s": 30, "at_deadline": "drop"},
+        )  # fmt: skip
+        installation.wait_completed("mixed", 300)
+    finally:
+        rater.stopped.set()
+        at_work.join()
+    return installation, rater
+
+
+def test_each_domain_is_judged_by_its_own_and_tone_by_people(ended):
+    installation, rater = ended
+    found = defaultdict(set)
+    for domain, scorer in installation.sql(SCORERS):
+        found[domain].add(scorer)
+    of_people = found.pop("tone", set())
+    assert of_people <= {"people"} and rater.given and installation.sql(BY_PEOPLE) == [("tone",)]
+    own = {"code": "code", "math": "math", "counting": "counting", "ocr": "ocr"} | dict.fromkeys(SCHOOL, "school")
+    assert {"code", "math", "counting", "ocr"} < found.keys() <= own.keys()
+    assert found == {domain: {own[domain], "repetition"} for domain in found}
+
+
+def test_the_run_learns_from_tasks_that_machines_judge_and_from_those_that_people_judge(ended):
+    trained = {domain for (domain,) in ended[0].sql(TRAINED)}
+    assert {"tone", "math", "code", "counting"} <= trained
+
+
+def test_every_machines_word_has_its_reason_version_and_time(ended):
+    assert ended[0].one(NAKED) == 0
+
+
+def test_the_books_are_right(ended):
+    assert ended[0].violations() == {}
