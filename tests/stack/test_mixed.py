@@ -21,6 +21,11 @@ REWARDS = [
     {"scorer": "ocr", "domains": ["ocr"]},
     {"scorer": "repetition", "weight": 0.5, "domains": ["code", "math", *SCHOOL, "counting", "ocr"]},
 ]
+BUILD = """
+from pathlib import Path
+from workers.policies.seeing import build_seeing
+build_seeing(Path(%r), context=512)
+"""
 FURNISH = """
 from pathlib import Path
 from apps.accounts.models import Membership, Project, Token, User
@@ -73,8 +78,7 @@ class Rater:
 def stage(tmp_path_factory) -> Iterator[tuple[Installation, str]]:
     """An installation whose policy sees, and a rater's secret."""
     folder = tmp_path_factory.mktemp("policies") / "seeing"
-    build = f"from pathlib import Path; from workers.policies.seeing import build_seeing as b; b(Path({str(folder)!r}), context=512)"
-    subprocess.run([sys.executable, "-c", build], cwd=ROOT, check=True, timeout=240)
+    subprocess.run([sys.executable, "-c", BUILD % str(folder)], cwd=ROOT, check=True, timeout=240)
     with running(tmp_path_factory.mktemp("var")) as installation:
         yield installation, installation.must("shell", "-c", FURNISH % str(folder)).split()[-1]
 
