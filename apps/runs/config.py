@@ -15,6 +15,7 @@ from apps.runs.algorithms.algorithm import Algorithm
 from apps.runs.algorithms.refusals import refusals
 from apps.runs.algorithms.section import Positive, Section, Share
 from apps.runs.algorithms.snapshot import Snapshot
+from apps.runs.hacking import Hacking
 from apps.runs.people import People
 from apps.runs.replay import Replay
 from apps.runs.serving import Serve
@@ -135,6 +136,7 @@ class RunConfig(Section):
     tower: Literal["frozen", "trained"] = Field(
         "frozen", description="Whether the part of a policy that looks at pictures is trained with the rest."
     )
+    hacking: Hacking = Field(Hacking(), description="When the run is suspected of pleasing its scorers instead of being good.")
     optimizer: Optimizer = Optimizer()
     checkpoints: Checkpoints = Checkpoints()
 
