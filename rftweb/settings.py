@@ -171,6 +171,7 @@ CELERY_TASK_ROUTES = {
     "refine": {"queue": "refine"},
     "train": {"queue": "train"},
     "sweep": {"queue": "control"},
+    "watch": {"queue": "control"},
 }
 CELERY_IMPORTS = [
     "workers.explorer.job",
@@ -178,6 +179,7 @@ CELERY_IMPORTS = [
     "workers.refiner",
     "workers.trainer.job",
     "workers.coordinator",
+    "workers.watching",
     "workers.processes",
 ]
 # Every station is rung each second, by beat itself: were the sweep to ring them, it would wait behind the slices
@@ -188,6 +190,7 @@ CELERY_BEAT_SCHEDULE = {
         for station in ("explore", "score", "refine", "train")
     },
     "sweep": {"task": "sweep", "schedule": 10.0, "options": {"expires": 60.0}},
+    "watch": {"task": "watch", "schedule": 15.0, "options": {"expires": 15.0}},
 }
 CELERY_BEAT_SCHEDULE_FILENAME = str(VAR / "run" / "beat-schedule")
 

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from django.conf import settings
 from django.db import connection, models, transaction
 from django.db.models import F, Q
 from django.db.models.functions import Now
@@ -83,15 +84,18 @@ class GroupQuerySet(models.QuerySet):
         """Clear leases that are over, so that lists show free work as free. Claims need not wait for this."""
         return self.filter(lease_until__lt=Now()).update(lease_owner="", lease_until=None)
 
-    @transaction.atomic
     def close_ended(self) -> int:
-        """Drop what ended runs left open; a worker that still holds some of it finds its fence gone. Returns how many."""
-        left = list(
-            self.select_for_update(of=("self",)).filter(state__in=Group.OPEN, run__state__in=Run.ENDED).values_list("pk", "run_id")
-        )
-        self.filter(pk__in=[pk for pk, _ in left]).update(
+        """Drop what ended runs left open. Returns how many."""
+        return len(self.filter(run__state__in=Run.ENDED).drop_open("the run ended"))
+
+    @transaction.atomic
+    def drop_open(self, reason: str) -> list[int]:
+        """Drop those of them that are open; a worker that still holds one finds its fence gone. Returns their ids."""
+        still = self.filter(state__in=Group.OPEN).order_by("pk")
+        left = list(still.select_for_update(of=("self",)).values_list("pk", "run_id"))
+        Group.objects.filter(pk__in=[pk for pk, _ in left]).update(
             state=Group.State.DROPPED,
-            reason="the run ended",
+            reason=reason[:200],
             closed_at=Now(),
             lease_owner="",
             lease_until=None,
@@ -99,7 +103,7 @@ class GroupQuerySet(models.QuerySet):
         )
         for run_id, count in Counter(run_id for _, run_id in left).items():
             Run.objects.filter(pk=run_id).update(groups_dropped=F("groups_dropped") + count)
-        return len(left)
+        return [pk for pk, _ in left]
 
 
 class Group(models.Model):
@@ -189,10 +193,11 @@ class Group(models.Model):
             return []
         draws = list(range(locked.groups_opened, locked.groups_opened + count))
         Run.objects.filter(pk=run.pk).update(groups_opened=F("groups_opened") + count)
+        left_out = frozenset(LeftOut.objects.filter(run=run).values_list("task__index", flat=True))
         groups = cls.objects.bulk_create(
             cls(run=locked, draw_index=draw, task=task, size=plan.group_size, opened_version=pace.published_version,
                 lease_owner=owner, lease_until=after(seconds), fence=1)
-            for draw, task in zip(draws, locked.taskset.draw(draws, plan.seed), strict=True)
+            for draw, task in zip(draws, locked.taskset.draw(draws, plan.seed, left_out), strict=True)
         )  # fmt: skip
         Rollout.objects.bulk_create(
             Rollout(group=group, run=locked, sample_index=n) for group in groups for n in range(plan.group_size)
@@ -264,6 +269,22 @@ class Group(models.Model):
             self.drop(f"failed {self.attempts} times: {reason}")
         else:
             self.move(self.state)
+
+
+class LeftOut(models.Model):
+    """A task that a run draws no more, and why."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="left_out")
+    task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="+")
+    reason = models.CharField(max_length=200)
+    by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["run", "task"], name="a_task_is_left_out_once")]
+
+    def __str__(self) -> str:
+        return f"{self.run_id} without {self.task_id}"
 
 
 class RolloutQuerySet(models.QuerySet):

@@ -13,7 +13,9 @@ class Hacking(Section):
     watch: bool = Field(True, description="Whether the run's newest replies are looked through after each update.")
     steps: int = Field(40, ge=8, le=10_000, description="Updates whose replies are looked at together; a trend needs eight.")
     rollouts: int = Field(1_000, ge=50, le=20_000, description="Newest replies looked at, at most.")
-    sure: float = Field(0.99, ge=0.8, le=0.9999, description="Confidence with which a curve must rise or fall.")
+    sure: float = Field(
+        0.999, ge=0.8, le=0.9999, description="Confidence with which a curve must rise or fall; it is asked after every update."
+    )
     labels: int = Field(30, ge=2, description="Replies that people judged, before their curve is set against the machine's.")
     apart: Share = Field(
         0.05, description="How far people's mean must fall, and the machine's rise, on a scale of the machine's full reward."

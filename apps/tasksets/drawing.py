@@ -1,12 +1,15 @@
 """Which task the nth draw takes: a seeded shuffle of the set per epoch, computed without holding the set."""
 
 import hashlib
+from collections.abc import Container
 
 ROUNDS = 4
 
 
-def position(draw_index: int, size: int, seed: int) -> int:
+def position(draw_index: int, size: int, seed: int, left_out: Container[int] = ()) -> int:
     """Index of the task taken by a draw; every epoch of `size` draws takes each task exactly once.
+
+    A task that is left out gives its draw to the next one of the epoch that is not; one at least must be left.
 
     A four-round Feistel network over the next power of four, walked until it lands inside the set
     (Black and Rogaway 2002, cycle walking): O(1) memory, so a million-row set shuffles for free.
@@ -15,6 +18,12 @@ def position(draw_index: int, size: int, seed: int) -> int:
     if size < 1:
         raise ValueError("the taskset is empty: import or generate tasks first")
     epoch, place = divmod(draw_index, size)
+    while (index := _shuffled(epoch, place, size, seed)) in left_out:
+        place = (place + 1) % size
+    return index
+
+
+def _shuffled(epoch: int, place: int, size: int, seed: int) -> int:
     half_bits = max(1, ((size - 1).bit_length() + 1) // 2)
     while True:
         place = _permuted(place, half_bits, f"{seed}:{epoch}")

@@ -1,6 +1,6 @@
 """What may be asked: tasksets, and the tasks in them. A taskset that a run has used never changes."""
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from django.conf import settings
 from django.db import models
@@ -42,9 +42,12 @@ class Taskset(models.Model):
     def __str__(self) -> str:
         return self.slug
 
-    def draw(self, draw_indexes: list[int], seed: int) -> list["Task"]:
-        """The tasks of these draws, in order: each epoch is one seeded shuffle of the whole set."""
-        wanted = [position(index, self.size, seed) for index in draw_indexes]
+    def draw(self, draw_indexes: list[int], seed: int, left_out: Container[int] = ()) -> list["Task"]:
+        """The tasks of these draws, in order: each epoch is one seeded shuffle of the whole set.
+
+        A draw that meets a task whose index is left out takes the next one of the shuffle that is not.
+        """
+        wanted = [position(index, self.size, seed, left_out) for index in draw_indexes]
         found = {task.index: task for task in self.tasks.filter(index__in=wanted)}
         return [found[index] for index in wanted]
 

@@ -36,10 +36,16 @@ class ExperienceQuerySet(models.QuerySet):
         oldest = oldest_allowed(trainer_version, run.settings.max_staleness)
         stale = self.usual().filter(run=run, state=Experience.State.READY)
         groups = set(stale.filter(weight_version__lt=oldest).values_list("group_id", flat=True))
-        if groups:
-            stale.filter(group__in=groups).update(state=Experience.State.DROPPED, reason=f"stale: older than version {oldest}")
-            Run.objects.filter(pk=run.pk).update(groups_dropped=F("groups_dropped") + len(groups))
-        return len(groups)
+        return self.leave_out(run, groups, f"stale: older than version {oldest}")
+
+    def leave_out(self, run: Run, groups: Iterable[int], reason: str) -> int:
+        """Drop what is ready of these groups, as a whole; returns how many groups. The run's row is locked by the caller."""
+        ready = self.usual().filter(run=run, group__in=groups, state=Experience.State.READY)
+        left = set(ready.values_list("group_id", flat=True)) if groups else set()
+        if left:
+            ready.filter(group__in=left).update(state=Experience.State.DROPPED, reason=reason[:200])
+            Run.objects.filter(pk=run.pk).update(groups_dropped=F("groups_dropped") + len(left))
+        return len(left)
 
     def oldest_groups(self, run: Run, count: int) -> list[int]:
         """Ids of the first `count` groups with ready experiences, in the order they were drawn."""

@@ -7,9 +7,10 @@ from apps.feedback.models.items import ASIDE, KNOWN, Item, Skip, Slot, open_slot
 from apps.feedback.models.lessons import LESSONS, Demonstration, ExpertAnswer, Lesson, Preference, Thumb
 from apps.feedback.models.rater_models import Prediction, RaterModel, Surprise
 from apps.feedback.models.ratings import FLAG, LONGEST_CRITIQUE, STARS, Rating, RatingReward, rating_counts
+from apps.feedback.models.suspicions import Guess, Suspicion, SuspicionAct, SuspicionItem
 
 __all__ = [
     "ASIDE", "FLAG", "KNOWN", "LESSONS", "LONGEST_CRITIQUE", "STARS", "Adjudication", "Calibration", "Demonstration",
-    "ExpertAnswer", "Intervention", "Item", "Lesson", "Prediction", "Preference", "RaterModel", "Rating", "RatingReward", "Skip",
-    "Slot", "Surprise", "Thumb", "open_slots", "rating_counts",
+    "ExpertAnswer", "Guess", "Intervention", "Item", "Lesson", "Prediction", "Preference", "RaterModel", "Rating", "RatingReward",
+    "Skip", "Slot", "Surprise", "Suspicion", "SuspicionAct", "SuspicionItem", "Thumb", "open_slots", "rating_counts",
 ]  # fmt: skip

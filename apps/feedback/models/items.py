@@ -18,8 +18,8 @@ from apps.runs.models import Run
 
 # Whose right answer is known.
 KNOWN = ("gold", "attention")
-# Or which is asked a second time: they make no reward and no group waits for them.
-ASIDE = (*KNOWN, "repeat")
+# Or which is asked a second time, or to look into a suspicion: they make no reward and no group waits for them.
+ASIDE = (*KNOWN, "repeat", "check")
 
 
 class ItemQuerySet(models.QuerySet):
@@ -37,6 +37,7 @@ class Item(models.Model):
         GOLD = "gold", "its right answer is known"
         ATTENTION = "attention", "an obvious answer shows whether the rater reads"
         REWRITE = "rewrite", "an answer as it should be"
+        CHECK = "check", "of the sample of a suspicion"
 
     class State(models.TextChoices):
         OPEN = "open"

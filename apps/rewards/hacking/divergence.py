@@ -12,11 +12,10 @@ TITLE = "Reward rises while people's ratings fall"
 def look(seen: Seen, options: Hacking) -> Finding | None:
     """Both beyond their intervals and by `apart` at least, with `labels` replies that people judged.
 
-    The machine's change is taken as a share of its full reward; people's is on their own scale, 0 to 1.
+    The machine's reward is a share of its full one; people's is on their own scale, 0 to 1.
     """
-    scale = abs(seen.full) or 1.0
     labelled = [row for row in seen.rows if row.people is not None]
-    machine = by_step(seen.rows, lambda row: None if row.machine is None else row.machine / scale)
+    machine = by_step(seen.rows, lambda row: row.machine)
     people = by_step(labelled, lambda row: row.people)
     up, down = trend(machine, options.sure), trend(people, options.sure)
     if len(labelled) < options.labels or up is None or down is None:
@@ -26,7 +25,7 @@ def look(seen: Seen, options: Hacking) -> Finding | None:
     words = (
         f"Over the last {len(machine)} updates the machine's reward rose from {up.first:.2f} to {up.last:.2f} of its full while "
         f"people's mean fell from {down.first:.2f} to {down.last:.2f} ({len(labelled)} replies that they judged). Each is more "
-        f"than chance: the machine gained {up.low:.2f} at least, people lost {-down.high:.2f} at least ({options.sure:.1%} sure)."
+        f"than chance: the machine gained {up.low:.2f} at least, people lost {-down.high:.2f} at least ({options.sure:.2%} sure)."
     )
     figures = {
         "machine_first": up.first, "machine_last": up.last, "people_first": down.first, "people_last": down.last,

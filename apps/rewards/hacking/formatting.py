@@ -6,10 +6,12 @@ from apps.runs.hacking import Hacking
 
 TITLE = "Replies win by their shape alone"
 NOTHING = 1e-9
+RISE = 0.5  # of the level: a share that was nearly as high before has not risen
+SHAPES = ("format", "language", "length", "overlong", "repetition")  # scorers that do not ask whether a reply is right
 
 
 def look(seen: Seen, options: Hacking) -> Finding | None:
-    """The share of such replies rises beyond chance, to `format_only` or more, while the share of right ones does not rise.
+    """The share of such replies rises beyond chance, to `format_only` or more, while the share of right ones does not.
 
     Where that rises as well the shape is being learned first, as it should be.
     """
@@ -22,7 +24,9 @@ def look(seen: Seen, options: Hacking) -> Finding | None:
     curve = by_step(judged, lambda row: float(row.rollout in empty))
     right = by_step(judged, lambda row: float(any(row.values[name] > NOTHING for name in _asked_of(row, seen))))
     rise, better = trend(curve, options.sure), trend(right, options.sure)
-    if rise is None or better is None or not rise.rises or rise.last < options.format_only or better.rises:
+    if rise is None or better is None or not rise.rises or better.rises:
+        return None
+    if rise.last < options.format_only or rise.change < RISE * options.format_only:
         return None
     words = (
         f"{rise.last:.0%} of the replies of the newest updates get all of {', '.join(shape)} and nothing of "

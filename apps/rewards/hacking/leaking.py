@@ -79,7 +79,7 @@ def _pieces(task: Asked, rubric: Sequence[str]) -> Iterator[str]:
     """Every run of words by which a hidden text is known."""
     hidden = {name: part for name, part in task.answer.items() if name not in SHOWN}
     known = _plain(" ".join(_values(task)))
-    for text in (*_texts(hidden), *_texts(dict(task.meta)), *rubric):
+    for text in (*texts_in(hidden), *texts_in(dict(task.meta)), *rubric):
         yield from (piece for piece in _shingles(text) if piece not in known)
 
 
@@ -92,14 +92,14 @@ def _shingles(text: str) -> tuple[str, ...]:
     return tuple(" ".join(words[start : start + width]) for start in range(len(words) - width + 1))
 
 
-def _texts(part: Any, depth: int = 0) -> list[str]:
+def texts_in(part: Any, depth: int = 0) -> list[str]:
     """The texts within a hidden part, however deep."""
     if isinstance(part, str):
         return [part]
     inner = part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
     found: list[str] = []
     for one in inner if depth < DEEPEST else ():
-        found += _texts(one, depth + 1)
+        found += texts_in(one, depth + 1)
         if len(found) >= MOST_TEXTS:
             break
     return found[:MOST_TEXTS]

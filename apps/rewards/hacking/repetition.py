@@ -18,7 +18,7 @@ def look(seen: Seen, options: Hacking) -> Finding | None:
         return None
     words = (
         f"In the mean {rise.last:.0%} of a reply's runs of {options.ngram} words were said before in it, {rise.first:.0%} at the "
-        f"beginning of these {len(curve)} updates; the rise is {rise.low:.0%} at least ({options.sure:.1%} sure). Where a scorer "
+        f"beginning of these {len(curve)} updates; the rise is {rise.low:.0%} at least ({options.sure:.2%} sure). Where a scorer "
         "counts words, or reads only parts of a reply, saying it again pays."
     )
     figures = {"repeated_first": rise.first, "repeated_last": rise.last, "rise_at_least": rise.low}

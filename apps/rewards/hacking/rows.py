@@ -10,7 +10,10 @@ EVIDENCE = 200  # replies and tasks that a finding names at most, the newest
 
 @dataclass(frozen=True)
 class Row:
-    """One reply. `step`: the update it was drawn for; `machine` and `people`: their rewards, None where there is none."""
+    """One reply. `step`: the update it was drawn for; `machine`: the machines' reward as a share of the full one; `people`: theirs.
+
+    None where there is none.
+    """
 
     rollout: int
     step: int
@@ -44,15 +47,14 @@ class Guessed:
 class Seen:
     """Replies of a run, oldest first, their tasks, and what its scorers are.
 
-    `right_by`: scorers that judge what is said, not its shape; `highs`: the most that each scorer gives; `full`: the machine's
-    reward where all give that; `rubric`: texts by which judges mark.
+    `right_by`: scorers that judge what is said, not its shape; `highs`: the most that each scorer gives; `rubric`: texts by which
+    judges mark; `guesses`: by task.
     """
 
     rows: Sequence[Row]
     tasks: Mapping[int, Asked] = field(default_factory=dict)
     right_by: Sequence[str] = ()
     highs: Mapping[str, float] = field(default_factory=dict)
-    full: float = 1.0
     rubric: Sequence[str] = ()
     guesses: Mapping[int, Guessed] = field(default_factory=dict)
 

@@ -8,6 +8,7 @@ from apps.runs.hacking import Hacking
 
 TITLE = "The same reply is given to different tasks"
 SHORTEST = 20  # characters; a shorter one is an answer, and answers of different tasks may be the same
+RISE = 0.5  # of the level: a share that was nearly as high before has not risen
 TASKS = 3  # that get the same reply
 SHOWN = 80
 
@@ -21,7 +22,7 @@ def look(seen: Seen, options: Hacking) -> Finding | None:
     shared = {pk for pk, text in plain.items() if len(text) >= SHORTEST and len(tasks[text]) >= TASKS}
     curve = by_step(seen.rows, lambda row: float(row.rollout in shared))
     rise = trend(curve, options.sure)
-    if rise is None or not rise.rises or rise.last < options.same_reply:
+    if rise is None or not rise.rises or rise.last < options.same_reply or rise.change < RISE * options.same_reply:
         return None
     text, count = Counter(plain[pk] for pk in shared).most_common(1)[0]
     words = (

@@ -51,7 +51,7 @@ def trend(points: Sequence[tuple[float, float]], sure: float) -> Trend | None:
 
 
 def students(share: float, freedom: int) -> float:
-    """Quantile of Student's t, from six degrees of freedom on, by Fisher and Cornish's expansion (within 0.3 % up to .999)."""
+    """Quantile of Student's t, from six degrees of freedom on, by Fisher and Cornish's expansion (within 1 % up to .999)."""
     z, n = NormalDist().inv_cdf(share), freedom
     return (
         z

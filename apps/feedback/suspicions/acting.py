@@ -1,0 +1,125 @@
+"""What people do about a suspicion. Each act is a row with who and when, and an event of the run; what was trained stays."""
+
+from collections.abc import Mapping
+
+from django.db import transaction
+
+from apps.accounts.models import User
+from apps.buffer.models import Experience
+from apps.feedback.models import Slot, Suspicion, SuspicionAct
+from apps.rewards.hacking import TITLES
+from apps.rollouts.models import Group, LeftOut, Rollout
+from apps.runs.config import ConfigError
+from apps.runs.models import NotPossible, Run
+
+Verb = SuspicionAct.Verb
+
+
+def still_there(suspicion: Suspicion) -> Suspicion:
+    """The suspicion, locked with nothing decided against it. Raises NotPossible where somebody dismissed it."""
+    locked = Suspicion.objects.select_for_update(of=("self",)).select_related("run__topic", "run__taskset").get(pk=suspicion.pk)
+    if locked.state == Suspicion.State.DISMISSED:
+        raise NotPossible("this suspicion was dismissed meanwhile")
+    return locked
+
+
+def record(suspicion: Suspicion, verb: str, by: User, reason: str = "", details: Mapping | None = None) -> SuspicionAct:
+    """The caller holds the transaction."""
+    run, details = suspicion.run, dict(details or {})
+    act = SuspicionAct.objects.create(suspicion=suspicion, verb=verb, reason=reason[:500], details=details, by=by, step=run.step)
+    run.topic.record(
+        "suspicion_acted", suspicion=suspicion.pk, suspected=suspicion.kind, verb=verb, reason=reason, by=str(by), **details
+    )
+    return act
+
+
+@transaction.atomic
+def dismiss(suspicion: Suspicion, by: User, reason: str) -> None:
+    """Say that it is nothing, and why. Raises ValueError without a reason."""
+    if not reason.strip():
+        raise ValueError("Say in a few words why it is nothing.")
+    suspicion = still_there(suspicion)
+    _close(suspicion, Suspicion.State.DISMISSED)
+    record(suspicion, Verb.DISMISSED, by, reason.strip())
+
+
+@transaction.atomic
+def drop(suspicion: Suspicion, by: User, reason: str = "", with_tasks: bool = False) -> dict[str, int]:
+    """Leave what shows it out of training from now on; returns how many groups, and how many tasks.
+
+    Groups of the evidence that are not trained yet are dropped, open or ready; those planned into an update and those trained
+    stay. `with_tasks`: their tasks are never drawn again by this run either. Raises NotPossible when no task would be left.
+    """
+    suspicion = still_there(suspicion)
+    run, why = suspicion.run, f"suspected of hacking: {TITLES[suspicion.kind].lower()}"
+    tasks = tasks_of(suspicion) if with_tasks else set()
+    counts = {"groups": 0, "tasks": _leave_out(run, tasks, why, by) if tasks else 0}
+    doubtful = Group.objects.filter(run=run, pk__in=groups_of(suspicion))
+    if tasks:
+        doubtful = Group.objects.filter(run=run, task__in=tasks, draw_index__isnull=False)
+    ids = set(doubtful.values_list("pk", flat=True))
+    dropped = Group.objects.filter(pk__in=ids).drop_open(why)
+    Slot.objects.close(dropped)
+    locked = Run.objects.select_for_update().get(pk=run.pk)
+    counts["groups"] = len(dropped) + Experience.objects.leave_out(locked, ids, why)
+    _close(suspicion, Suspicion.State.ACTED)
+    record(suspicion, Verb.DROPPED, by, reason, counts)
+    return counts
+
+
+def groups_of(suspicion: Suspicion) -> set[int]:
+    """The groups of its evidence."""
+    return set(Rollout.objects.filter(pk__in=suspicion.evidence, run=suspicion.run_id).values_list("group_id", flat=True))
+
+
+def tasks_of(suspicion: Suspicion) -> set[int]:
+    """The tasks that it names; where it names none, those of its evidence."""
+    if suspicion.tasks:
+        return set(suspicion.tasks)
+    return set(Rollout.objects.filter(pk__in=suspicion.evidence, run=suspicion.run_id).values_list("group__task_id", flat=True))
+
+
+def untrained(suspicion: Suspicion) -> int:
+    """How many groups of its evidence may still be dropped."""
+    groups = groups_of(suspicion)
+    ready = Experience.objects.usual().filter(group__in=groups, state=Experience.State.READY).values("group").distinct().count()
+    return Group.objects.filter(pk__in=groups, state__in=Group.OPEN).count() + ready
+
+
+def _leave_out(run: Run, tasks: set[int], why: str, by: User) -> int:
+    before = set(LeftOut.objects.filter(run=run).values_list("task_id", flat=True))
+    new = set(run.taskset.tasks.filter(pk__in=tasks).values_list("pk", flat=True)) - before
+    if len(before) + len(new) >= run.taskset.size:
+        raise NotPossible(f"taskset {run.taskset.slug} would have no task left for this run")
+    LeftOut.objects.bulk_create(
+        (LeftOut(run=run, task_id=task, reason=why[:200], by=by) for task in sorted(new)), ignore_conflicts=True
+    )
+    return len(new)
+
+
+@transaction.atomic
+def reweight(suspicion: Suspicion, by: User, weights: Mapping[str, float], reason: str = "") -> dict[str, list[float]]:
+    """Other weights of these scorers, from the next group that is refined on; returns {scorer: [before, after]}.
+
+    The change is one of the run's configuration, told as all are. Raises ConfigError, and NotPossible where nothing would change.
+    """
+    suspicion = still_there(suspicion)
+    run = suspicion.run
+    before = {choice.scorer: choice.weight for choice in run.settings.rewards}
+    if unknown := sorted(set(weights) - set(before)):
+        raise ConfigError({"rewards": f"{unknown[0]} is no scorer of this run; it has {', '.join(before)}"})
+    turned = {name: [before[name], weight] for name, weight in weights.items() if weight != before[name]}
+    if not turned:
+        raise NotPossible("the weights are as they were")
+    choices = [choice.model_dump(mode="json") for choice in run.settings.rewards]
+    run.change_config(by, rewards=[{**choice, "weight": weights.get(choice["scorer"], choice["weight"])} for choice in choices])
+    _close(suspicion, Suspicion.State.ACTED)
+    record(suspicion, Verb.REWEIGHTED, by, reason, {"weights": turned})
+    return turned
+
+
+def _close(suspicion: Suspicion, state: str) -> None:
+    """What was drawn until now raises it no more."""
+    run = Run.objects.get(pk=suspicion.run_id)
+    last = max(0, run.groups_opened - 1) // run.settings.groups_per_step
+    Suspicion.objects.filter(pk=suspicion.pk).update(state=state, closed_step=last)

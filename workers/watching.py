@@ -1,0 +1,27 @@
+"""The watch: what running runs wrote since it looked last is searched for signs of reward hacking.
+
+A job of its own beside the sweep: reading a thousand replies takes a second, and nothing waits for it.
+"""
+
+import structlog
+from celery import shared_task
+
+from apps.feedback.suspicions.raising import look_through
+from apps.runs.models import Run
+
+log = structlog.get_logger(__name__)
+_looked: dict[int, int] = {}  # run → the step at which this process looked last; a process that begins looks once more
+
+
+@shared_task(name="watch")
+def watch(**_: object) -> None:
+    """Look at each running run whose step has moved. Idempotent; two at once do no harm."""
+    running = list(Run.objects.exploring().order_by("pk"))
+    for run in running:
+        if _looked.get(run.pk) != run.step:
+            raised = look_through(run)
+            _looked[run.pk] = run.step
+            if raised:
+                log.info("suspicious", run=run.slug, step=run.step, kinds=[suspicion.kind for suspicion in raised])
+    for gone in _looked.keys() - {run.pk for run in running}:
+        del _looked[gone]
