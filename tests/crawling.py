@@ -10,7 +10,7 @@ from django.urls import URLPattern, get_resolver
 
 from apps.dashboard.views.exports import KINDS
 from apps.environments.models import Environment, Episode
-from apps.feedback.models import Item, RaterModel, Rating
+from apps.feedback.models import Item, RaterModel, Rating, Suspicion
 from apps.runs.models import Run
 from apps.tasksets.models import Picture
 
@@ -48,6 +48,7 @@ def _filled(route: str, run: Run, rollouts: list[int]) -> list[str]:
     environment = Environment.objects.filter(project=run.project).values_list("name", flat=True).first() or "none"
     episode = Episode.objects.filter(run=run).values_list("pk", flat=True).first() or 0
     rescoring = run.rescorings.values_list("pk", flat=True).first() or 0
+    suspicion = Suspicion.objects.filter(run=run).values_list("pk", flat=True).first() or 0
     model = RaterModel.objects.filter(run=run).values_list("number", flat=True).first() or 0
     picture = Picture.objects.filter(project=run.project).values_list("sha256", flat=True).first() or "0" * 64
     parts = {
@@ -68,6 +69,7 @@ def _filled(route: str, run: Run, rollouts: list[int]) -> list[str]:
         "episodes/": [episode],
         "gold/": [item],
         "rescorings/": [rescoring],
+        "suspicions/": [suspicion],
     }
     numbers |= {"settings/tokens/": [0]}
     before = route.partition("<int:pk>")[0]

@@ -17,7 +17,8 @@ from apps.dashboard.people_now import people_now
 from apps.dashboard.rollout_rows import newest_rollouts
 from apps.dashboard.serving import serving_now
 from apps.feedback.calibration.watching import alarms_of, told
-from apps.feedback.models import rating_counts
+from apps.feedback.models import Suspicion, rating_counts
+from apps.rewards.hacking import TITLES
 from apps.runs.algorithms.describing import parts
 from apps.runs.algorithms.table import TABLE
 from apps.runs.blindness import open_among, sees_judgements
@@ -55,6 +56,7 @@ def run(request: HttpRequest, project: str, slug: str) -> HttpResponse:
     context = {
         "section": "runs", "run": found, "charts": charts_of(found.settings.algorithm), "sequence": found.topic.sequence,
         "may_steer": may_steer(request, found), "is_open": is_open, **_now(found, is_open), **_newest(request, found, is_open),
+        "suspicions": _suspicions(request, found),
     }  # fmt: skip
     return render(request, "dashboard/run.html", context)
 
@@ -66,7 +68,10 @@ def run_part(request: HttpRequest, project: str, slug: str, part: str) -> HttpRe
     found = seen_run(request, project, slug)
     is_open = sees_judgements(request.user, found)
     if part in ("now", "beside"):
-        context = {**_now(found, is_open), "may_steer": may_steer(request, found), "is_open": is_open}
+        context = {
+            **_now(found, is_open), "may_steer": may_steer(request, found), "is_open": is_open,
+            "suspicions": _suspicions(request, found) if part == "now" else [],
+        }  # fmt: skip
     elif part == "newest":
         context = _newest(request, found, is_open)
     else:
@@ -104,6 +109,14 @@ def _now(run: Run, is_open: bool) -> dict:
         "workers": workers_for(run, WORKERS_SHOWN), "played": played_by(run),
         "serving": serving_now(run) if plan.serve else None,
     }  # fmt: skip
+
+
+def _suspicions(request: HttpRequest, run: Run) -> list[str]:
+    """What the run is suspected of, in words, for who steers it: a rater who knew would look for it."""
+    if not may_steer(request, run):
+        return []
+    found = run.suspicions.filter(state=Suspicion.State.OPEN).order_by("pk").values_list("kind", flat=True)
+    return [TITLES.get(kind, kind) for kind in found]
 
 
 def _newest_versions(run: Run) -> list[WeightVersion]:

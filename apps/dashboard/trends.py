@@ -1,0 +1,53 @@
+"""A few curves on one pair of axes, drawn on the server: for what was seen once, and does not move while it is looked at."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+WIDTH, HEIGHT, ROOM = 640, 150, 6
+Points = Sequence[Sequence[float]]
+
+
+@dataclass(frozen=True)
+class Line:
+    """`points`: as SVG's polyline takes them."""
+
+    name: str
+    points: str
+    first: float
+    last: float
+    is_people: bool
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """`low` … `high`: values of the lower and the upper edge; `since` … `until`: updates of the sides."""
+
+    lines: tuple[Line, ...]
+    low: float
+    high: float
+    since: int
+    until: int
+    width: int = WIDTH
+    height: int = HEIGHT
+
+
+def drawing_of(series: Mapping[str, Points]) -> Drawing | None:
+    """None where no curve has two points. Shares and rewards stand between 0 and 1, whatever they reach."""
+    curves = {name: points for name, points in series.items() if len(points) > 1}
+    if not curves:
+        return None
+    steps = [step for points in curves.values() for step, _ in points]
+    values = [value for points in curves.values() for _, value in points]
+    low, high = min(0.0, *values), max(1.0 if max(values) <= 1 else 0.0, *values)
+    since, until = min(steps), max(steps)
+
+    def place(step: float, value: float) -> str:
+        x = (step - since) / (until - since) * WIDTH
+        y = HEIGHT - ROOM - (value - low) / (high - low) * (HEIGHT - 2 * ROOM)
+        return f"{x:.1f},{y:.1f}"
+
+    lines = [
+        Line(name, " ".join(place(*point) for point in points), points[0][1], points[-1][1], name == "people")
+        for name, points in curves.items()
+    ]
+    return Drawing(tuple(lines), low, high, since, until)

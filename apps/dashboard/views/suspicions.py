@@ -1,0 +1,142 @@
+"""Where a run is suspected of pleasing its scorers instead of being good: what was seen, a sample of it, and what to do."""
+
+from collections.abc import Callable
+
+from django import forms
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.db.models import Count
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_POST, require_safe
+
+from apps.dashboard.access import steered_run
+from apps.dashboard.rollout_rows import rows, with_judgements
+from apps.dashboard.trends import drawing_of
+from apps.feedback.models import Guess, Suspicion
+from apps.feedback.suspicions import acting
+from apps.feedback.suspicions.asking import Answers, answers_of, ask_people, form_of
+from apps.rewards.hacking import TITLES
+from apps.rewards.hacking.guessing import TRIES
+from apps.rollouts.models import LeftOut, Rollout
+from apps.runs.config import ConfigError
+from apps.runs.models import NotPossible, Run
+from apps.tasksets.models import Task
+
+CLOSED_SHOWN, TASKS_SHOWN = 20, 20
+
+
+class ActForm(forms.Form):
+    """What is sent with an act; which of it counts depends on the act. Weights come as `weight.SCORER`."""
+
+    reason = forms.CharField(required=False, max_length=500)
+    with_tasks = forms.BooleanField(required=False)
+
+    def __init__(self, run: Run, data: object) -> None:
+        super().__init__(data)
+        for choice in run.settings.rewards:
+            self.fields[f"weight.{choice.scorer}"] = forms.FloatField(required=False)
+
+    @property
+    def weights(self) -> dict[str, float]:
+        said = {name: value for name, value in self.cleaned_data.items() if name.startswith("weight.")}
+        return {name.removeprefix("weight."): value for name, value in said.items() if value is not None}
+
+
+@require_safe
+@login_required
+def suspicions(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+    """Owners and researchers of the project: it tells what machines and people said of replies."""
+    run = steered_run(request, project, slug)
+    found = run.suspicions.annotate(asked=Count("items")).order_by("-last_seen_at", "-pk")
+    is_open = found.filter(state=Suspicion.State.OPEN)
+    closed = found.exclude(state=Suspicion.State.OPEN).prefetch_related("acts__by")[:CLOSED_SHOWN]
+    context = {
+        "section": "runs", "run": run, "open": [_titled(one) for one in is_open], "closed": [_titled(one) for one in closed],
+        "watch": run.settings.hacking, "tries": TRIES, "titles": TITLES.values(),
+        "checked": Guess.objects.filter(task__taskset=run.taskset_id).exists(),
+        "left_out": LeftOut.objects.filter(run=run).count(),
+    }  # fmt: skip
+    return render(request, "dashboard/suspicions.html", context)
+
+
+@require_safe
+@login_required
+def suspicion(request: HttpRequest, project: str, slug: str, pk: int) -> HttpResponse:
+    """Owners and researchers of the project: one suspicion with its sample, and what can be done about it."""
+    run = steered_run(request, project, slug)
+    found = get_object_or_404(run.suspicions.select_related("run__project"), pk=pk)
+    answers = answers_of(found)
+    tasks = Task.objects.filter(pk__in=found.tasks).order_by("index")
+    context = {
+        "section": "runs", "run": run, "suspicion": found, "title": TITLES.get(found.kind, found.kind), "answers": answers,
+        "drawing": drawing_of(found.series), "sample": _sample(request, found, answers),
+        "acts": found.acts.select_related("by"), "may_act": found.state != Suspicion.State.DISMISSED and run.state not in Run.ENDED,
+        "untrained": acting.untrained(found), "task_count": len(acting.tasks_of(found)), "tasks": tasks[:TASKS_SHOWN],
+        "is_asked": answers.asked > 0, "rewards": run.settings.rewards, "asked_as": form_of(run.settings.people),
+        "overlap": run.settings.people.overlap,
+    }  # fmt: skip
+    return render(request, "dashboard/suspicion.html", context)
+
+
+def _titled(found: Suspicion) -> dict:
+    return {
+        "suspicion": found, "title": TITLES.get(found.kind, found.kind),
+        "drawing": drawing_of(found.series) if found.state == Suspicion.State.OPEN else None,
+    }  # fmt: skip
+
+
+def _sample(request: HttpRequest, found: Suspicion, answers: Answers) -> list[dict]:
+    """In the order of time, each with what machines and the people who were asked said of it."""
+    drawn = with_judgements(Rollout.objects.filter(pk__in=found.sample, run=found.run_id)).order_by("pk")
+    shown, evidence = rows(drawn, request.user), set(found.evidence)
+    return [row | {"shows_it": row["rollout"].pk in evidence, "said": answers.said[row["rollout"].pk]} for row in shown]
+
+
+@require_POST
+@login_required
+def act(request: HttpRequest, project: str, slug: str, pk: int, verb: str) -> HttpResponse:
+    """Owners and researchers of the project: ask people, drop, re-weight or dismiss."""
+    run = steered_run(request, project, slug)
+    found = get_object_or_404(run.suspicions, pk=pk)
+    if verb not in ACTS:
+        raise Http404(verb)
+    form = ActForm(run, request.POST)
+    if not form.is_valid():
+        field, errors = next(iter(form.errors.items()))
+        messages.error(request, f"Nothing was changed: {field.removeprefix('weight.')}: {errors[0]}")
+    else:
+        _do(request, found, ACTS[verb], form)
+    return redirect("run-suspicion", project, slug, pk)
+
+
+def _do(request: HttpRequest, found: Suspicion, act: Callable, form: ActForm) -> None:
+    try:
+        messages.success(request, act(request, found, form))
+    except (NotPossible, ConfigError, ValueError) as refused:
+        messages.error(request, f"Nothing was changed: {refused}")
+
+
+def _ask(request: HttpRequest, found: Suspicion, form: ActForm) -> str:
+    count = ask_people(found, request.user)
+    return f"People are asked about {count} replies, before anything else of this run."
+
+
+def _drop(request: HttpRequest, found: Suspicion, form: ActForm) -> str:
+    counts = acting.drop(found, request.user, form.cleaned_data["reason"], form.cleaned_data["with_tasks"])
+    tasks = f", and {counts['tasks']:,} tasks are drawn no more" if form.cleaned_data["with_tasks"] else ""
+    return f"{counts['groups']:,} groups are left out of training{tasks}."
+
+
+def _reweight(request: HttpRequest, found: Suspicion, form: ActForm) -> str:
+    turned = acting.reweight(found, request.user, form.weights, form.cleaned_data["reason"])
+    words = ", ".join(f"{name} {before:g} → {after:g}" for name, (before, after) in turned.items())
+    return f"From the next groups on: {words}."
+
+
+def _dismiss(request: HttpRequest, found: Suspicion, form: ActForm) -> str:
+    acting.dismiss(found, request.user, form.cleaned_data["reason"])
+    return "Dismissed. What is drawn from now on may raise it again."
+
+
+ACTS: dict[str, Callable] = {"ask": _ask, "drop": _drop, "reweight": _reweight, "dismiss": _dismiss}

@@ -1,0 +1,125 @@
+"""The pages of suspicions: whom they are for, what stands on them, and that one click acts and says so."""
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from apps.accounts.models import Membership, User
+from apps.feedback.models import Item, Suspicion
+from apps.rollouts.models import Rollout
+
+pytestmark = pytest.mark.django_db
+HOSTILE = "<script>alert(1)</script>"
+
+
+@pytest.fixture
+def suspected(seeded):
+    """The seeded run, suspected of speaking to its judge."""
+    replies = list(Rollout.objects.filter(run=seeded.run, state="finished").order_by("pk")[:14])
+    Rollout.objects.filter(pk=replies[0].pk).update(text=HOSTILE)
+    ids = [reply.pk for reply in replies]
+    seeded.suspicion = Suspicion.objects.create(
+        run=seeded.run, kind="to_judge", words=f"12 replies say “{HOSTILE}”", figures={"replies": 12}, first_step=2, last_step=3,
+        series={"to the judge": [[0, 0.0], [1, 0.25], [2, 0.5]]}, evidence=ids, sample=ids[:12],
+    )  # fmt: skip
+    return seeded
+
+
+def page(client, user, name, *more):
+    client.force_login(user)
+    answer = client.get(reverse(name, args=["lab", "tone-7", *more]))
+    return answer.status_code, answer.content.decode()
+
+
+def act(client, user, suspected, verb, **data):
+    client.force_login(user)
+    address = reverse("run-suspicion-act", args=["lab", "tone-7", suspected.suspicion.pk, verb])
+    return client.post(address, data, follow=True).content.decode()
+
+
+def test_the_run_tells_who_steers_it_and_nobody_else(client, suspected):
+    said = "Suspected of hacking its reward"
+    for name, more in (("run", ()), ("run-part", ("now",))):
+        assert said in page(client, suspected.alice, name, *more)[1]
+        assert said not in page(client, suspected.bob, name, *more)[1]
+
+
+@pytest.mark.parametrize("name", ["run-suspicions", "run-suspicion"])
+def test_raters_and_viewers_are_not_told_what_is_suspected(client, suspected, name):
+    viewer = User.objects.create_user("vera")
+    Membership.objects.create(project=suspected.run.project, user=viewer, role=Membership.Role.VIEWER)
+    more = (suspected.suspicion.pk,) if name == "run-suspicion" else ()
+    met = [page(client, user, name, *more)[0] for user in (suspected.alice, suspected.bob, viewer, suspected.carol)]
+    assert met == [200, 403, 403, 404]
+
+
+def test_what_was_seen_stands_there_with_its_curve_and_a_sample(client, suspected):
+    _, listed = page(client, suspected.alice, "run-suspicions")
+    assert "Replies speak to the judge" in listed and "polyline" in listed and "Look at 12 replies" in listed
+    _, text = page(client, suspected.alice, "run-suspicion", suspected.suspicion.pk)
+    assert text.count("shows it") == 12 and HOSTILE not in text and "&lt;script&gt;" in text
+
+
+def test_a_run_of_which_nothing_is_suspected_says_so(client, seeded):
+    _, text = page(client, seeded.alice, "run-suspicions")
+    assert "Nothing is suspected" in text and "manage.py taskset guesses tone --run tone-7" in text
+
+
+def test_one_click_asks_people(client, suspected):
+    assert "People are asked about 12 replies" in act(client, suspected.alice, suspected, "ask")
+    assert Item.objects.filter(run=suspected.run, purpose="check").count() == 12
+    text = act(client, suspected.alice, suspected, "ask")
+    assert "already" in text and "12 decisions still to come" in text
+
+
+def test_one_click_drops_and_names_who_did(client, suspected):
+    text = act(client, suspected.alice, suspected, "drop", reason="they plead")
+    assert "groups are left out of training" in text and "left out of training" in text and "they plead" in text
+
+
+def test_other_weights_hold_from_the_next_groups_on(client, suspected):
+    assert "tone 1 → 0.5" in act(client, suspected.alice, suspected, "reweight", **{"weight.tone": "0.5"})
+    suspected.run.refresh_from_db()
+    assert suspected.run.settings.rewards[0].weight == 0.5
+
+
+@pytest.mark.parametrize("weight", ["", "much", "nan", "inf"])
+def test_a_weight_that_is_none_changes_nothing_and_says_so(client, suspected, weight):
+    assert "Nothing was changed" in act(client, suspected.alice, suspected, "reweight", **{"weight.tone": weight})
+    suspected.run.refresh_from_db()
+    assert suspected.run.settings.rewards[0].weight == 1.0
+
+
+def test_to_dismiss_takes_a_reason_and_ends_the_matter(client, suspected):
+    assert "Say in a few words" in act(client, suspected.alice, suspected, "dismiss")
+    text = act(client, suspected.alice, suspected, "dismiss", reason="a quotation")
+    assert "a quotation" in text and "Drop…" not in text
+    assert "Suspected of hacking" not in page(client, suspected.alice, "run")[1]
+
+
+def test_nobody_else_acts_and_no_other_act_is_known(client, suspected):
+    client.force_login(suspected.bob)
+    here = ["lab", "tone-7", suspected.suspicion.pk]
+    assert client.post(reverse("run-suspicion-act", args=[*here, "drop"])).status_code == 403
+    client.force_login(suspected.alice)
+    assert client.post(reverse("run-suspicion-act", args=[*here, "explode"])).status_code == 404
+    assert client.get(reverse("run-suspicion-act", args=[*here, "drop"])).status_code == 405
+
+
+def test_more_suspicions_cost_no_more_queries(client, suspected):
+    client.force_login(suspected.alice)
+
+    def queries(name, *more):
+        with CaptureQueriesContext(connection) as captured:
+            assert client.get(reverse(name, args=["lab", "tone-7", *more])).status_code == 200
+        return len(captured)
+
+    one = queries("run-suspicion", suspected.suspicion.pk)
+    assert one <= 30
+    few = queries("run-suspicions")
+    Suspicion.objects.bulk_create(
+        Suspicion(run=suspected.run, kind=f"kind {n}", words="x", first_step=1, last_step=2, state="open" if n % 2 else "dismissed")
+        for n in range(40)
+    )
+    assert queries("run-suspicions") <= few + 2  # acts and their authors, once for all
