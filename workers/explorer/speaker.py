@@ -86,6 +86,16 @@ class Speaker:
         said = messages if self.eyes is None else [{**message, "content": _parts(message["content"])} for message in messages]
         return self.tokenizer.apply_chat_template(said, tools=list(tools) or None, add_generation_prompt=True, tokenize=False)
 
+    def without_thoughts(self, prompt_ids: Sequence[int]) -> tuple[int, ...]:
+        """The prompt with thoughts that end before they begin, where the chat template knows any: the answer comes at once."""
+        if "<think>" not in str(self.tokenizer.chat_template):
+            return tuple(prompt_ids)
+        end = self.tokenizer.decode(list(prompt_ids)[-8:], skip_special_tokens=False).rstrip()
+        if end.endswith("</think>"):
+            return tuple(prompt_ids)
+        ended = "\n\n</think>\n\n" if end.endswith("<think>") else "<think>\n\n</think>\n\n"
+        return (*prompt_ids, *self._encoded(ended))
+
     def bare_ids(self, text: str) -> tuple[int, ...]:
         """A text without the chat template, as the tokenizer begins texts."""
         return tuple(self.tokenizer.encode(text))

@@ -1,25 +1,33 @@
-"""Tasksets: import JSON lines, generate from a seed, list."""
+"""Tasksets: import JSON lines, generate from a seed, check for easy guesses, list."""
 
 import re
+import subprocess
+import sys
 from argparse import ArgumentParser
 from pathlib import Path
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.db import IntegrityError
 
 from apps.accounts.models import Project
+from apps.feedback.suspicions.guesses import INSTRUCTION, Check, judges_of, why_not, without_guessed
+from apps.policies.models import Policy
 from apps.rewards.code.making import Thresholds
 from apps.rewards.code.testing import with_tests
+from apps.rewards.hacking.guessing import TRIES
 from apps.rewards.sandbox import NoSandbox
+from apps.runs.models import Run
 from apps.tasksets.generators import GENERATORS
 from apps.tasksets.importing import generate, import_jsonl
 from apps.tasksets.joining import join
 from apps.tasksets.models import Taskset
 from apps.tasksets.reading import Columns
 from apps.tasksets.storing import BadLines, Origin
-from rftweb.management.console import bar, project_named
+from rftweb.management.console import bar, project_named, run_named
 
 SHOWN = 20  # bad lines printed
+MOST_TRIES = 1_000
 THRESHOLDS = {
     "agree": "submissions that must give a case the same output",
     "admit": "submissions that must pass all kept cases",
@@ -55,13 +63,27 @@ class Command(BaseCommand):
         joining = verbs.add_parser("join", help="a new set of several ones' tasks, for a run over several domains")
         joining.add_argument("slug", help="of the new taskset")
         joining.add_argument("parts", nargs="+", help="slugs of the tasksets to join")
+        guessing = verbs.add_parser("guesses", help="which tasks a policy guesses right without thinking: they pay for luck")
+        guessing.add_argument("slug", help="of the taskset")
+        judging = guessing.add_mutually_exclusive_group(required=True)
+        judging.add_argument("--run", help="a run of the set: its policy guesses, its scorers judge")
+        judging.add_argument("--scorer", action="append", help="a scorer that judges, with its options as they are")
+        guessing.add_argument("--policy", help="the policy that guesses (default: the run's)")
+        guessing.add_argument("--tries", type=int, default=TRIES, help="guesses at each task")
+        guessing.add_argument("--max-tokens", type=int, default=Check.max_tokens, help="longest guess")
+        guessing.add_argument("--instruction", default=INSTRUCTION, help="put behind each prompt; may be empty")
+        guessing.add_argument("--engine", choices=["auto", "vllm", "transformers"], default="auto")
+        guessing.add_argument("--most", type=int, help="tasks to check now; those that were checked are not checked again")
+        guessing.add_argument("--again", action="store_true", help="check all anew")
+        guessing.add_argument("--to", help="store a new taskset of this name, without the tasks that were guessed")
         listing = verbs.add_parser("list", help="show what there is")
-        for verb in (importing, generating, testing, joining, listing):
+        for verb in (importing, generating, testing, joining, guessing, listing):
             verb.add_argument("--project", help="slug of the project; may be left out when there is one")
 
     def handle(self, **options: object) -> None:
         verbs = {
-            "import": self._import, "generate": self._generate, "tests": self._tests, "join": self._join, "list": self._list,
+            "import": self._import, "generate": self._generate, "tests": self._tests, "join": self._join, "guesses": self._guesses,
+            "list": self._list,
         }  # fmt: skip
         verbs[options["verb"]](options)
 
@@ -119,6 +141,27 @@ class Command(BaseCommand):
         except IntegrityError:
             raise CommandError(f"a taskset {slug!r} is there already; choose another name") from None
 
+    def _guesses(self, options: dict) -> None:
+        project = project_named(options["project"])
+        taskset = _found(project, options["slug"])
+        run = run_named(options["run"], project.slug) if options["run"] else None
+        policy = project.policies.filter(slug=options["policy"]).first() if options["policy"] else run and run.policy
+        if policy is None:
+            raise CommandError(f"--policy: no policy {options['policy']!r}" if options["policy"] else "--policy: say which guesses")
+        _require_judges(run, options["scorer"] or [])
+        if not 1 <= options["tries"] <= MOST_TRIES:
+            raise CommandError(f"--tries: must be from 1 to {MOST_TRIES}")
+        if _guess(taskset, policy, run, options):
+            raise CommandError("the check broke off; what was found is kept, and the same command goes on")
+        if options["to"]:
+            origin = Origin(project, options["to"], options["to"], f"{taskset.slug} without what {policy.slug} guessed")
+            try:
+                self._say_stored(without_guessed(taskset, policy, origin))
+            except IntegrityError:
+                raise CommandError(f"--to: a taskset {options['to']!r} is there already; choose another") from None
+            except ValueError as error:
+                raise CommandError(f"--to: {error}") from None
+
     def _tell(self, line: str) -> None:
         self.stdout.write(line)
 
@@ -139,6 +182,26 @@ def _found(project: Project, slug: str) -> Taskset:
     if taskset is None:
         raise CommandError(f"no taskset {slug!r} in {project.slug}")
     return taskset
+
+
+def _require_judges(run: Run | None, named: list[str]) -> None:
+    """Raises CommandError where nobody could say that a guess is right."""
+    for scorer in named:
+        if reason := why_not(scorer):
+            raise CommandError(f"--scorer: {scorer} cannot say whether a guess is right: {reason}")
+    if run and not judges_of(run.settings):
+        raise CommandError(f"--run: no scorer of {run.slug} is a rule for what is right; name one with --scorer")
+
+
+def _guess(taskset: Taskset, policy: Policy, run: Run | None, options: dict) -> int:
+    """In a worker process of its own (models load there alone); its exit code."""
+    asked = ["--tries", options["tries"], "--max_tokens", options["max_tokens"], "--engine", options["engine"]]
+    asked += ["--instruction", options["instruction"]]
+    asked += ["--run", run.pk] if run else [part for scorer in options["scorer"] for part in ("--scorer", scorer)]
+    asked += ["--most", options["most"]] if options["most"] else []
+    asked += ["--again"] if options["again"] else []
+    command = [sys.executable, "-m", "workers.guessing", taskset.pk, policy.pk, *asked]
+    return subprocess.run(list(map(str, command)), cwd=settings.BASE_DIR, check=False).returncode
 
 
 def _listed(refusal: BadLines) -> str:

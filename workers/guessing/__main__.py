@@ -1,0 +1,44 @@
+"""Guess the tasks of a set: `python -m workers.guessing TASKSET POLICY` (ids), in a process of its own, since it loads a model."""
+
+import argparse
+import os
+import sys
+
+ABOUT_GUESSES = ("tries", "max_tokens", "seed", "instruction")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("taskset", type=int)
+    parser.add_argument("policy", type=int)
+    parser.add_argument("--run", type=int, help="whose scorers judge")
+    parser.add_argument("--scorer", action="append", default=[], help="judges, with its options as they are")
+    parser.add_argument("--engine", default="auto")
+    parser.add_argument("--most", type=int)
+    parser.add_argument("--again", action="store_true")
+    for name in ABOUT_GUESSES:
+        parser.add_argument(f"--{name}", type=str if name == "instruction" else int)
+    asked = parser.parse_args()
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "rftweb.settings")
+    import django
+
+    django.setup()
+    from apps.feedback.suspicions.guesses import Check, judges_of, unchecked
+    from apps.policies.models import Policy
+    from apps.runs.config import ScorerChoice
+    from apps.runs.models import Run
+    from apps.tasksets.models import Taskset
+    from workers.guessing.guesses import guess
+
+    taskset, policy = Taskset.objects.get(pk=asked.taskset), Policy.objects.get(pk=asked.policy)
+    judges = judges_of(Run.objects.get(pk=asked.run).settings) if asked.run else [ScorerChoice(scorer=s) for s in asked.scorer]
+    options = {name: getattr(asked, name) for name in ABOUT_GUESSES if getattr(asked, name) is not None}
+    check, tasks = Check(judges, **options), unchecked(taskset, policy, asked.again, asked.most)
+    tally = guess(tasks, policy, check, asked.engine, lambda done: print(f"{done:,} of {len(tasks):,} tasks", flush=True))
+    said = f"{tally.checked:,} tasks checked: {tally.easy:,} were right in one of {check.tries} tries without thinking"
+    print(f"{said}, {tally.unjudged:,} could not be asked or judged")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
