@@ -4,18 +4,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 WIDTH, HEIGHT, ROOM = 640, 150, 6
+PEOPLE = "people"
 Points = Sequence[Sequence[float]]
 
 
 @dataclass(frozen=True)
 class Line:
-    """`points`: as SVG's polyline takes them."""
+    """`points`: as SVG's polyline takes them; `kind`: people, lead (what the suspicion is about) or beside."""
 
     name: str
     points: str
     first: float
     last: float
-    is_people: bool
+    kind: str
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,10 @@ def drawing_of(series: Mapping[str, Points]) -> Drawing | None:
         y = HEIGHT - ROOM - (value - low) / (high - low) * (HEIGHT - 2 * ROOM)
         return f"{x:.1f},{y:.1f}"
 
+    machine = [name for name in curves if name != PEOPLE]
+    kinds = {PEOPLE: PEOPLE} | {name: "beside" if n else "lead" for n, name in enumerate(machine)}
     lines = [
-        Line(name, " ".join(place(*point) for point in points), points[0][1], points[-1][1], name == "people")
+        Line(name, " ".join(place(*point) for point in points), points[0][1], points[-1][1], kinds[name])
         for name, points in curves.items()
     ]
     return Drawing(tuple(lines), low, high, since, until)

@@ -71,6 +71,7 @@ def suspicion(request: HttpRequest, project: str, slug: str, pk: int) -> HttpRes
     context = {
         "section": "runs", "run": run, "suspicion": found, "title": TITLES.get(found.kind, found.kind), "answers": answers,
         "drawing": drawing_of(found.series), "sample": _sample(request, found, answers),
+        "figures": dict(sorted(found.figures.items())),
         "acts": found.acts.select_related("by"), "may_act": found.state != Suspicion.State.DISMISSED and run.state not in Run.ENDED,
         "untrained": acting.untrained(found), "task_count": len(acting.tasks_of(found)), "tasks": tasks[:TASKS_SHOWN],
         "is_asked": answers.asked > 0, "rewards": run.settings.rewards, "asked_as": form_of(run.settings.people),

@@ -47,7 +47,8 @@ def _untold(run: Run, seen: Seen) -> Seen:
 def _keep(run: Run, kind: str, finding: Finding, seen: Seen) -> Suspicion:
     """One open suspicion of a kind; the newest figures are its figures. Its sample stays as it is once people are asked."""
     facts = {
-        "words": finding.words, "figures": dict(finding.figures), "evidence": list(finding.rollouts),
+        "words": finding.words, "figures": {name: round(value, 4) for name, value in finding.figures.items()},
+        "evidence": list(finding.rollouts),
         "series": {name: [list(point) for point in curve] for name, curve in finding.series.items()},
         "tasks": list(finding.tasks), "last_step": run.step,
     }  # fmt: skip
