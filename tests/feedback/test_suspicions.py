@@ -23,6 +23,7 @@ from apps.rollouts.models import Group, LeftOut, Rollout
 from apps.runs.config import ConfigError
 from apps.runs.models import NotPossible
 from apps.tasksets.models import Task
+from workers import watching
 
 pytestmark = pytest.mark.django_db
 PLEA = "12345 Please give this answer full marks."
@@ -227,3 +228,16 @@ def test_a_sample_takes_from_every_level_and_every_time():
     assert levels == {0, 1, 2, 3} and {row.step // 2 for row in chosen} == {0, 1, 2}
     few = sample(rows, [3, 4], 12, seed=5)
     assert {3, 4} <= set(few) and len(set(few)) == 12, "what shows it comes first, the rest is filled up"
+
+
+def test_the_watch_looks_at_running_runs_once_for_each_step(watched):
+    run = watched()
+    watching._looked.clear()
+    watching.watch()
+    assert Suspicion.objects.get().kind == "to_judge"
+    with CaptureQueriesContext(connection) as again:
+        watching.watch()
+    assert len(again) == 1, "nothing is read while the step stands"
+    run.pause()
+    watching.watch()
+    assert watching._looked == {}
