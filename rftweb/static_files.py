@@ -12,10 +12,18 @@ from whitenoise.responders import StaticFile
 
 TEXTS = (".css", ".js", ".mjs", ".svg", ".json", ".txt", ".html")
 SMALLEST = 400  # bytes; what is smaller gains nothing on the wire
+_FOUND: dict[Path, dict[str, StaticFile]] = {}  # by address, for each folder of compressed texts
 
 
 class CompressedStatic(WhiteNoiseMiddleware):
     """WhiteNoise whose texts need no `.gz` beside them: nothing has to be collected between an edit and the page."""
+
+    def add_files_from_finders(self) -> None:
+        """Looked for once in a process and folder: a process may have many handlers (each client of a test has its own)."""
+        if settings.VAR not in _FOUND:
+            super().add_files_from_finders()
+            _FOUND[settings.VAR] = dict(self.files)
+        self.files.update(_FOUND[settings.VAR])
 
     def get_static_file(self, path: str, url: str, stat_cache: dict | None = None) -> StaticFile:
         if self.autorefresh or not url.endswith(TEXTS) or os.path.getsize(path) < SMALLEST:

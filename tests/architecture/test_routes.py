@@ -230,7 +230,7 @@ def visit(cast, run, finish):
         pk = token.pk if "tokens" in route else rollout.pk if "rollouts" in route else run.pk
         pk = rating.pk if "ratings/<" in route else pk
         pk = episode.pk if "episodes/<" in route else pk
-        pk = rescoring.pk if "rescorings/<" in route else pk
+        pk = rescoring.pk if "rescorings/<int:pk>" in route else pk
         kind = "votes" if "exports" in route else "stop"
         for part, value in {**named, "<slug:slug>": slug, "<int:pk>": pk, "<slug:kind>": kind}.items():
             route = route.replace(part, str(value))
