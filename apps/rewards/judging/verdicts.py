@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from apps.accounts import strict_json
 from apps.rewards.judging.asking import Reply
@@ -33,6 +33,27 @@ def last_object(text: str) -> tuple[dict, str]:
         if isinstance(found, dict):
             return found, body[:place].rstrip().removesuffix("```json").removesuffix("```").rstrip()
     raise Unreadable("the reply ends with no readable JSON object")
+
+
+def spoken(reply: Reply) -> tuple[dict, str]:
+    """A reply's verdict and its reasoning. Raises Unreadable, also where none came."""
+    if reply.text is None:
+        raise Unreadable(reply.reason)
+    return last_object(reply.text)
+
+
+def counted(replies: Sequence[Reply], vote: Callable[[dict], float], details: dict) -> Verdict:
+    """What the votes say in the mean, each read by `vote` (it may raise Unreadable); with the first reasoning and the cost."""
+    votes, failures, reasoning = [], [], ""
+    for reply in replies:
+        try:
+            found, said = spoken(reply)
+            votes.append(vote(found))
+        except Unreadable as why:
+            failures.append(str(why))
+            continue
+        reasoning = reasoning or said
+    return agreed(votes, failures, {**details, "reasoning": reasoning[:REASONING_SHOWN], **cost(replies)})
 
 
 def number(document: Mapping, name: str, low: float, high: float) -> float:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from apps.rewards.mathematics.final import boxes, hashes
+from apps.rewards.final_answer import boxes, hashes
 
 NAMES = ("value", "answer", "expected", "solution", "ground_truth")
 

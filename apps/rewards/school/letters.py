@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from apps.rewards.mathematics.final import LINE, after_thinking, final_answer
+from apps.rewards.final_answer import LINE, after_thinking, final_answer
 
 NAMES = ("value", "correct", "answer", "letters")
 LONGEST = 600  # characters of a final answer

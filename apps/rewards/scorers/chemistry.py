@@ -4,7 +4,7 @@ import math
 
 from pydantic import Field
 
-from apps.rewards.mathematics.final import LINE, LONGEST, Final, after_thinking, final_answer
+from apps.rewards.final_answer import LINE, LONGEST, Final, after_thinking, final_answer
 from apps.rewards.school import chemistry
 from apps.rewards.school.chemistry import NotChemistry, Side, Species
 from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView

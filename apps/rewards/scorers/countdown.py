@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from apps.rewards.final_answer import after_thinking, boxes, last_line, tags
 from apps.rewards.mathematics.arithmetic import NotArithmetic, evaluate, operands
-from apps.rewards.mathematics.final import after_thinking, boxes, last_line, tags
 from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 

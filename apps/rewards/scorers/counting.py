@@ -1,6 +1,7 @@
 """Pays the right count of what a picture shows, in digits or as a word."""
 
-from apps.rewards.final_answer import NoAnswer, number
+from apps.rewards.final_answer import NoAnswer
+from apps.rewards.numerals import number
 from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from apps.rewards.judging.asking import Ask, JudgeOptions, Reply
 from apps.rewards.judging.fencing import RULE, conversation, fenced
-from apps.rewards.judging.verdicts import Unreadable, agreed, cost, last_object, stood
+from apps.rewards.judging.verdicts import Unreadable, agreed, cost, spoken, stood
 from apps.rewards.scorers.contract import RolloutView, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
@@ -65,9 +65,7 @@ def _meetings(size: int, options: Options) -> list[tuple[int, int, int]]:
 
 
 def _points(reply: Reply) -> float:
-    if reply.text is None:
-        raise Unreadable(reply.reason)
-    found, _ = last_object(reply.text)
+    found, _ = spoken(reply)
     better = found.get("better")
     if found.keys() != {"better"} or better not in POINTS:
         raise Unreadable('the verdict must be {"better": "A"}, "B" or "tie"')

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from apps.rewards.final_answer import MARKED, NoAnswer, final
+from apps.rewards.final_answer import NoAnswer, after_thinking, verbatim
 from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
@@ -41,9 +41,9 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
 
 def box_in(text: str) -> Box:
     """The box that the reply gives. Raises NoAnswer where it gives none, or several."""
-    end = text[-READ:]
-    end = final(text) if any(mark.search(end) for mark in MARKED) else end
-    found = {tuple(map(float, numbers)) for form in (BOX, CORNERS) for numbers in form.findall(end)}
+    marked = verbatim(text)
+    told = after_thinking(text)[-READ:] if marked is None else marked
+    found = {tuple(map(float, numbers)) for form in (BOX, CORNERS) for numbers in form.findall(told)}
     if len(found) != 1:
         raise NoAnswer("several different boxes" if found else "no box")
     return found.pop()

@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from apps.rewards.judging.asking import Ask, JudgeOptions, Reply
 from apps.rewards.judging.fencing import RULE, conversation, fenced
-from apps.rewards.judging.verdicts import REASONING_SHOWN, Unreadable, agreed, cost, last_object, number
+from apps.rewards.judging.verdicts import Unreadable, counted, number
 from apps.rewards.scorers.contract import RolloutView, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
@@ -45,24 +45,12 @@ def ask(rollouts: Sequence[RolloutView], task: TaskView, options: Options) -> li
 
 
 def read(replies: Sequence[Reply], rollouts: Sequence[RolloutView], task: TaskView, options: Options) -> list[Verdict]:
-    votes, failures, reasoning = [], [], ""
-    for reply in replies:
-        try:
-            vote, said = _vote(reply, options)
-        except Unreadable as why:
-            failures.append(str(why))
-            continue
-        votes.append(vote)
-        reasoning = reasoning or said
-    return [agreed(votes, failures, {"reasoning": reasoning[:REASONING_SHOWN], **cost(replies)})]
+    return [counted(replies, lambda found: _share(found, options), {})]
 
 
-def _vote(reply: Reply, options: Options) -> tuple[float, str]:
-    if reply.text is None:
-        raise Unreadable(reply.reason)
-    found, reasoning = last_object(reply.text)
+def _share(found: dict, options: Options) -> float:
     unknown = found.keys() - {one.name for one in options.rubric}
     if unknown:
         raise Unreadable(f"the verdict has {sorted(unknown)[0]!r}, which was not asked for")
     marks = sum(one.weight * number(found, one.name, 0, options.best) / options.best for one in options.rubric)
-    return marks / sum(one.weight for one in options.rubric), reasoning
+    return marks / sum(one.weight for one in options.rubric)

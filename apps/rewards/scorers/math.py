@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from apps.rewards.mathematics.final import LINE, LONGEST, Final, final_answer
+from apps.rewards.final_answer import LINE, LONGEST, Final, final_answer
 from apps.rewards.mathematics.library import same_for_the_library
 from apps.rewards.mathematics.reference import references
 from apps.rewards.mathematics.same import Rules, same_answer

@@ -6,7 +6,7 @@ import unicodedata
 import numpy
 from pydantic import Field
 
-from apps.rewards.final_answer import MARKED, NoAnswer, final
+from apps.rewards.final_answer import NoAnswer, after_thinking, verbatim
 from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
@@ -25,9 +25,10 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     if not isinstance(wanted, str) or not wanted.strip() or len(wanted) > LONGEST:
         return Verdict(None, f"the task does not say what is written, in at most {LONGEST} characters")
     try:
-        said = final(rollout.text) if any(mark.search(rollout.text[-LONGEST:]) for mark in MARKED) else rollout.text
+        marked = verbatim(rollout.text)
     except NoAnswer as error:
         return Verdict(0.0, str(error), {"expected": wanted[:SHOWN]})
+    said = after_thinking(rollout.text) if marked is None else marked
     details = {"expected": wanted[:SHOWN], "said": said[:SHOWN]}
     if len(said) > 2 * LONGEST:
         return Verdict(0.0, "far longer than what is written", details)

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from apps.rewards.mathematics.final import LINE, final_answer
+from apps.rewards.final_answer import LINE, final_answer
 from apps.rewards.school import quantities
 from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict

@@ -4,7 +4,8 @@ import math
 
 from pydantic import Field
 
-from apps.rewards.final_answer import NoAnswer, number
+from apps.rewards.final_answer import NoAnswer
+from apps.rewards.numerals import number
 from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from apps.rewards.judging.asking import Ask, JudgeOptions, Reply
 from apps.rewards.judging.fencing import RULE, conversation, fenced
-from apps.rewards.judging.verdicts import REASONING_SHOWN, Unreadable, agreed, cost, last_object, number, stood
+from apps.rewards.judging.verdicts import REASONING_SHOWN, Unreadable, agreed, cost, number, spoken, stood
 from apps.rewards.scorers.contract import RolloutView, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
@@ -66,9 +66,7 @@ def _order(size: int, vote: int) -> list[int]:
 
 
 def _scores(reply: Reply, size: int) -> tuple[list[float], str]:
-    if reply.text is None:
-        raise Unreadable(reply.reason)
-    found, reasoning = last_object(reply.text)
+    found, reasoning = spoken(reply)
     if found.keys() != {str(place) for place in range(1, size + 1)}:
         raise Unreadable(f"the verdict must have exactly the answers 1 to {size}")
     return [number(found, str(place), 0, 1) for place in range(1, size + 1)], reasoning

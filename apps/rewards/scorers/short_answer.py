@@ -6,10 +6,10 @@ from typing import Literal
 
 from pydantic import Field
 
+from apps.rewards.final_answer import after_thinking, tags
 from apps.rewards.judging.asking import Ask, JudgeOptions, Reply
 from apps.rewards.judging.fencing import RULE, conversation, fenced
-from apps.rewards.judging.verdicts import REASONING_SHOWN, Unreadable, agreed, cost, last_object, number
-from apps.rewards.mathematics.final import after_thinking, tags
+from apps.rewards.judging.verdicts import counted, number
 from apps.rewards.school.ideas import Idea, Marked, Scheme, is_reference, mark, scheme, words
 from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
@@ -75,30 +75,19 @@ def ask(rollouts: Sequence[RolloutView], task: TaskView, options: Options) -> li
 
 
 def read(replies: Sequence[Reply], rollouts: Sequence[RolloutView], task: TaskView, options: Options) -> list[Verdict]:
-    read_, votes, failures, reasoning = _read(rollouts, task), [], [], ""
-    for reply in replies:
-        try:
-            vote, said = _vote(reply, read_)
-        except Unreadable as why:
-            failures.append(str(why))
-            continue
-        votes.append(vote)
-        reasoning = reasoning or said
-    details = {"deterministic": False, "by": "judge", "reasoning": reasoning[:REASONING_SHOWN], **cost(replies)}
+    read_ = _read(rollouts, task)
+    details = {"deterministic": False, "by": "judge"}
     if read_.marked:
         details |= {"found": read_.marked.found, "denied": read_.marked.denied, "asked_about": read_.marked.missing}
-    return [agreed(votes, failures, details)]
+    return [counted(replies, lambda found: _share(found, read_), details)]
 
 
-def _vote(reply: Reply, read_: Read) -> tuple[float, str]:
-    """The answer's share of all points by this reply, and its reasoning. Raises Unreadable."""
-    if reply.text is None:
-        raise Unreadable(reply.reason)
-    found, reasoning = last_object(reply.text)
+def _share(found: dict, read_: Read) -> float:
+    """The answer's share of all points by this verdict. Raises Unreadable."""
     if read_.marked is None:
-        return number(found, SAME, 0, 1), reasoning
+        return number(found, SAME, 0, 1)
     told = sum(idea.points * number(found, f"idea_{place}", 0, 1) for place, idea in enumerate(read_.missing, start=1))
-    return min(1.0, (read_.marked.points + told) / read_.scheme.total), reasoning
+    return min(1.0, (read_.marked.points + told) / read_.scheme.total)
 
 
 def _read(rollouts: Sequence[RolloutView], task: TaskView) -> Read:

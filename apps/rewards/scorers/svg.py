@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from apps.rewards.drawing import NoDrawing, drawn, likeness, svg_in
-from apps.rewards.mathematics.final import after_thinking
+from apps.rewards.final_answer import after_thinking
 from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
