@@ -7,6 +7,7 @@ from django.urls import reverse
 
 from apps.accounts.models import Membership, User
 from apps.feedback.models import Item, Suspicion
+from apps.rewards.models import Rescoring
 from apps.rollouts.models import Rollout
 
 pytestmark = pytest.mark.django_db
@@ -43,6 +44,30 @@ def test_the_run_tells_who_steers_it_and_nobody_else(client, suspected):
     for name, more in (("run", ()), ("run-part", ("now",))):
         assert said in page(client, suspected.alice, name, *more)[1]
         assert said not in page(client, suspected.bob, name, *more)[1]
+
+
+def test_its_groups_are_scored_again_and_that_is_kept_as_an_act(client, suspected):
+    assert f'name="suspicion" value="{suspected.suspicion.pk}"' in again(client.get, suspected)
+    groups = set(Rollout.objects.filter(pk__in=suspected.suspicion.evidence).values_list("group", flat=True))
+    said = again(client.post, suspected, rewards="- {scorer: repetition}")
+    made = Rescoring.objects.get(run=suspected.run)
+    assert set(made.items.values_list("group", flat=True)) == groups and f"{len(groups)} groups picked out" in said
+    done = suspected.suspicion.acts.get()
+    assert (done.verb, done.by, done.details) == ("rescored", suspected.alice, {"set": made.pk})
+
+
+def test_a_suspicion_that_is_not_the_runs_is_not_scored_again(client, suspected):
+    client.force_login(suspected.alice)
+    address = reverse("run-rescorings", args=["lab", "tone-7"])
+    assert client.post(address, {"suspicion": 10**9, "rewards": "- {scorer: repetition}"}).status_code == 404
+    assert client.get(address, {"suspicion": 10**17}).status_code == 404 and not Rescoring.objects.exists()
+
+
+def again(ask, suspected, **data) -> str:
+    """What the page of new sets says, opened for the suspicion."""
+    ask.__self__.force_login(suspected.alice)
+    address = reverse("run-rescorings", args=["lab", "tone-7"])
+    return ask(address, {"suspicion": suspected.suspicion.pk, **data}, follow=True).content.decode()
 
 
 @pytest.mark.parametrize("name", ["run-suspicions", "run-suspicion"])

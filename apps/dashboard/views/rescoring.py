@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
+from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
@@ -12,8 +13,11 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from apps.dashboard.access import steered_run
 from apps.dashboard.paging import Page, page_of
 from apps.dashboard.rescored import comparison_of, groups_that
+from apps.feedback.models import Suspicion, SuspicionAct
 from apps.feedback.replaying.creating import unfit, why_not
+from apps.feedback.suspicions.acting import groups_of, record
 from apps.rewards import scorers
+from apps.rewards.hacking import TITLES
 from apps.rewards.models import Rescored, RescoredGroup, Rescoring
 from apps.rewards.rescoring.asking import NothingToRescore, ask, scorers_in
 from apps.rewards.rescoring.choosing import Chosen
@@ -23,6 +27,7 @@ from apps.runs.models import NotPossible, Run
 SETS_SHOWN = 20
 ROLLOUTS_OF_A_GROUP = 16  # shown
 DOMAINS_OFFERED = 50
+MOST_DIGITS = 18  # of a row's number
 FIELDS = ("from_step", "to_step", "domain", "scorer", "low", "high", "most")
 # What the page's address may ask for: the largest changes, those of one fate, or groups.
 FATES = {"higher": "higher", "lower": "lower", "lost": "no reward any more", "gained": "a reward now"}
@@ -35,22 +40,24 @@ def rescorings(request: HttpRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project: the run's new sets of rewards, and asking for another."""
     run = steered_run(request, project, slug)
     problems: Mapping[str, str] = {}
+    said = request.POST if request.method == "POST" else request.GET
+    suspicion = _suspicion(run, said.get("suspicion", ""))
     if request.method == "POST":
         try:
-            chosen = Chosen.read({name: said for name in FIELDS if (said := request.POST.get(name, "").strip())})
-            made = ask(run, scorers_in(request.POST.get("rewards", "")), chosen, request.user)
+            told = {name: text for name in FIELDS if (text := said.get(name, "").strip())}
+            chosen = Chosen.read(told | ({"among": sorted(groups_of(suspicion))} if suspicion else {}))
+            made = _made(request, run, chosen, suspicion)
             return redirect("run-rescoring", project, slug, made.pk)
         except ConfigError as error:
             problems = error.problems
         except NothingToRescore as nothing:
             problems = {"filter": f"{nothing}."}
-    said = request.POST if request.method == "POST" else request.GET
     page = page_of(run.rescorings.select_related("by"), request, size=SETS_SHOWN)
     context = {
         "section": "runs", "run": run, "page": page, "sets": [(one, Chosen.read(one.chosen).words) for one in page.rows],
         "fields": _fields(run, said, problems), "rewards": said.get("rewards", _own(run)), "problems": _of_rewards(problems),
         "wrong": problems.get("filter", ""), "is_possible": not run.settings.algorithm.learns_from_lessons,
-        "known": scorers.names(),
+        "known": scorers.names(), "suspicion": suspicion, "title": TITLES.get(suspicion.kind) if suspicion else "",
     }  # fmt: skip
     return render(request, "dashboard/rescorings.html", context, status=422 if problems else 200)
 
@@ -120,6 +127,21 @@ def _with_rollouts(page: Page, rescoring: Rescoring) -> list[tuple[RescoredGroup
     for row in rows.order_by("rollout__sample_index"):
         found[row.rollout.group_id].append(row)
     return [(item, found[item.group_id][:ROLLOUTS_OF_A_GROUP]) for item in page.rows]
+
+
+def _suspicion(run: Run, number: str) -> Suspicion | None:
+    """The suspicion whose groups are to be scored again, where the page was opened for one."""
+    if number and not (number.isascii() and number.isdecimal() and len(number) <= MOST_DIGITS):
+        raise Http404(number)
+    return get_object_or_404(run.suspicions, pk=number) if number else None
+
+
+@transaction.atomic
+def _made(request: HttpRequest, run: Run, chosen: Chosen, suspicion: Suspicion | None) -> Rescoring:
+    made = ask(run, scorers_in(request.POST.get("rewards", "")), chosen, request.user)
+    if suspicion:
+        record(suspicion, SuspicionAct.Verb.RESCORED, request.user, details={"set": made.pk})
+    return made
 
 
 def _own(run: Run) -> str:

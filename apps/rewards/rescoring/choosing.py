@@ -26,6 +26,7 @@ class Chosen(Section):
     scorer: str = Field("", max_length=60, description="Judged by this scorer, with a value from `low` to `high`.")
     low: Number | None = Field(None, description="The least that scorer gave.")
     high: Number | None = Field(None, description="The most it gave.")
+    among: tuple[int, ...] = Field((), max_length=10_000, description="These groups alone, by their numbers; empty: any.")
     most: int = Field(10_000, ge=1, le=MOST, description="At most so many rollouts.")
 
     @model_validator(mode="after")
@@ -60,6 +61,8 @@ class Chosen(Section):
         if self.scorer:
             ends = [f"from {self.low:g}"] * (self.low is not None) + [f"to {self.high:g}"] * (self.high is not None)
             said.append(" ".join(["judged by", self.scorer, *ends]))
+        if self.among:
+            said.append(f"{len(self.among):,} groups picked out")
         return ", ".join(said) or "all updates"
 
 
@@ -81,6 +84,8 @@ def _narrowed(groups: QuerySet[Group], chosen: Chosen) -> QuerySet[Group]:
     bounds = {"step__number__gte": chosen.from_step, "step__number__lte": chosen.to_step}
     if steps := {name: value for name, value in bounds.items() if value is not None}:
         groups = groups.filter(Exists(StepItem.objects.filter(experience__group=OuterRef("pk"), **steps)))
+    if chosen.among:
+        groups = groups.filter(pk__in=chosen.among)
     if chosen.domain:
         groups = groups.filter(task__domain=chosen.domain)
     if chosen.scorer:
