@@ -27,6 +27,7 @@ from apps.feedback.models import LESSONS, STARS, Rating, Slot
 from apps.policies.manifest import DamagedWeights, verify
 from apps.rewards.combining import PEOPLE
 from apps.rewards.models import Reward
+from apps.rewards.rescoring.ledger import sets_made_again_are_whole
 from apps.rollouts.models import Group, Rollout
 from apps.runs.models import Acknowledgement, Run, TrainStep, WeightVersion
 from apps.streaming.models import Event, Topic
@@ -41,6 +42,7 @@ NATURAL_KEYS = (
     "one_expert_group_per_task", "one_expert_answer_per_run", "one_demonstration_per_author_and_key",
     "one_preference_per_author_and_key", "one_thumb_per_author_and_key", "one_lesson_per_place", "one_place_per_lesson",
     "one_lesson_per_position", "what_was_sampled_has_a_reward", "one_recorded_row_per_place",
+    "a_group_is_rescored_once", "a_rollout_is_rescored_once", "one_rescored_reward_per_scorer",
     "one_episode_per_attempt", "one_open_episode_per_rollout", "one_episode_per_key", "one_turn_per_number",
     "turn_rewards_are_finite", "rewards_are_finite", "experiences_are_finite", "metrics_are_finite",
 )  # fmt: skip
@@ -248,6 +250,7 @@ CHECKS = (
     Check("published weights are what their manifests say", published_weights_are_what_their_manifests_say),
     Check("engines served what was published", engines_served_what_was_published),
     Check("replays are what was recorded", replays_are_what_was_recorded),
+    Check("sets of rewards made again are whole", sets_made_again_are_whole),
     Check("people's rewards are their ratings", rewards_of_people_are_their_ratings),
     Check("nobody is asked about closed groups", nobody_is_asked_about_closed_groups),
     Check("decisions left their ratings", decisions_left_their_ratings),

@@ -8,6 +8,7 @@ from apps.rewards.models import Rescored, RescoredGroup, RescoredReward, Rescori
 from apps.rewards.rescoring.asking import NothingToRescore, ask
 from apps.rewards.rescoring.choosing import Chosen
 from apps.rewards.rescoring.judging import MOST_ATTEMPTS, record, take
+from apps.rewards.rescoring.ledger import sets_made_again_are_whole
 from apps.rewards.scorers import Verdict
 from apps.rewards.scoring import Answered
 from apps.rollouts.models import Group, Rollout
@@ -53,6 +54,24 @@ def to_the_end(again: Rescoring) -> Rescoring:
         pass
     again.refresh_from_db()
     return again
+
+
+def violations() -> list[str]:
+    return list(sets_made_again_are_whole())
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_set_that_is_not_whole_is_found_by_the_reconciliation(judged):
+    run = judged()
+    made = ask(run, FLAT, Chosen())
+    while scorer.serve():
+        assert violations() == []
+    made.refresh_from_db()
+    assert made.state == Rescoring.State.DONE and violations() == []
+    Rescored.objects.filter(rescoring=made).first().delete()
+    assert "was not told" in violations()[0]
+    RescoredGroup.objects.filter(rescoring=made).update(done_at=None)
+    assert "0 are judged" in violations()[0]
 
 
 def test_stored_rollouts_get_new_rewards_beside_the_old(judged):
