@@ -88,7 +88,8 @@ def test_the_tie_to_the_parent_holds_for_every_way(var, eventually):
         )
         with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as parent:
             child = int(parent.stdout.readline())
-            eventually(lambda child=child: "sleep" in command_of(child))
+            # Not before it is the program itself: setpriv loses the tie with the user, and ties anew just before it execs.
+            eventually(lambda child=child: command_of(child).startswith("sleep"))
             parent.kill()
         eventually(lambda child=child: not command_of(child))
 

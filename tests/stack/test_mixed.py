@@ -1,5 +1,6 @@
 """Code, mathematics, school, pictures and tone in one run on the real stack: each task goes to its own judges, tone to people."""
 
+import json
 import subprocess
 import sys
 import threading
@@ -10,6 +11,7 @@ import httpx
 import pytest
 
 from tests.stack.conftest import ROOT, Installation, running
+from tests.stack.test_agents import KEY
 
 pytestmark = [pytest.mark.stack, pytest.mark.slow]
 SCHOOL = ("biology", "chemistry", "language", "maths", "physics")
@@ -125,3 +127,22 @@ def test_every_machines_word_has_its_reason_version_and_time(ended):
 
 def test_the_books_are_right(ended):
     assert ended[0].violations() == {}
+
+
+def test_a_policy_served_here_is_asked_as_a_judge_like_any_other_service(ended, tmp_path):
+    """It babbles, so there is no value; but it was reached with its run's key, and what it read and said was counted."""
+    installation, _ = ended
+    installation.begin(
+        "judge", tmp_path, environment={"name": "agent"}, rewards=[], taskset="asked-judge", group_size=1, steps=1,
+        algorithm="reinforce_plus_plus", sampling={"max_tokens": 60}, serve={"over_bound": "answer_only", "feedback_s": 600},
+    )  # fmt: skip
+    address = installation.stack.address
+    here = address.removeprefix("http://")
+    key = installation.must("shell", "-c", KEY % "judge").split()[-1]
+    installation.env |= {"RFTWEB_JUDGE_KEYS": f"{here}=JUDGE_KEY", "JUDGE_KEY": key, "RFTWEB_ENVIRONMENT_HOSTS": here}
+    options = {"address": f"{address}/v1", "model": "tiny", "max_tokens": 32}
+    file = tmp_path / "lines.jsonl"
+    file.write_text(json.dumps({"scorer": "judge", "response": "4", "answer": 4, "options": options}))
+    said = json.loads(installation.must("score", str(file)).splitlines()[-1])
+    assert said["value"] is None and "JSON object" in said["reason"]
+    assert said["details"]["tokens_in"] > 100 and 0 < said["details"]["tokens_out"] <= 32
