@@ -96,7 +96,7 @@ def _problems(choice: ScorerChoice, project: Project) -> dict[str, str]:
 def _unjudged(plan: RunConfig, project: Project, domain: str) -> dict[str, str]:
     """Domains of the taskset whose tasks would get no reward at all."""
     everybody = [*plan.judges, plan.people] if plan.people.per_group else plan.judges
-    if any(not judge.domains for judge in everybody):
+    if not everybody or any(not judge.domains for judge in everybody):
         return {}
     taskset = Taskset.objects.filter(project=project, slug=plan.taskset).first()
     of_tasks = set(taskset.tasks.values_list("domain", flat=True).distinct()) if taskset else set()
@@ -201,10 +201,10 @@ def words_of(answer: Answered) -> Iterator[tuple[int, dict]]:
         yield pk, {**told, "value": verdict.value, "reason": reason, "details": verdict.details}
 
 
-def hand_on(group: Group, domain: str) -> None:
-    """To people, where they are asked about tasks of this domain, else to the refiner."""
+def hand_on(group: Group, domain: str | None = None) -> None:
+    """To people, where they are asked about tasks of this domain (of the group's own unless told), else to the refiner."""
     people = group.run.settings.people
-    if people.asks_about(domain):
+    if people.asks_about(group.task.domain if domain is None else domain):
         group.move(Group.State.WAITING, deadline_at=after(people.deadline_s))
     else:
         group.move(Group.State.JUDGED, judged_at=Now())

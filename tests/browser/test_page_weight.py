@@ -27,8 +27,10 @@ class Traffic:
         wire.send("Network.enable")
 
     def _asked(self, event: dict) -> None:
-        if not event["request"]["url"].startswith("data:"):
-            self.asked.append(event["request"]["url"])
+        url = event["request"]["url"]
+        # A page that is left gives its items back, unless the browser tells in time that it is loaded anew: not the new page's.
+        if not url.startswith("data:") and not url.endswith("/release/"):
+            self.asked.append(url)
 
     def _came(self, length: float) -> None:
         self.came += int(length)

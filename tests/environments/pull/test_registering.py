@@ -84,7 +84,7 @@ def form_of(project, **changes: object) -> dict:
     fields = {
         "project": project.pk, "name": "maze", "version": "1", "kind": "http", "address": "", "options": "{}", "title": "",
         "observation_schema": "{}", "action_schema": '{"type": "string"}', "description": "", "reward_low": 0, "reward_high": 1,
-        "turn_limit": 4, "turn_s": 5, "episode_s": 60, "reward_s": 0, "parallel": 2,
+        "turn_limit": 4, "turn_s": 5, "person_s": 60, "episode_s": 60, "reward_s": 0, "parallel": 2,
     }  # fmt: skip
     return fields | changes
 
