@@ -140,7 +140,7 @@ def test_a_policy_served_here_is_asked_as_a_judge_like_any_other_service(ended, 
     here = address.removeprefix("http://")
     key = installation.must("shell", "-c", KEY % "judge").split()[-1]
     installation.env |= {"RFTWEB_JUDGE_KEYS": f"{here}=JUDGE_KEY", "JUDGE_KEY": key, "RFTWEB_ENVIRONMENT_HOSTS": here}
-    options = {"address": f"{address}/v1", "model": "tiny", "max_tokens": 32}
+    options = {"address": f"{address}/v1", "model": "tiny", "max_tokens": 32, "temperature": 1.0}
     file = tmp_path / "lines.jsonl"
     file.write_text(json.dumps({"scorer": "judge", "response": "4", "answer": 4, "options": options}))
     said = json.loads(installation.must("score", str(file)).splitlines()[-1])
