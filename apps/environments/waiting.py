@@ -125,7 +125,8 @@ class Waiters:
 
     async def action_of(self, key: Key, timeout_s: float) -> Standing:
         try:
-            return await asyncio.wait_for(self.settled(key), timeout_s)
+            async with asyncio.timeout(timeout_s):
+                return await self.settled(key)
         except TimeoutError:
             [standing] = await self._standings([key]) or [None]
             if standing is None:
@@ -178,7 +179,8 @@ class Waiters:
                 log.warning("episodes_not_seen", error=str(error).strip())
                 await asyncio.sleep(BACK_OFF_S)
             try:
-                await asyncio.wait_for(self.rung.wait(), LOOK_S if self.hears else LOOK_WITHOUT_BELL_S)
+                async with asyncio.timeout(LOOK_S if self.hears else LOOK_WITHOUT_BELL_S):
+                    await self.rung.wait()
             except TimeoutError:
                 self.due.update(self.waiting)
 

@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 import redis.asyncio
 import structlog
 from django.conf import settings
+from redis.asyncio.client import Pipeline
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
@@ -26,6 +27,7 @@ log = structlog.get_logger(__name__)
 EntryId = tuple[int, int]
 START: EntryId = (0, 0)
 BLOCK_MS = 5_000
+ANSWER_S = 10.0  # of Redis, with the time in the queue for a connection
 ENTRIES_AT_ONCE = 200
 LONGEST_BACK_OFF_S = 5.0
 MOST_CONNECTIONS = 8
@@ -79,8 +81,9 @@ class Hub:
     def __init__(self, url: str) -> None:
         once = Retry(NoBackoff(), 0)
         # Few connections, for which many sockets queue: hundreds at once would time out, and dead Redis is a longer wait.
+        # No socket timeout, see `_answers`.
         pool = redis.asyncio.BlockingConnectionPool.from_url(
-            url, max_connections=MOST_CONNECTIONS, timeout=20, socket_timeout=5, socket_connect_timeout=2, retry=once
+            url, max_connections=MOST_CONNECTIONS, timeout=ANSWER_S, socket_timeout=None, socket_connect_timeout=2, retry=once
         )
         self.redis = redis.asyncio.Redis.from_pool(pool)
         # The blocking reader must have no socket timeout: redis-py's default of 5 s is shorter than its wait.
@@ -132,7 +135,7 @@ class Hub:
         pipe = self.redis.pipeline(transaction=False)
         for key, first in spans.items():
             pipe.xrange(key, min=written(first), count=count)
-        return {key: [entry_of(key, *pair) for pair in pairs] for key, pairs in zip(spans, await pipe.execute(), strict=True)}
+        return {key: [entry_of(key, *pair) for pair in pairs] for key, pairs in zip(spans, await _answers(pipe), strict=True)}
 
     # -- the reader -------------------------------------------------------------------------------------------------
 
@@ -201,13 +204,23 @@ class Hub:
         pipe = self.redis.pipeline(transaction=False)
         for key in keys:
             pipe.xrevrange(key, count=1)
-        return {key: read(pairs[0][0]) if pairs else START for key, pairs in zip(keys, await pipe.execute(), strict=True)}
+        return {key: read(pairs[0][0]) if pairs else START for key, pairs in zip(keys, await _answers(pipe), strict=True)}
 
     async def _wake(self) -> None:
         """Make the blocked XREAD return, so that it takes up the streams that were added."""
         pipe = self.redis.pipeline(transaction=False)
         pipe.xadd(self.wake_key, {"w": ""}, maxlen=1, approximate=False).expire(self.wake_key, 60)
-        await pipe.execute()
+        await _answers(pipe)
+
+
+async def _answers(pipe: Pipeline) -> list:
+    """What Redis answers. Raises DEAD_REDIS, TimeoutError among them.
+
+    The time is kept here: redis-py keeps its own with `asyncio.wait_for`, in which Python 3.11 loses a cancellation that comes
+    together with the answer. The hub's reader would then read on, for nobody.
+    """
+    async with asyncio.timeout(ANSWER_S):
+        return await pipe.execute()
 
 
 def read(text: bytes | str) -> EntryId:

@@ -35,7 +35,8 @@ class Watcher:
         Raises TooSlow when something had to be thrown away.
         """
         try:
-            await asyncio.wait_for(self.bell.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self.bell.wait()
         except TimeoutError:
             return []
         await asyncio.sleep(self.coalesce_s)

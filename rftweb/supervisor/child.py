@@ -154,7 +154,8 @@ class Child:
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(number)
         try:
-            await asyncio.wait_for(self._process.wait(), grace_s)
+            async with asyncio.timeout(grace_s):
+                await self._process.wait()
         except TimeoutError:
             return False
         return True

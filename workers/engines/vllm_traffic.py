@@ -67,7 +67,8 @@ class Traffic:
         """Collect what was sampled, many times a second while there is any; raises vLLM's death, also while it is idle."""
         while True:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self.under_way.wait(), IDLE_LOOK_SECONDS)
+                async with asyncio.timeout(IDLE_LOOK_SECONDS):
+                    await self.under_way.wait()
             if self.llm.errored:
                 raise self.llm.dead_error
             self.look()

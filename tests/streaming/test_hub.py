@@ -1,0 +1,28 @@
+"""The one reader of a web process: it reads while somebody watches, and no longer."""
+
+import asyncio
+
+from django.conf import settings
+
+from apps.streaming.chunks import ChunkWriter, rollout_key
+from apps.streaming.hub import Hub
+from apps.streaming.watcher import Watcher
+from tests.streaming.conftest import client, fresh_id  # noqa: F401
+
+TURNS_OF_THE_LOOP = 60  # from the reader's start until it waits for what is to come
+
+
+async def test_the_reader_ends_with_its_last_watcher_whatever_it_was_doing(client, fresh_id):  # noqa: F811
+    client.delete(rollout_key(fresh_id))
+    writer = ChunkWriter(fresh_id)
+    writer.started(fresh_id, 1, "", 0)
+    writer.flush(at_once=True)
+    hub, watcher = Hub(settings.REDIS_URL), Watcher()
+    for turns in range(TURNS_OF_THE_LOOP):
+        await hub.watch(watcher, [rollout_key(fresh_id)])
+        reader = hub.reader
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        hub.forget(watcher)
+        ended, _ = await asyncio.wait({reader}, timeout=5)
+        assert ended, f"still reading, let go after {turns} turns of the event loop"
