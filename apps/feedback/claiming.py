@@ -200,13 +200,16 @@ def held_by(user: User, slot_id: int) -> Held:
 
 
 @transaction.atomic
-def take_again(user: User, slots: list[int]) -> list[Held]:
+def take_again(user: User, slots: list[int], fences: list[int] | None = None) -> list[Held]:
     """Those of these slots that the person still holds, under new fences, the one held longest first.
 
-    A page that was loaded anew goes on with what it showed; what the old page says of it afterwards has no power.
+    A page that was loaded anew goes on with what it showed; what the old page says of it afterwards has no power. `fences`, one
+    for each slot: what the person holds under another is another window's, and stays there; without, it is taken from there.
     """
+    known = None if fences is None else dict(zip(slots, fences, strict=True))
     mine = Slot.objects.filter(pk__in=slots, rater=user, state=Slot.State.HELD, lease_until__gt=Now())
-    still = list(mine.select_for_update().order_by("held_at", "pk").values_list("pk", flat=True))
+    found = mine.select_for_update().order_by("held_at", "pk").values_list("pk", "fence")
+    still = [slot for slot, fence in found if known is None or known[slot] == fence]
     Slot.objects.filter(pk__in=still).update(fence=F("fence") + 1)
     return [held_by(user, slot) for slot in still]
 

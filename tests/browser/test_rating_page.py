@@ -9,6 +9,10 @@ from tests.browser.rating import asking
 from tests.keeping import elsewhere
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+RELEASES_NOTHING = """() => {
+    const send = window.fetch;
+    window.fetch = (url, how) => (url.endsWith("/release/") ? new Promise(() => {}) : send(url, how));
+}"""
 
 
 @pytest.fixture
@@ -210,6 +214,15 @@ def test_the_same_item_decided_in_two_windows_is_decided_once(begun, eventually)
     assert "decided" in trouble.inner_text()
     assert trouble.locator("textarea").input_value() == "words of the first window"
     assert [r.answer for r in asked.ratings(item=rating.item)] == [{"stars": 5}]
+
+
+def test_loaded_anew_it_has_its_items_though_the_old_page_has_not_given_them_back(begun):
+    _, _, page = begun(groups=1, size=2)
+    item = item_on(page)
+    page.evaluate(RELEASES_NOTHING)
+    page.reload()
+    page.wait_for_selector("[data-item], [data-nothing]")
+    assert page.locator("[data-item]").count() == 1 and item_on(page) == item
 
 
 def test_a_lease_that_somebody_else_took_says_so_and_keeps_the_text(begun):

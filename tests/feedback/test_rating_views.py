@@ -6,7 +6,7 @@ import uuid
 import pytest
 from django.urls import reverse
 
-from apps.feedback.claiming import claim
+from apps.feedback.claiming import claim, release
 from apps.feedback.models import Slot
 from apps.feedback.showing import words_of
 from tests.feedback.asking import ask
@@ -44,6 +44,24 @@ def test_a_page_loaded_anew_takes_its_own_again_in_its_order_under_new_fences(ra
     html = following(rater, again=f"{second.slot_id},{first.slot_id}", count=2).content.decode()
     assert html.index(f'data-slot="{second.slot_id}"') < html.index(f'data-slot="{first.slot_id}"')
     assert f'data-fence="{first.fence + 1}"' in html
+
+
+def test_a_page_loaded_anew_leaves_another_window_what_that_one_took_meanwhile(rater, bob, people_run, finish):
+    ask(people_run(), finish, groups=1)
+    before = claim(bob, None, 2)
+    for one in before:
+        release(bob, one.slot_id, one.fence)
+    claim(bob, None, 2)
+    known = {"again": ",".join(str(one.slot_id) for one in before), "fences": ",".join(str(one.fence) for one in before)}
+    assert following(rater, **known).status_code == 204
+
+
+def test_what_an_old_page_gives_back_late_stays_with_the_page_that_took_it_again(rater, bob, people_run, finish):
+    ask(people_run(), finish, groups=1)
+    [held] = claim(bob)
+    assert following(rater, again=held.slot_id, fences=held.fence).status_code == 200
+    release(bob, held.slot_id, held.fence)
+    assert Slot.objects.get(pk=held.slot_id).rater == bob
 
 
 def test_nobody_takes_what_another_holds(rater, alice, people_run, finish):
@@ -88,7 +106,10 @@ def test_an_undone_decision_comes_back_with_what_was_said(rater, bob, people_run
     assert 'value="-2" data-key="2" aria-label="A is better" checked' in html and "B blames" in html
 
 
-@pytest.mark.parametrize("query", ["?run=1,a", "?run=x", "?again=" + "1," * 30, "?count=many", "?run=" + "9" * 30])
+WRONG = ["?run=1,a", "?run=x", "?again=" + "1," * 30, "?again=1,2&fences=1", "?count=many", "?run=" + "9" * 30]
+
+
+@pytest.mark.parametrize("query", WRONG)
 def test_a_wrong_query_is_not_there(rater, project, query):
     assert rater.post(reverse("rate-next") + query).status_code == 404
 

@@ -47,14 +47,18 @@ def next_items(request: HttpRequest) -> HttpResponse:
     """Everybody signed in: up to `count` items, the most urgent first, now in their hands; 204 when none waits or hands are full.
 
     `again`: slots the person holds already, from a page that was loaded anew; those that are theirs still, or anew,
-    come first and in this order.
+    come first and in this order. `fences`, one for each: those under which that page held them, so that what another window
+    took meanwhile stays there.
     """
     if not request.user.is_authenticated:
         return JsonResponse({"detail": "You are signed out."}, status=401)
     # Whether the run is there and asks this person is a condition of the claim itself: no question before it.
     run, count = next(iter(_numbers(request, "run")), None), min(MOST_AT_ONCE, next(iter(_numbers(request, "count")), 1))
     again = _numbers(request, "again")[:MOST_AT_ONCE]
-    held = take_again(request.user, again) if again else []
+    fences = _numbers(request, "fences")[:MOST_AT_ONCE] or None
+    if fences and len(fences) != len(again):
+        raise Http404("fences: one for each slot of again")
+    held = take_again(request.user, again, fences) if again else []
     if len(held) < count:
         held += claim(request.user, run, count - len(held))
     held.sort(key=lambda one: again.index(one.slot_id) if one.slot_id in again else len(again))

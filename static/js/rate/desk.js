@@ -22,7 +22,8 @@ const outbox = new Outbox("out", heard);
 let shown = null; // { article, form, shownAt, firstKey, changes, replaces }
 let fetching = false;
 let isAnswered = true; // the last call for items was
-let again = sessionStorage.getItem(`rate:${user}:held`) ?? "";
+const HANDS = `rate:${user}:hands`;
+let again = JSON.parse(sessionStorage.getItem(HANDS) ?? "null"); // { again, fences } of the page before this one in this tab
 let looking = 0;
 let fading = 0;
 
@@ -108,8 +109,9 @@ function put(item, state) {
 }
 
 function remember() {
-  const slots = [shown?.article, ...ahead.map((item) => item.article)].filter(Boolean).map((article) => article.dataset.slot);
-  sessionStorage.setItem(`rate:${user}:held`, slots.join(","));
+  const articles = [shown?.article, ...ahead.map((item) => item.article)].filter(Boolean);
+  const each = (name) => articles.map((article) => article.dataset[name]).join(",");
+  sessionStorage.setItem(HANDS, JSON.stringify({ again: each("slot"), fences: each("fence") }));
 }
 
 function advance() {
@@ -138,11 +140,11 @@ async function fill() {
   fetching = true;
   clearTimeout(looking);
   try {
-    const query = new URLSearchParams({ run: desk.dataset.run, count, again });
+    const query = new URLSearchParams({ run: desk.dataset.run, count, ...again });
     const answer = await post(`${desk.dataset.next}?${query}`, {});
     if (answer.status === 401) return signedOut();
     if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
-    again = "";
+    again = null;
     isAnswered = true;
     for (const item of answer.status === 204 ? [] : await itemsOf(answer)) {
       lease.hold(item.article);
@@ -475,7 +477,7 @@ desk.addEventListener("click", (event) => {
   if (act in ACTS) ACTS[act]();
   const slots = event.target.closest("[data-take-again]")?.dataset.takeAgain;
   if (slots) {
-    again = slots;
+    again = { again: slots };
     stage.replaceChildren();
     fill();
   }

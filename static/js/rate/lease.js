@@ -88,11 +88,8 @@ function seen() {
 }
 
 // A beacon cannot carry the CSRF header; a request that outlives its page can, and is the same otherwise.
-// A page that is loaded anew takes its own again, where the browser tells that it will be.
-let reloading = false;
+// A page that is loaded anew may come before this arrives: it takes its own again under new fences, and this has no power.
 function giveBack() {
-  if (reloading) return;
-  sessionStorage.removeItem(`rate:${document.body.dataset.user}:held`); // the next page does not ask for them
   for (const article of held.keys()) post(address(article, "release/"), { fence: Number(article.dataset.fence) }, { keepalive: true }).catch(() => {});
 }
 
@@ -100,7 +97,6 @@ export function start(lost) {
   isLost = lost;
   setInterval(tick, 1000);
   document.addEventListener("visibilitychange", seen);
-  window.navigation?.addEventListener("navigate", (event) => (reloading = event.navigationType === "reload"));
   window.addEventListener("pagehide", giveBack);
   window.addEventListener("pageshow", (event) => event.persisted && window.location.reload());
 }
