@@ -32,8 +32,8 @@ def test_a_paused_run_stands_still_until_it_is_resumed(installation, tmp_path):
     installation.wait("it learns", lambda: installation.step("pause") >= 2)
     installation.must("run", "pause", "pause")
     idle = """SELECT count(*) = 0 FROM rollouts_group g JOIN runs_run r ON r.id = g.run_id
-              WHERE r.slug = 'pause' AND g.state = 'sampling'"""
-    installation.wait("what was in flight is in", lambda: installation.one(idle))
+              WHERE r.slug = 'pause' AND g.state = 'sampling' AND g.lease_until > statement_timestamp()"""
+    installation.wait("what was in flight is in, or was lost with its lease", lambda: installation.one(idle))
     at = installation.step("pause")
     installation.must("run", "resume", "pause")
     installation.wait_completed("pause")
