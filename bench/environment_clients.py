@@ -4,17 +4,19 @@ import http.client
 import json
 import threading
 import time
+import uuid
 from collections.abc import Callable
 
 from bench.environment_stage import TURNS, WAIT_S
 
 
 class Client:
-    """One connection that stays. `took`: milliseconds of each turn; `turns`, `episodes`: played."""
+    """One connection that stays. `took`: milliseconds of each turn; `episodes`: played."""
 
     def __init__(self, port: int, secret: str) -> None:
         self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=90)
         self.headers = {"Authorization": f"Bearer {secret}", "Content-Type": "application/json"}
+        self.name = uuid.uuid4().hex
         self.took: list[float] = []
         self.episodes = 0
         self.error: Exception | None = None
@@ -69,7 +71,7 @@ def opened(client: Client, name: str, reward: float | None = 0.5) -> tuple[list[
 def talks(client: Client, name: str, ends: Callable[[], bool]) -> None:
     """An agent that takes us for its model."""
     while not ends():
-        key, heard = {"X-Rftweb-Episode": f"{name}-{id(client)}-{client.episodes}"}, []
+        key, heard = {"X-Rftweb-Episode": f"{client.name}-{client.episodes}"}, []
         for _ in range(TURNS):
             heard.append({"role": "user", "content": "Go on."})
             said = client.timed("POST", "/v1/chat/completions", {"model": "policy", "messages": heard}, **key)

@@ -21,6 +21,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -41,7 +42,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="rftweb-bench-") as var, running(Path(var)) as (database, redis):
         os.environ.update(
             DATABASE_URL=database, REDIS_URL=redis, RFTWEB_VAR=var, DJANGO_SETTINGS_MODULE="rftweb.settings",
-            RFTWEB_LOG_LEVEL="WARNING", RFTWEB_DEBUG="1", RFTWEB_REQUESTS_PER_SECOND="1000000",
+            RFTWEB_LOG_LEVEL="WARNING", RFTWEB_DEBUG="0", RFTWEB_REQUESTS_PER_SECOND="1000000",
+            RFTWEB_ENVIRONMENT_HOSTS="127.0.0.1",
         )  # fmt: skip
         import django
         from django.core.management import call_command
@@ -92,6 +94,7 @@ def called(policy: str, options: argparse.Namespace, secret: str) -> dict[str, f
     for way, work, environment in (("push", pushes, name), ("agent", talks, "agent")):
         with running_run(f"{way}-{policy}", environment) as run:
             key = secret if way == "push" else Token.issue(User.objects.get(), "agent", [f"agent:{run.pk}"])[1]
+            at_once(1, options.port, key, partial(work, name=environment, ends=_after_one()))  # the run's engine is up then
             for count in (1, options.clients):
                 ends = time.monotonic() + options.seconds
                 clients = at_once(count, options.port, key, partial(work, name=environment, ends=partial(_is_after, ends)))
@@ -101,6 +104,12 @@ def called(policy: str, options: argparse.Namespace, secret: str) -> dict[str, f
 
 def _is_after(moment: float) -> bool:
     return time.monotonic() > moment
+
+
+def _after_one() -> Callable[[], bool]:
+    """False the first time, then True."""
+    answers = iter([False])
+    return lambda: next(answers, True)
 
 
 def rates(name: str, clients: list[Client], seconds: float) -> dict[str, float]:

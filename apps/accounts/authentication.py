@@ -5,6 +5,7 @@ from datetime import timedelta
 from django.db.models import Q
 from django.db.models.functions import Now
 from django.http import HttpRequest
+from django.utils import timezone
 from rest_framework.authentication import BaseAuthentication, get_authorization_header
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
@@ -51,5 +52,7 @@ def _presented(words: list[bytes]) -> Token | None:
 
 def note_use(token: Token) -> None:
     """Remember when it was used, to the minute: one write a minute, however busy the token is."""
+    if token.last_used_at is not None and timedelta(0) <= timezone.now() - token.last_used_at < USE_NOTED_EVERY:
+        return
     unused = Q(last_used_at=None) | Q(last_used_at__lt=Now() - USE_NOTED_EVERY)
     Token.objects.filter(unused, pk=token.pk).update(last_used_at=Now())

@@ -94,9 +94,14 @@ def episode_of(request: Request | Asker, pk: int) -> Episode:
 
 
 def played_by(request: Request | Asker, pk: int) -> Episode:
-    """An episode that the asker plays. Raises Http404, PermissionDenied."""
-    episode = episode_of(request, pk)
-    require_to_play(request, episode.environment)
-    if episode.client_id != request.user.pk:
+    """An episode that the asker plays. One statement where that is so: it is asked before every turn.
+
+    Raises Http404, PermissionDenied.
+    """
+    mine = Episode.objects.filter(client=request.user, environment__project__in=Project.objects.run_by(request.user))
+    episode = mine.filter(pk=pk).select_related("environment").first()
+    if episode is None:
+        require_to_play(request, episode_of(request, pk).environment)
         raise PermissionDenied("You do not play this episode: open one of your own.")
+    require_scope(request, episode.environment.name)
     return episode

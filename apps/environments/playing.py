@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from django.db import connection, transaction
 from django.db.models.functions import Now
@@ -17,6 +18,7 @@ from apps.environments.wishes import NO_WISHES, Wishes
 from apps.rollouts.models import shown
 from apps.rollouts.turns import POLICY
 from apps.runs.models import Run
+from apps.streaming import bells
 from apps.tasksets.messages import NONE_KNOWN
 from apps.tasksets.models import Picture
 from apps.tasksets.pictures import Encoded
@@ -83,7 +85,9 @@ def observe(
         _reward_action(episode, number - 1, earned)
     episode.turns, episode.state = number + 1, Episode.State.POLICY
     if episode.session_id is not None:
-        ring([episode.pk])  # a run's explorer looks by itself
+        ring([episode.pk])
+    else:
+        transaction.on_commit(partial(bells.ring, "explore"))  # it looks by itself, too, but not as soon
     if done:
         return closed(episode, Episode.State.DONE, ENVIRONMENT_DONE)
     episode.moved_at = episode.heard_at = Now()
@@ -103,10 +107,11 @@ def _sees(episode: Episode) -> bool:
 
 
 def _reward_action(episode: Episode, number: int, earned: float) -> None:
+    if episode.seen.filter(number=number, reward=None).update(reward=earned, rewarded_at=Now()):
+        return
     turn = episode.seen.get(number=number)
-    if turn.reward not in (None, earned):
+    if turn.reward != earned:
         raise CannotPlay("changed", f"turn {number} has earned {turn.reward:g} already; it cannot change")
-    episode.seen.filter(pk=turn.pk, reward=None).update(reward=earned, rewarded_at=Now())
 
 
 def locked(episode_id: int) -> Episode:

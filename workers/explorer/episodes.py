@@ -24,8 +24,9 @@ from workers.explorer.caller import player_of
 from workers.explorer.flight import Flight
 from workers.explorer.player import Move, Reply
 
-QUICK_S, AT_ONCE_S = 0.002, 2.0  # how long the engine is listened to while an environment answers, and for how long that is hoped
+QUICK_S, AT_ONCE_S = 0.005, 2.0  # how long the engine is listened to while an environment answers, and for how long that is hoped
 OVERDUE_LOOK_S = 1.0
+READ_S = 0.01  # between two looks for what callers said, beside an engine at work
 ROOM_LOOK_S = 0.2  # between two questions whether a service has room for those that wait
 TURN_LIMIT = "turn limit"
 ANSWERED = "answered"
@@ -60,7 +61,7 @@ class Episodes:
         self.outside: set[int] = set()  # of those: the ones that a service has no room for yet
         self.said: list[Action] = []  # not written yet
         self.replies: list[Reply] = []  # likewise
-        self.looked_at, self.asked_at = time.monotonic(), 0.0
+        self.looked_at, self.asked_at, self.read_at = time.monotonic(), 0.0, 0.0
 
     # -- the policy's side ------------------------------------------------------------------------------------------
 
@@ -125,16 +126,24 @@ class Episodes:
 
     # -- the environment's side -------------------------------------------------------------------------------------
 
-    def news(self) -> list[tuple[Played, News]]:
-        """Write what was done, let the player make its moves, and read what is new: one statement for all episodes."""
+    def news(self, is_beside: bool = False) -> list[tuple[Played, News]]:
+        """Write what was done, let the player make its moves, and read what is new: one statement for all episodes.
+
+        `is_beside`: the engine is at work on others, and each of its tokens leads here: then it is read every so often.
+        """
+        has_acted = bool(self.said)
         self._let_in()
         self._write_actions()
-        self._write_replies()
+        wrote = self._write_replies()
         if time.monotonic() - self.looked_at > OVERDUE_LOOK_S:
             fail_overdue(self.environment, list(self.played), self.serve and self.serve.idle_s)
             if self.environment.is_service:
                 self.player.share(others_play(self.environment, list(self.played)))
             self.looked_at = time.monotonic()
+        now = time.monotonic()
+        if is_beside and not has_acted and not wrote and now - self.read_at < READ_S:
+            return []
+        self.read_at = now
         found = [(self.played[news.episode_id], news) for news in news_of({pk: one.known for pk, one in self.played.items()})]
         for played, news in found:
             played.known = news.number + 1
@@ -148,12 +157,15 @@ class Episodes:
                 end(one, ANSWERED)
         self.said.clear()
 
-    def _write_replies(self) -> None:
+    def _write_replies(self) -> bool:
+        """Whether there were any."""
         if self.player is not None:
             self.replies += self.player.replies()
+        found = bool(self.replies)
         while self.replies:
             self._write(self.replies[0])
             self.replies.pop(0)
+        return found
 
     def _write(self, reply: Reply) -> None:
         """An environment that breaks the rules of what may be said has failed. One that was closed meanwhile says nothing more."""

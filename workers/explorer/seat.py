@@ -198,7 +198,11 @@ class Seat:
 
     def collect(self, timeout: float) -> bool:
         """Take the engine's news: stream the text, record what ended in one transaction. True when there was any."""
-        deltas = self.engine.drain(self.episodes.patience(timeout) if self.episodes else timeout)
+        if self.waits_for_callers:
+            timeout = 0.0
+        elif self.episodes:
+            timeout = self.episodes.patience(timeout)
+        deltas = self.engine.drain(timeout)
         if deltas:
             self.heard_at = time.monotonic()
         for delta in deltas:
@@ -244,6 +248,11 @@ class Seat:
 
     # -- episodes ---------------------------------------------------------------------------------------------------
 
+    @property
+    def waits_for_callers(self) -> bool:
+        """Whether nothing goes on in it until somebody calls us: then a bell rings."""
+        return self.episodes is not None and self.episodes.player is None and not self.waiting and not self.engine.in_flight()
+
     def is_away(self, flight: Flight) -> bool:
         return self.episodes is not None and self.episodes.is_away(flight)
 
@@ -254,7 +263,7 @@ class Seat:
 
     def _hear_environments(self) -> None:
         """Take what the environments have said: it is the policy's turn again, or the rollout ends."""
-        for played, news in self.episodes.news():
+        for played, news in self.episodes.news(is_beside=bool(self.engine.in_flight())):
             flight = played.flight
             if flight in self.ended:
                 continue

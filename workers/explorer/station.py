@@ -14,6 +14,7 @@ from django.db.models.functions import Now
 from apps.rollouts.models import Group
 from apps.rollouts.serving import leave_unheard
 from apps.runs.models import NotPossible, Run, StaleFence, Worker
+from apps.streaming import bells
 from workers.engines.interface import EngineDied
 from workers.explorer.acts import asked_in, do, let_go
 from workers.explorer.seat import Seat
@@ -49,8 +50,12 @@ class Explorer:
             self._look_for_work()
             self.looked_at = now
         self._do_what_people_ask()
-        busy = [self._collect(seat) for seat in list(self.seats.values()) if seat.flights]
+        busy = [seat for seat in self.seats.values() if seat.flights]
+        for seat in busy:
+            self._collect(seat)
         self._report(now)
+        if busy and all(seat.waits_for_callers for seat in busy):
+            bells.wait("explore", DRAIN_SECONDS)
         return bool(busy)
 
     # -- work -------------------------------------------------------------------------------------------------------
