@@ -7,6 +7,10 @@ Names relied on, TRL 1.16: `RewardConfig`, `RewardTrainer` (constructor with a m
 `rejected_ids`, which it takes as they are; `train`). Its loss is the mean of -log σ(score chosen - score rejected).
 """
 
+import workers.trl_alone  # noqa: F401  (before TRL)
+
+# isort: split
+
 import random
 import shutil
 import tempfile

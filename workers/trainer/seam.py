@@ -15,6 +15,10 @@ import os
 # Read when the libraries are imported: no telemetry, no look-up on a hub.
 os.environ["HF_HUB_DISABLE_TELEMETRY"] = os.environ["HF_HUB_OFFLINE"] = os.environ["TRANSFORMERS_OFFLINE"] = "1"
 
+import workers.trl_alone  # noqa: F401  (before TRL)
+
+# isort: split
+
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass

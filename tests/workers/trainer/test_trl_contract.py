@@ -1,5 +1,8 @@
 """What we rely on in the pinned TRL: the batch's keys and shapes, one update, whose logprobs π_old are, and equal losses."""
 
+import os
+import subprocess
+import sys
 import time
 from dataclasses import replace
 
@@ -191,3 +194,11 @@ def test_a_mixture_of_experts_is_kept_balanced_as_trl_keeps_it(spec, started, tm
     assert report.metrics["loss"] == pytest.approx(theirs.pop("loss").item(), rel=1e-4)
     for name, gradient in theirs.items():
         torch.testing.assert_close(spy.gradient[name], gradient, rtol=1e-3, atol=1e-6)
+
+
+def test_a_trainer_does_not_load_vllm():
+    loaded = "import sys, workers.trainer.seam, workers.rater_heads.fitting; print('trl' in sys.modules, 'vllm' in sys.modules)"
+    env = {**os.environ, "DJANGO_SETTINGS_MODULE": "rftweb.settings"}
+    code = f"import django; django.setup(); {loaded}"
+    found = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True, timeout=120)
+    assert found.stdout.split() == ["True", "False"]

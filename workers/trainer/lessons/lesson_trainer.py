@@ -10,6 +10,10 @@ Names relied on, transformers 5.19: `Trainer` (constructor, `get_batch_samples` 
 micro-batches, `compute_loss`, `loss_is_scaled_for_ga`), TRL 1.16: `add_fused_lm_head`.
 """
 
+import workers.trl_alone  # noqa: F401  (before TRL)
+
+# isort: split
+
 from pathlib import Path
 from typing import Any
 
