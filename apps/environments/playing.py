@@ -144,21 +144,26 @@ def reward(episode_id: int, number: int, value: float, is_final: bool = False) -
     Raises CannotPlay: not_your_move (nothing was done there yet), changed, bad_reward.
     """
     episode = locked(episode_id)
-    earned = checked_reward(episode.environment, value)
     turn = episode.seen.filter(number=number).first()
     if turn is None or turn.answered_at is None:
         raise CannotPlay("not_your_move", f"number: nothing was done in turn {number} yet")
+    pay(episode, turn, value)
+    heard([episode], [episode.pk] if is_final else [])
+    return turn
+
+
+def pay(episode: Episode, turn: EpisodeTurn, value: float) -> None:
+    """What the action of this turn of a locked episode earned. Raises CannotPlay: changed, bad_reward."""
+    earned = checked_reward(episode.environment, value)
     if earned is None:
         raise CannotPlay("bad_reward", "reward: must be a number")
     known = turn.reward if turn.reward is not None else turn.late_reward
     if known is not None and known != earned:
-        raise CannotPlay("changed", f"turn {number} has earned {known:g} already; it cannot change")
+        raise CannotPlay("changed", f"turn {turn.number} has earned {known:g} already; it cannot change")
     if known is None:
         setattr(turn, "late_reward" if is_judged(episode) else "reward", earned)
         turn.rewarded_at = Now()
         turn.save(update_fields=["reward", "late_reward", "rewarded_at"])
-    heard([episode], [episode.pk] if is_final else [])
-    return turn
 
 
 # One statement for all that was done since the last look: it moves only episodes whose newest observation it answers.

@@ -8,7 +8,7 @@ from apps.environments.errors import CannotPlay
 from apps.environments.judging import heard
 from apps.environments.models import Episode
 from apps.environments.observations import Observation
-from apps.environments.playing import locked, observe, reward
+from apps.environments.playing import locked, observe, pay
 from apps.environments.waiting import Standing
 
 ENDS = {"done": end, "failed": fail, "abandoned": abandon}
@@ -33,16 +33,16 @@ def finish(episode_id: int, outcome: str, last: float | None = None, reason: str
     """
     if last is not None:
         _reward_last(episode_id, last)
-    ENDS[outcome](episode_id, reason or SAID[outcome])
-    heard([locked(episode_id)], [episode_id] if is_final else [])
+    episode = ENDS[outcome](episode_id, reason or SAID[outcome])
+    heard([episode], [episode_id] if is_final else [])
 
 
 def _reward_last(episode_id: int, value: float) -> None:
-    acted = locked(episode_id).seen.filter(answered_at__isnull=False)
-    last = acted.order_by("-number").values_list("number", flat=True).first()
+    episode = locked(episode_id)
+    last = episode.seen.filter(answered_at__isnull=False).order_by("-number").first()
     if last is None:
         raise CannotPlay("bad_reward", "reward: nothing was done yet; leave it out")
-    reward(episode_id, last, value)
+    pay(episode, last, value)
 
 
 def document(standing: Standing) -> dict:
