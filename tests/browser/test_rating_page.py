@@ -233,8 +233,12 @@ def test_a_lease_that_somebody_else_took_says_so_and_keeps_the_text(begun):
     Slot.objects.filter(pk=slot).update(rater=asked.people["alice"], fence=99)
     page.get_by_text("somebody else is deciding it now").wait_for()
     assert page.locator("[data-critique]").input_value() == "my words"
+    assert page.locator("[data-deck]").is_hidden()
+    window.press("Escape", "4", "Enter")
+    page.get_by_text("in other hands now").wait_for()
     page.click("text=Show the next")
     wait_for_another(page, str(Slot.objects.get(pk=slot).item_id))
+    assert page.locator("[data-deck]").is_visible() and not asked.ratings()
 
 
 def test_a_lease_is_kept_while_the_page_is_looked_at(begun, eventually):

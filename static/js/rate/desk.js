@@ -9,6 +9,7 @@ import * as session from "./session.js";
 const AHEAD = 2; // items ready behind the one on the stage
 const UNDO_SHOWN_MS = 6000;
 const LOOK_AGAIN_MS = 4000;
+const NOT_YOURS = "It is in other hands now: show the next.";
 const CHOICES = () => import("./forms/choices.js");
 const BESIDE = () => import("./beside.js");
 const MODULES = { ranking: () => import("./forms/ranking.js"), spans: () => import("./forms/spans.js"), rewrite: () => import("./forms/rewrite.js") };
@@ -191,6 +192,7 @@ function tooLong(article, critique, answer) {
 
 function submit() {
   if (!shown) return;
+  if (shown.isLost) return say(NOT_YOURS);
   const { article, form } = shown;
   const answer = form.answer();
   if (answer === null) return say(form.missing());
@@ -230,6 +232,7 @@ function take(entry, words) {
 
 function pass(verb, reason) {
   if (!shown) return;
+  if (shown.isLost) return say(NOT_YOURS);
   const { article } = shown;
   if (verb === "skip") {
     drafts.drop(article.dataset.item);
@@ -280,7 +283,8 @@ function stepBack() {
   if (!shown) return;
   if (shown.changes) saveDraft();
   shown.spent = lease.msSpent();
-  ahead.unshift(shown);
+  if (shown.isLost) trouble("");
+  else ahead.unshift(shown);
   shown = null;
 }
 
@@ -341,6 +345,8 @@ function lost(article, said) {
     remember();
   } else if (shown?.article === article) {
     saveDraft();
+    shown.isLost = true;
+    find("[data-deck]").hidden = true;
     trouble(`${said.detail} What you chose and typed is kept here. `, button("Show the next", () => {
       trouble("");
       advance();
