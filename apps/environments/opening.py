@@ -87,6 +87,8 @@ def take(
     `key`: the client's own name for it; the same again is the same episode. `outside`: those too in which an outside client acts,
     which have no run and no task. `by_hand`: a person plays it, in a person's time. Raises CannotPlay when another client used it.
     """
+    if key and (known := _named(environment, client, key)):  # as at each turn but the first: others need not wait for it
+        return known
     Environment.objects.select_for_update(no_key=True).get(pk=environment.pk)  # so that `parallel` and `key` hold
     if key and (known := _named(environment, client, key)):
         return known
@@ -123,6 +125,8 @@ def open_for_agent(environment: Environment, client: User, key: str, run: Run, a
 
     Raises CannotPlay when another client used the name, NoRoom with the reason.
     """
+    if key and (known := _named(environment, client, key)):
+        return known
     Environment.objects.select_for_update(no_key=True).get(pk=environment.pk)  # so that `parallel` and `key` hold
     if key and (known := _named(environment, client, key)):
         return known
