@@ -7,7 +7,10 @@ import os
 
 from celery import Celery
 
+from rftweb import acks
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "rftweb.settings")
 
+acks.survive()
 app = Celery("rftweb")
 app.config_from_object("django.conf:settings", namespace="CELERY")
