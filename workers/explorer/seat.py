@@ -251,7 +251,12 @@ class Seat:
     @property
     def waits_for_callers(self) -> bool:
         """Whether nothing goes on in it until somebody calls us: then a bell rings."""
-        return self.episodes is not None and self.episodes.player is None and not self.waiting and not self.engine.in_flight()
+        return self.episodes is not None and self.episodes.player is None and not self.waiting and not self.awaits_engine
+
+    @property
+    def awaits_engine(self) -> bool:
+        """Whether news of the engine is still to be taken; what it has ended and nobody took is such news, too."""
+        return any(flight.request_id for flight in self.flights.values())
 
     def is_away(self, flight: Flight) -> bool:
         return self.episodes is not None and self.episodes.is_away(flight)
@@ -263,7 +268,7 @@ class Seat:
 
     def _hear_environments(self) -> None:
         """Take what the environments have said: it is the policy's turn again, or the rollout ends."""
-        for played, news in self.episodes.news(is_beside=bool(self.engine.in_flight())):
+        for played, news in self.episodes.news(is_beside=self.awaits_engine):
             flight = played.flight
             if flight in self.ended:
                 continue
@@ -352,7 +357,7 @@ class Seat:
 
     def require_alive(self, silence_s: float, deadline_s: float) -> None:
         """Ask an engine that has been silent that long, with work in hand, for a sign of life; raises EngineDied without one."""
-        if any(flight.request_id for flight in self.flights.values()) and time.monotonic() - self.heard_at > silence_s:
+        if self.awaits_engine and time.monotonic() - self.heard_at > silence_s:
             health = self.engine.health(deadline_s)
             if not health.alive:
                 raise EngineDied(health.detail)

@@ -54,7 +54,8 @@ class Explorer:
         for seat in busy:
             self._collect(seat)
         self._report(now)
-        if busy and all(seat.waits_for_callers for seat in busy):
+        flying = [seat for seat in self.seats.values() if seat.flights]
+        if flying and all(seat.waits_for_callers for seat in flying):
             bells.wait("explore", DRAIN_SECONDS)
         return bool(busy)
 
