@@ -79,7 +79,7 @@ def test_an_item_tells_neither_version_nor_rewards_nor_raters(rater, people_run,
     ask(people_run(), finish, texts=("one", "two"), value=0.77)
     html = following(rater).content.decode()
     assert "<p>one</p>" in html or "<p>two</p>" in html
-    assert not any(word in html for word in ("0.77", "77", "v0", "alice", "version 0"))
+    assert not any(word in html for word in ("0.77", "77%", "77 %", "v0", "alice", "version 0"))
 
 
 def test_model_output_is_no_markup(rater, people_run, finish):
