@@ -92,6 +92,18 @@ def test_an_agent_that_falls_silent_ends_its_episode_and_is_no_failure(stage, ag
     assert (episode.state, agent.failures) == ("done", 0) and "said no more" in episode.reason
 
 
+@pytest.mark.django_db(transaction=True)
+def test_an_answer_that_the_engine_has_ended_and_nobody_took_keeps_the_explorer_awake(stage, agents_run, agent, alice):
+    episode = taken(stage, agent, alice)
+    assert stage.seat.waits_for_callers
+    observe(episode.pk, 0, "12")
+    served_until(stage, lambda: stage.seat.awaits_engine)
+    stage.eventually(lambda: not stage.seat.engine.in_flight(), 60)  # it has ended, and is not taken
+    assert not stage.seat.waits_for_callers
+    answered(stage, episode, 0)
+    assert stage.seat.waits_for_callers
+
+
 # -- how it is to answer ------------------------------------------------------------------------------------------------
 
 
