@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from apps.buffer.models import Experience, StepItem
+from apps.pipelines.models import CutRollout
 from apps.rollouts.models import Group, Rollout
 
 ON_ITS_WAY = {
@@ -34,11 +35,17 @@ def verdict_on(rollout: Rollout, learned: list[Experience]) -> Verdict:
         return Verdict(f"Dropped: {group.reason}", "bad")
     if rollout.state == Rollout.State.FAILED:
         return Verdict(f"Failed, never a reward: {rollout.stop_reason}", "bad")
+    if group.state == Group.State.ADMITTED and (cut := CutRollout.objects.filter(rollout=rollout).first()):
+        return Verdict(f"{_how(cut)} {cut.operator}: {cut.reason}", "bad")
     if group.state == Group.State.ADMITTED and rollout.run.settings.algorithm.advantage.name == "best":
         return Verdict("Not used: only the best of its group are imitated", "bad")
     if group.state == Group.State.ADMITTED:
         return Verdict("Not used: its group was admitted without it, for it has no reward or no token", "bad")
     return Verdict(f"Open: {ON_ITS_WAY[group.state]}")
+
+
+def _how(cut: CutRollout) -> str:
+    return "Counts in its group's baseline alone, by" if cut.is_silent else "Left out by"
 
 
 def _verdict_on_experience(experience: Experience) -> Verdict:

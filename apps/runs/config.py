@@ -17,6 +17,7 @@ from apps.runs.algorithms.section import Positive, Section, Share
 from apps.runs.algorithms.snapshot import Snapshot
 from apps.runs.hacking import Hacking
 from apps.runs.people import People
+from apps.runs.pipeline import MOST_OPERATORS, OperatorChoice
 from apps.runs.replay import Replay
 from apps.runs.serving import Serve
 
@@ -129,6 +130,9 @@ class RunConfig(Section):
     serve: Serve | None = Field(None, description="Callers come with their own prompts and are trained on; empty draws its tasks.")
     people: People = People()
     length_penalty: LengthPenalty | None = Field(None, description="Short answers gain, long ones lose (long to short).")
+    pipeline: tuple[OperatorChoice, ...] = Field(
+        (), max_length=MOST_OPERATORS, description="Operators between judging and training, in order; empty lets all through."
+    )
     algorithm: Algorithm = Field(Algorithm(), description="What is learned from a batch: a row of the table, with changes.")
     snapshot: Snapshot | None = Field(None, description="Which lessons a run learns from that samples nothing (sft, dpo, kto, …).")
     replay: Replay | None = Field(None, description="Another run's recorded data to learn from again; empty samples its own.")

@@ -10,7 +10,9 @@ if TYPE_CHECKING:
 
 Refusals = Iterator[tuple[str, str]]
 # What a run that samples nothing has no use for.
-SAMPLING_FIELDS = ("group_size", "groups_per_step", "max_staleness", "rewards", "environment", "serve", "people", "replay")
+SAMPLING_FIELDS = (
+    "group_size", "groups_per_step", "max_staleness", "rewards", "environment", "serve", "people", "pipeline", "replay",
+)  # fmt: skip
 
 
 def refusals(plan: "RunConfig") -> dict[str, str]:

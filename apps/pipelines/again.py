@@ -1,0 +1,37 @@
+"""Groups that an operator failed at, again and again: dropped with the reason, and refined once more when that is mended."""
+
+from django.db import transaction
+from django.db.models import F, Q
+
+from apps.pipelines.models import CutRollout
+from apps.rollouts.models import Group
+from apps.runs.models import NotPossible, Run
+from apps.streaming import bells
+
+GAVE_UP = Q(state=Group.State.DROPPED, reason__startswith="failed ", judged_at__isnull=False, experiences=None)
+AT_ONCE = 1_000
+
+
+def given_up(run: Run):
+    """Groups of the run that were judged, and that the refiner failed at until their attempts were used up."""
+    return run.groups.filter(GAVE_UP)
+
+
+@transaction.atomic
+def refine_again(run: Run) -> int:
+    """Hand those groups to the refiner once more; returns how many. Raises NotPossible for a run that has ended.
+
+    They take the room again that they gave up, so that nothing is counted twice; what is too old by now will be dropped as stale.
+    """
+    locked = Run.objects.select_for_update().get(pk=run.pk)
+    if locked.state in Run.ENDED:
+        raise NotPossible(f"run {locked.slug} is {locked.get_state_display()}; nothing of it is refined any more")
+    found = list(given_up(locked).select_for_update(of=("self",)).order_by("pk").values_list("pk", flat=True)[:AT_ONCE])
+    CutRollout.objects.filter(rollout__group__in=found).delete()
+    Group.objects.filter(pk__in=found).update(
+        state=Group.State.JUDGED, reason="", closed_at=None, attempts=0, lease_owner="", lease_until=None, fence=F("fence") + 1
+    )
+    Run.objects.filter(pk=run.pk).update(groups_dropped=F("groups_dropped") - len(found))
+    if found:
+        transaction.on_commit(lambda: bells.ring("refine"), robust=True)
+    return len(found)

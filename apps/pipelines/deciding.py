@@ -1,0 +1,191 @@
+"""What becomes of judged groups: their samples go through the run's pipeline, get advantages, and go through its rest. No writing.
+
+Groups of a run are decided together, for an operator may compare them; when one breaks, each is decided alone, so that the fault
+of one group keeps no other waiting.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from apps.pipelines.applying import OperatorFailed, Pass, apply
+from apps.pipelines.crediting import Judged, of_group
+from apps.pipelines.operators.contract import EXPERIENCES, GROUPS, Sample, grouped
+from apps.rewards.combining import Judgement, combined, full_reward, peoples_word
+from apps.rewards.length import length_rewards
+from apps.rollouts.models import Group, Rollout
+from apps.rollouts.turns import BETWEEN_TURNS, said_by_policy, stretches
+from apps.runs.config import RunConfig
+
+ROUNDING = 1e-6
+ANSWER_ONLY = "answered only: the staleness bound had no room when it was asked"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A judged group with what may be learned from it. `version`: the newest that is published, which ages are counted from."""
+
+    group: Group
+    rollouts: Sequence[Rollout]
+    judgements: dict[int, list[Judgement]]
+    version: int
+
+    def judgements_of(self, rollout: int) -> list[Judgement]:
+        return self.judgements.get(rollout, [])
+
+
+@dataclass
+class Decision:
+    """`dropped` or `failed` with the reason, or the samples that are learned from, each with its advantage."""
+
+    case: Case
+    learned: list[Sample] = field(default_factory=list)
+    dropped: str = ""
+    failed: str = ""
+    passes: list[Pass] = field(default_factory=list)
+
+
+def decide(plan: RunConfig, cases: Sequence[Case]) -> list[Decision]:
+    """What becomes of these groups of one run, in their order."""
+    try:
+        return _decided(plan, cases)
+    except OperatorFailed as failure:
+        if len(cases) == 1:
+            return [Decision(cases[0], failed=str(failure))]
+        return [decision for case in cases for decision in decide(plan, [case])]
+
+
+def _decided(plan: RunConfig, cases: Sequence[Case]) -> list[Decision]:
+    decisions = {case.group.pk: Decision(case) for case in cases}
+    samples = {pk: samples_of(plan, one.case) for pk, one in decisions.items()}
+    for pk, one in decisions.items():
+        one.dropped = _why_drop(plan, one.case, samples[pk])
+    left = _through(plan, GROUPS, decisions, samples)
+    for pk, one in decisions.items():
+        left[pk] = [] if one.dropped else _credited(plan, one, left[pk])
+    for pk, kept in _through(plan, EXPERIENCES, decisions, left).items():
+        decisions[pk].learned = kept
+    return list(decisions.values())
+
+
+def _through(
+    plan: RunConfig, stage: str, decisions: dict[int, Decision], samples: dict[int, list[Sample]]
+) -> dict[int, list[Sample]]:
+    """The samples of the groups that are not dropped yet, after the operators of this stage; a group that loses all is dropped."""
+    going = {pk: members for pk, members in samples.items() if not decisions[pk].dropped}
+    outcome = apply(plan.pipeline, stage, [sample for members in going.values() for sample in members])
+    after = grouped(outcome.samples)
+    for pk in going:
+        own = [one.of(pk) for one in outcome.passes]
+        decisions[pk].passes += [one for one in own if one.given]
+        if pk not in after and own:
+            decisions[pk].dropped = _commonest(own)
+    return {pk: after.get(pk, []) for pk in samples}
+
+
+def _commonest(passes: Sequence[Pass]) -> str:
+    """Which operator took most of a group's samples, and why."""
+    taken = Counter(f"{one.operator}: {cut.reason}" for one in passes for cut in one.cuts)
+    return taken.most_common(1)[0][0]
+
+
+def _credited(plan: RunConfig, decision: Decision, samples: list[Sample]) -> list[Sample]:
+    """Those that may be learned from, with their advantages; or none, and the group is dropped."""
+    case, fewest = decision.case, plan.algorithm.advantage.fewest
+    if len(samples) < fewest:
+        decision.dropped = f"its pipeline leaves {len(samples)} of {plan.group_size} rollouts; a group needs {fewest}"
+        return []
+    advantages = of_group(plan, [_judged(plan, case, sample) for sample in _with_length(plan, case.group, samples)])
+    if advantages is None:
+        decision.dropped = _nothing_to_learn(plan)
+        return []
+    credited = [replace(sample, advantage=advantage) for sample, advantage in zip(samples, advantages, strict=True)]
+    loud = [one for one in credited if not one.silent and (one.advantage or plan.algorithm.advantage.name != "best")]
+    if not loud:
+        decision.dropped = next(f"all of it counts in a baseline alone: {one.silent}" for one in credited if one.silent)
+    return loud
+
+
+# -- samples ------------------------------------------------------------------------------------------------------------
+
+
+def samples_of(plan: RunConfig, case: Case) -> list[Sample]:
+    """The group's rollouts that have a reward."""
+    task, full = case.group.task, full_reward(plan, case.group.task.domain)
+    found = []
+    for rollout in case.rollouts:
+        judgements = case.judgements_of(rollout.pk)
+        reward = combined(judgements, plan, task.domain)
+        if reward is None or not math.isfinite(reward):
+            continue
+        found.append(
+            Sample(
+                rollout.pk, case.group.pk, BETWEEN_TURNS.join(said_by_policy(rollout.text, rollout.turns)), reward, full,
+                {one.scorer: one.value for one in judgements if not one.is_human}, peoples_word(judgements),
+                rollout.completion_tokens, rollout.stop_reason, max(0, case.version - (rollout.first_version or 0)),
+                task.domain, task.question, task.meta,
+            )
+        )  # fmt: skip
+    return found
+
+
+def _judged(plan: RunConfig, case: Case, sample: Sample) -> Judged:
+    """What its advantage is made of. A scorer that said nothing of it had no part in its reward, nor has it here."""
+    turns = 1
+    if plan.algorithm.advantage.name == "step_wise_grpo":
+        rollout = next(rollout for rollout in case.rollouts if rollout.pk == sample.rollout)
+        turns = len(stretches(rollout.tokens.action_mask))
+    return Judged(sample.reward, sample.by_scorer, turns)
+
+
+def _with_length(plan: RunConfig, group: Group, samples: list[Sample]) -> list[Sample]:
+    """What the samples are compared by: their rewards, and their length once its penalty has begun.
+
+    The rewards that are kept stay what was said about the answers.
+    """
+    penalty = plan.length_penalty
+    if penalty is None or _draw_of(plan, group) // plan.groups_per_step < penalty.from_step:
+        return samples
+    full = full_reward(plan, group.task.domain) - ROUNDING
+    lengths = length_rewards([sample.tokens for sample in samples], [sample.reward >= full for sample in samples])
+    return [replace(sample, reward=sample.reward + penalty.weight * extra) for sample, extra in zip(samples, lengths, strict=True)]
+
+
+def _draw_of(plan: RunConfig, group: Group) -> int:
+    """Where the group stood among the draws of the run that sampled it."""
+    return group.draw_index if plan.replay is None else group.recorded.values_list("of__draw_index", flat=True).get()
+
+
+# -- reasons ------------------------------------------------------------------------------------------------------------
+
+
+def _why_drop(plan: RunConfig, case: Case, samples: list[Sample]) -> str:
+    group = case.group
+    if group.answer_only:
+        return ANSWER_ONLY
+    if plan.serve and not samples:
+        return _why_worthless(plan, case)
+    fewest = plan.algorithm.advantage.fewest
+    if len(samples) < fewest:
+        return f"{len(samples)} of {plan.group_size} rollouts have a reward; a group needs {fewest}"
+    heard = any(one.is_human for sample in samples for one in case.judgements_of(sample.rollout))
+    if plan.people.asks_about(group.task.domain) and plan.people.at_deadline == "drop" and not heard:
+        return "nobody judged it before its deadline"
+    return ""
+
+
+def _why_worthless(plan: RunConfig, case: Case) -> str:
+    """Why the one answer to what a caller asked has no reward."""
+    if not case.rollouts:
+        return "it was not answered"
+    said = case.judgements_of(case.rollouts[0].pk)
+    unsaid = [one for one in said if one.scorer == plan.environment.name and one.value is None]
+    return "nobody said in time what it is worth" if unsaid else "a scorer gave it no reward"
+
+
+def _nothing_to_learn(plan: RunConfig) -> str:
+    advantage = plan.algorithm.advantage
+    if advantage.name == "best":
+        return f"none of its rollouts has a reward of {advantage.at_least:g} or more"
+    return f"its rewards spread no wider than {advantage.std_threshold:g}"

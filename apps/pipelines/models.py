@@ -1,0 +1,80 @@
+"""What a run's operators did: how much each was given and kept, and which rollouts they left out, and why."""
+
+from collections.abc import Sequence
+
+from django.db import connection, models
+from django.db.models.functions import Now
+
+from apps.pipelines.applying import Cut, Pass
+from apps.rollouts.models import Group, Rollout
+from apps.runs.models import Run
+
+LONGEST_REASON = 200
+
+
+class OperatorCount(models.Model):
+    """Of one place of the pipeline, while that operator stood there: samples given and kept, over all groups of the run."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="operator_counts")
+    place = models.PositiveSmallIntegerField(help_text="Its number in the pipeline, from 0.")
+    operator = models.CharField(max_length=60)
+    given = models.PositiveBigIntegerField(default=0)
+    kept = models.PositiveBigIntegerField(default=0)
+
+    class Meta:
+        ordering = ["place", "operator"]
+        constraints = [
+            models.UniqueConstraint(fields=["run", "place", "operator"], name="one_count_per_operator_and_place"),
+            models.CheckConstraint(condition=models.Q(kept__lte=models.F("given")), name="an_operator_keeps_no_more_than_it_gets"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.operator}: {self.kept} of {self.given}"
+
+
+class CutRollout(models.Model):
+    """A rollout that an operator left out of training. `is_silent`: it counted in the baseline of its group."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="cut_rollouts")
+    rollout = models.OneToOneField(Rollout, on_delete=models.CASCADE, related_name="cut")
+    place = models.PositiveSmallIntegerField(help_text="The operator's number in the pipeline, from 0.")
+    operator = models.CharField(max_length=60)
+    reason = models.CharField(max_length=LONGEST_REASON)
+    is_silent = models.BooleanField(default=False)
+    at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        indexes = [models.Index(fields=["run", "-id"], name="newest_cuts_of_a_run")]
+
+    def __str__(self) -> str:
+        return f"{self.operator}: {self.reason}"
+
+
+def record(group: Group, passes: Sequence[Pass]) -> None:
+    """What these turns of operators did to the group, within the transaction that closes it, so that it counts once."""
+    if not passes:
+        return
+    counts = [(group.run_id, one.place, one.operator, len(one.given), len(one.kept)) for one in passes]
+    with connection.cursor() as cursor:
+        cursor.execute(COUNT, [list(column) for column in zip(*counts, strict=True)])
+    CutRollout.objects.bulk_create(
+        CutRollout(
+            run_id=group.run_id, rollout_id=cut.sample.rollout, place=one.place, operator=one.operator,
+            reason=cut.reason[:LONGEST_REASON], is_silent=is_silent,
+        )
+        for one in passes
+        for is_silent, cuts in ((False, one.cuts), (True, _left_silent(passes, one)))
+        for cut in cuts
+    )  # fmt: skip
+
+
+def _left_silent(passes: Sequence[Pass], one: Pass) -> list[Cut]:
+    """Those that it made silent and that no later operator left out."""
+    gone = {cut.sample.rollout for later in passes for cut in later.cuts}
+    return [cut for cut in one.silenced if cut.sample.rollout not in gone]
+
+
+COUNT = """
+    INSERT INTO pipelines_operatorcount AS c (run_id, place, operator, given, kept)
+    SELECT * FROM unnest(%s::bigint[], %s::smallint[], %s::text[], %s::bigint[], %s::bigint[]) ORDER BY 2
+    ON CONFLICT (run_id, place, operator) DO UPDATE SET given = c.given + excluded.given, kept = c.kept + excluded.kept"""

@@ -1,0 +1,95 @@
+"""What an operator is given and what it says: the contract that every module of this package keeps (docs/pipelines.md)."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from apps.runs.pipeline import Stage
+
+GROUPS, EXPERIENCES = "groups", "experiences"
+
+
+class OperatorOptions(BaseModel):
+    """Typed options of an operator; a subclass named `Options` in its module has the fields, each with its default and reason."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A judged rollout, and what is known of it.
+
+    `reward`: what it is compared by; an operator that shapes changes it. `full`: what it would be, were everything right.
+    `by_scorer`: what machines said; `by_people`: what people say together, None where nobody was heard. `age`: published versions
+    since the oldest that sampled a token of it. `advantage`: None before the stage of experiences. `silent`: why nothing is learned
+    from it though it counts in the baseline of its group; "" for all others.
+    """
+
+    rollout: int
+    group: int
+    text: str
+    reward: float
+    full: float = 1.0
+    by_scorer: Mapping[str, float | None] = field(default_factory=dict)
+    by_people: float | None = None
+    tokens: int = 0
+    stop_reason: str = ""
+    age: int = 0
+    domain: str = ""
+    prompt: str = ""
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    advantage: float | None = None
+    silent: str = ""
+
+
+@dataclass(frozen=True)
+class Sifted:
+    """What an operator leaves, in the order of its input, and by rollout why each of the others is not among them."""
+
+    kept: list[Sample]
+    reasons: Mapping[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One module of the package, read. `stages`: where it may stand, its own first; `family`: what it is listed under."""
+
+    name: str
+    summary: str
+    call: Callable[[Sequence[Sample], Any], Sifted]
+    options: type[OperatorOptions]
+    stages: tuple[Stage, ...]
+    family: str
+
+    def read_options(self, options: Mapping[str, Any]) -> OperatorOptions:
+        """Raises pydantic's ValidationError, which names the field."""
+        return self.options.model_validate(dict(options))
+
+
+def sift(samples: Sequence[Sample], why_not: Callable[[Sample], str]) -> Sifted:
+    """Without the samples of which `why_not` says a reason; "" keeps one."""
+    reasons = {sample.rollout: why_not(sample) for sample in samples}
+    left = {rollout: why for rollout, why in reasons.items() if why}
+    return Sifted([sample for sample in samples if sample.rollout not in left], left)
+
+
+def sift_groups(samples: Sequence[Sample], why_not: Callable[[list[Sample]], str]) -> Sifted:
+    """Without the groups of which `why_not` says a reason, as wholes; "" keeps one."""
+    reasons = {number: why_not(members) for number, members in grouped(samples).items()}
+    return sift(samples, lambda sample: reasons[sample.group])
+
+
+def grouped(samples: Iterable[Sample]) -> dict[int, list[Sample]]:
+    """By group, in the order of the first of each."""
+    found: dict[int, list[Sample]] = {}
+    for sample in samples:
+        found.setdefault(sample.group, []).append(sample)
+    return found
+
+
+def repeated(samples: Sequence[Sample]) -> list[int]:
+    """Rollouts that are there more than once."""
+    return [rollout for rollout, times in Counter(sample.rollout for sample in samples).items() if times > 1]

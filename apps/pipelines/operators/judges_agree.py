@@ -1,0 +1,35 @@
+"""Keeps answers on which two scorers agree; where they part, one of them is wrong."""
+
+from collections.abc import Sequence
+
+from pydantic import Field, model_validator
+
+from apps.pipelines.operators.contract import OperatorOptions, Sample, Sifted, sift
+
+FAMILY = "filter"
+
+
+class Options(OperatorOptions):
+    scorers: tuple[str, ...] = Field(min_length=2, max_length=10, description="Whose words are compared.")
+    most: float = Field(0.5, ge=0, allow_inf_nan=False, description="How far their lowest and highest value may be apart.")
+
+    @model_validator(mode="after")
+    def _different(self) -> "Options":
+        if len(set(self.scorers)) < len(self.scorers):
+            raise ValueError("scorers: each is named once")
+        return self
+
+
+def apply(samples: Sequence[Sample], options: Options) -> Sifted:
+    """One that said nothing of an answer is passed over."""
+    return sift(samples, lambda sample: _why_not(sample, options))
+
+
+def _why_not(sample: Sample, options: Options) -> str:
+    said = {name: value for name in options.scorers if (value := sample.by_scorer.get(name)) is not None}
+    if len(said) < 2:
+        return ""
+    low, high = min(said, key=said.__getitem__), max(said, key=said.__getitem__)
+    gap = said[high] - said[low]
+    parted = f"{high} gives {said[high]:.3g}, {low} {said[low]:.3g}: further apart than {options.most:g}"
+    return parted if gap > options.most else ""

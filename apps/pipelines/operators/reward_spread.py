@@ -1,0 +1,23 @@
+"""Keeps groups whose rewards differ: of equal ones nothing can be learned by comparing."""
+
+from collections.abc import Sequence
+from statistics import pstdev
+
+from pydantic import Field
+
+from apps.pipelines.operators.contract import OperatorOptions, Sample, Sifted, sift_groups
+
+FAMILY = "filter"
+
+
+class Options(OperatorOptions):
+    above: float = Field(0.0, ge=0, allow_inf_nan=False, description="The population's standard deviation must be above this.")
+
+
+def apply(samples: Sequence[Sample], options: Options) -> Sifted:
+    """A group of one has no spread."""
+    return sift_groups(samples, lambda members: _why_not([sample.reward for sample in members], options.above))
+
+
+def _why_not(rewards: list[float], above: float) -> str:
+    return f"its rewards spread no wider than {above:g}" if pstdev(rewards) <= above else ""

@@ -1,0 +1,211 @@
+"""Each operator alone: what it keeps, what it leaves out and why."""
+
+import random
+from collections.abc import Sequence
+from itertools import combinations
+
+import pytest
+from pydantic import ValidationError
+
+from apps.pipelines.operators import FAMILIES, find, names, problems_of
+from apps.pipelines.operators.contract import EXPERIENCES, GROUPS, Sample
+from apps.pipelines.operators.duplicates import jaccard, shingles_of
+from apps.runs.pipeline import OperatorChoice
+
+
+def sample(rollout: int, **known: object) -> Sample:
+    return Sample(**{"rollout": rollout, "group": 1, "text": "a b c", "reward": 1.0, **known})
+
+
+def applied(name: str, samples: list[Sample], **options: object):
+    operator = find(name)
+    return operator.call(samples, operator.read_options(options))
+
+
+def kept(name: str, samples: list[Sample], **options: object) -> list[int]:
+    return [one.rollout for one in applied(name, samples, **options).kept]
+
+
+def of_rewards(*groups: tuple[float, ...], **known: object) -> list[Sample]:
+    rows = [(group, reward) for group, rewards in enumerate(groups) for reward in rewards]
+    return [sample(rollout, group=group, reward=reward, **known) for rollout, (group, reward) in enumerate(rows)]
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_operator_says_what_it_does_and_where_it_stands(name):
+    operator = find(name)
+    assert operator.summary and operator.family in FAMILIES and set(operator.stages) <= {GROUPS, EXPERIENCES} and operator.stages
+    assert all(field.description for field in operator.options.model_fields.values())
+
+
+NEEDED = {"arithmetic": {"by": "tokens"}, "spread_most": {"keep": 2}, "judges_agree": {"scorers": ["one", "other"]}}
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_operator_takes_nothing_and_gives_a_reason_for_all_that_it_leaves_out(name):
+    options = NEEDED.get(name, {})
+    assert applied(name, [], **options).kept == []
+    texts = ["", "i cannot help with that", "a " * 80, "\ufffd", "слово", "fine"]
+    samples = [
+        sample(n, text=text, reward=n % 2, tokens=n, stop_reason="length" if n == 5 else "stop", age=n % 3)
+        for n, text in enumerate(texts)
+    ]
+    said = applied(name, samples, **options)
+    left = {one.rollout for one in samples} - {one.rollout for one in said.kept}
+    assert all(said.reasons[rollout] for rollout in left) and [one.rollout for one in said.kept] == sorted(
+        one.rollout for one in said.kept
+    )
+
+
+@pytest.mark.parametrize(
+    ("do", "expected"), [("drop", [(1, 1.0, "")]), ("mask", [(1, 1.0, ""), (2, 1.0, "cut at its longest length")]),
+                         ("penalise", [(1, 1.0, ""), (2, 0.75, "")])],
+)  # fmt: skip
+def test_what_is_cut_is_left_out_or_silent_or_charged(do, expected):
+    samples = [sample(1, stop_reason="stop"), sample(2, stop_reason="length")]
+    said = applied("truncated", samples, do=do, penalty=0.25)
+    assert [(one.rollout, one.reward, one.silent) for one in said.kept] == expected
+
+
+def test_refusals_are_known_by_how_they_begin():
+    texts = ["I\u2019m sorry, but I can\u2019t do that.", "Sure: as they say, " + "x" * 200 + " I cannot help", "7"]
+    assert kept("refusal", [sample(n, text=text) for n, text in enumerate(texts)]) == [1, 2]
+
+
+def test_broken_signs_are_those_that_nobody_meant():
+    texts = ["naïve café, 5 °C\tand 日本\n", "caf\u00c3\u00a9", "it\u00e2\u20ac\u2122s", "a\ufffdb", "a\x07b", ""]
+    assert kept("encoding", [sample(n, text=text) for n, text in enumerate(texts)]) == [0, 5]
+    assert kept("encoding", [sample(1, text="a\ufffd" + "b" * 98)], most=0.01) == [1]
+
+
+def test_loops_are_left_out_and_long_answers_are_not():
+    words = [f"w{n}" for n in range(200)]
+    samples = [sample(1, text="go on and on " * 40), sample(2, text=" ".join(words)), sample(3, text="")]
+    assert kept("repetition", samples) == [2, 3]
+
+
+def test_letters_of_another_script_are_counted():
+    samples = [sample(1, text="only latin 123"), sample(2, text="слово and слово"), sample(3, text="42")]
+    assert kept("language", samples) == [1, 3]
+    assert kept("language", samples, scripts=["cyrillic"], at_least=0.5) == [2, 3]
+
+
+def test_a_reward_at_the_threshold_is_enough():
+    assert kept("reward_at_least", of_rewards((0.49, 0.5, 0.51)), threshold=0.5) == [1, 2]
+
+
+def test_groups_without_spread_go_as_wholes():
+    assert kept("reward_spread", of_rewards((1, 1), (0, 1), (5,))) == [2, 3]
+    assert kept("reward_spread", of_rewards((0, 0.2), (0, 1)), above=0.1) == [2, 3]  # (0, 0.2) spreads 0.1 wide, not wider
+
+
+def test_the_band_of_success_is_of_the_full_reward():
+    samples = of_rewards((0, 0), (1, 0), (2, 2), (2, 0), full=2.0)
+    assert kept("success_band", samples, low=0.2, high=0.8) == [2, 3, 6, 7]
+    assert "too easy" in applied("success_band", samples).reasons[4] and "too hard" in applied("success_band", samples).reasons[0]
+    with pytest.raises(ValidationError, match="above high"):
+        find("success_band").read_options({"low": 0.9, "high": 0.1})
+
+
+def test_dynamic_sampling_goes_by_the_scorers_word_and_not_by_the_shaped_reward():
+    rows = [sample(1, group=1, reward=0.9, by_scorer={"math": 1.0}), sample(2, group=1, reward=0.1, by_scorer={"math": 1.0})]
+    rows += [sample(3, group=2, reward=0.5, by_scorer={"math": 0.0}), sample(4, group=2, reward=0.5, by_scorer={"math": 1.0})]
+    assert kept("dynamic_sampling", rows, scorer="math") == [3, 4]
+    assert kept("dynamic_sampling", rows) == [1, 2]
+    assert "said nothing of 2" in applied("dynamic_sampling", rows, scorer="other").reasons[1]
+
+
+def test_length_has_two_ends():
+    samples = [sample(n, tokens=n) for n in (1, 5, 9)]
+    assert kept("length", samples, fewest=2, most=8) == [5] and kept("length", samples) == [1, 5, 9]
+    with pytest.raises(ValidationError, match="above most"):
+        find("length").read_options({"fewest": 9, "most": 8})
+
+
+def test_age_is_counted_in_versions():
+    assert kept("fresh", [sample(n, age=n) for n in (0, 1, 2)], most=1) == [0, 1]
+
+
+def test_where_judges_part_nothing_is_learned_and_a_silent_one_is_passed_over():
+    said = [{"a": 1.0, "b": 0.9}, {"a": 1.0, "b": 0.0}, {"a": 1.0, "b": None}, {}]
+    samples = [sample(n, by_scorer=values) for n, values in enumerate(said)]
+    result = applied("judges_agree", samples, scorers=["a", "b"], most=0.5)
+    assert [one.rollout for one in result.kept] == [0, 2, 3] and "a gives 1, b 0" in result.reasons[1]
+
+
+def test_people_are_asked_for_a_group_or_for_each_answer():
+    samples = [sample(1, group=1, by_people=0.5), sample(2, group=1), sample(3, group=2)]
+    assert kept("rated_by_people", samples) == [1, 2]
+    assert kept("rated_by_people", samples, each="answer") == [1]
+
+
+@pytest.mark.parametrize(
+    ("do", "weight", "expected"),
+    [("add", 0.5, 3.0), ("subtract", 0.5, 1.0), ("multiply", 2, 8.0), ("divide", 2, 0.5), ("divide", 0, 2.0)],
+)
+def test_arithmetic_is_done_with_the_weighted_number(do, weight, expected):
+    [shaped] = applied("arithmetic", [sample(1, reward=2.0, by_scorer={"math": 2.0})], by="math", do=do, weight=weight).kept
+    assert shaped.reward == expected
+
+
+def test_what_is_not_known_shapes_nothing():
+    samples = [sample(1, reward=2.0), sample(2, reward=2.0, by_people=1.0, tokens=10)]
+    assert [one.reward for one in applied("arithmetic", samples, by="people").kept] == [2.0, 3.0]
+    assert [one.reward for one in applied("arithmetic", samples, by="tokens", weight=-0.1).kept] == [2.0, 1.0]
+
+
+def test_the_widest_subset_is_that_of_all_subsets():
+    draw = random.Random(5)
+    for _ in range(30):
+        rewards = [draw.choice((0.0, 0.25, 0.5, 1.0)) for _ in range(7)]
+        samples = of_rewards(tuple(rewards))
+        left = [rewards[n] for n in kept("spread_most", samples, keep=3)]
+        assert _spread(left) == pytest.approx(max(_spread(subset) for subset in combinations(rewards, 3)))
+    assert kept("spread_most", of_rewards((1, 0)), keep=4) == [0, 1]
+
+
+def _spread(values: Sequence[float]) -> float:
+    mean = sum(values) / len(values)
+    return sum((value - mean) ** 2 for value in values)
+
+
+def test_the_first_of_near_duplicates_stays():
+    words = [f"w{n}" for n in range(60)]
+    texts = [" ".join(words), " ".join([*words[:-1], "other"]), " ".join(reversed(words)), " ".join(words).upper(), "", ""]
+    said = applied("duplicates", [sample(n, text=text) for n, text in enumerate(texts)], likeness=0.9)
+    assert [one.rollout for one in said.kept] == [0, 2, 4] and "same as rollout 0" in said.reasons[3]
+
+
+def test_near_duplicates_are_those_that_comparing_every_pair_finds():
+    draw = random.Random(3)
+    base = [[draw.choice("abcdefghij") * 3 for _ in range(40)] for _ in range(6)]
+    texts = []
+    for _ in range(80):
+        words = list(draw.choice(base))
+        for _ in range(draw.randrange(4)):
+            words[draw.randrange(len(words))] = f"x{draw.randrange(1000)}"
+        texts.append(" ".join(words))
+    expected: list[int] = []
+    for n, text in enumerate(texts):
+        if all(jaccard(shingles_of(text, 3), shingles_of(texts[other], 3)) < 0.8 for other in expected):
+            expected.append(n)
+    assert kept("duplicates", [sample(n, text=text) for n, text in enumerate(texts)], likeness=0.8) == expected
+    assert len(expected) < 80
+
+
+def test_answers_of_different_groups_are_no_duplicates():
+    assert kept("duplicates", [sample(1, group=1), sample(2, group=2)]) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("choice", "field", "words"),
+    [
+        ({"operator": "truncted"}, "0.operator", "did you mean 'truncated'"),
+        ({"operator": "length", "options": {"moost": 4}}, "0.options.moost", "no option"),
+        ({"operator": "length", "options": {"most": 0}}, "0.options.most", "greater than or equal to 1"),
+        ({"operator": "truncated", "stage": "experiences"}, "0.stage", "works on groups"),
+    ],
+)
+def test_a_wrong_pipeline_is_told_by_field(choice, field, words):
+    problems = problems_of([OperatorChoice(**choice)])
+    assert words in problems[field]

@@ -1,0 +1,66 @@
+"""A pipeline passes samples from operator to operator, and holds each to its contract."""
+
+from types import ModuleType
+
+import pytest
+
+from apps.pipelines import applying, operators
+from apps.pipelines.applying import OperatorFailed, apply
+from apps.pipelines.operators.contract import Sample, Sifted
+from apps.runs.pipeline import OperatorChoice
+
+
+def samples(*rewards: float) -> list[Sample]:
+    return [Sample(n, 1, "text", reward, tokens=n) for n, reward in enumerate(rewards)]
+
+
+def pipeline(*steps: tuple[str, dict]) -> list[OperatorChoice]:
+    return [OperatorChoice(operator=name, options=options) for name, options in steps]
+
+
+def test_each_operator_is_given_what_the_one_before_left():
+    steps = pipeline(("length", {"fewest": 1}), ("truncated", {}), ("arithmetic", {"by": "tokens"}))
+    assert [one.place for one in apply(steps, "experiences", samples(1, 2, 3)).passes] == [0]
+    outcome = apply(steps, "groups", samples(1, 2, 3))
+    assert [(one.place, one.operator, len(one.given), len(one.kept)) for one in outcome.passes] == [
+        (1, "truncated", 3, 3), (2, "arithmetic", 3, 3),
+    ]  # fmt: skip
+    assert [one.reward for one in outcome.samples] == [1, 3, 5]
+
+
+def test_a_stage_that_is_named_is_taken():
+    [choice] = pipeline(("length", {"fewest": 1}))
+    assert len(apply([choice.model_copy(update={"stage": "groups"})], "groups", samples(1, 2)).samples) == 1
+
+
+@pytest.fixture
+def broken(monkeypatch):
+    """Makes an operator `broken` that does this."""
+
+    def make(act):
+        module = ModuleType("broken", "Breaks.")
+        module.FAMILY, module.apply = "clean", act
+        monkeypatch.setattr(applying, "find", lambda name: operators.read(module))
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("act", "words"),
+    [
+        (lambda samples, options: 1 / 0, "broken: ZeroDivisionError"),
+        (lambda samples, options: Sifted(samples[1:]), "left out rollout 0 without a reason"),
+        (lambda samples, options: Sifted([*samples, *samples]), "more than once"),
+        (lambda samples, options: Sifted([Sample(99, 1, "", 1.0)]), "was not given: \\[99\\]"),
+        (lambda samples, options: Sifted([Sample(0, 1, "", float("nan"))], {1: "x"}), "no finite number"),
+    ],
+)
+def test_an_operator_that_breaks_or_breaks_its_contract_is_named(broken, act, words):
+    broken(act)
+    with pytest.raises(OperatorFailed, match=words):
+        apply(pipeline(("broken", {})), "groups", samples(1, 2))
+
+
+def test_an_operator_that_is_gone_is_named():
+    with pytest.raises(OperatorFailed, match="no operator 'gone'"):
+        apply(pipeline(("gone", {})), "groups", samples(1))
