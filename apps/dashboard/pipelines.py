@@ -1,0 +1,96 @@
+"""What the page of a run's pipeline shows: its text, what it did so far, the newest that it left out, and all operators."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from apps.pipelines.models import CutRollout, OperatorCount
+from apps.pipelines.operators import FAMILIES, Operator, find, names, problems_of
+from apps.pipelines.operators.describing import Option, options_of
+from apps.runs.changing import changed
+from apps.runs.config import ConfigError, as_yaml, loaded
+from apps.runs.models import Run
+from apps.runs.pipeline import OperatorChoice
+
+NEWEST = 10
+FAMILY_WORDS = {"clean": "Clean", "filter": "Filter", "shape": "Shape"}
+
+
+@dataclass(frozen=True)
+class PipelineForm:
+    """The pipeline as text, and read. `pipeline` None: see `problems`, by field."""
+
+    text: str
+    seen: str
+    pipeline: tuple[OperatorChoice, ...] | None
+    problems: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Station:
+    """One operator of the pipeline as it is, with what it was given and kept so far."""
+
+    number: int
+    operator: str
+    options: str
+    given: int
+    kept: int
+
+    @property
+    def left_out(self) -> int:
+        return self.given - self.kept
+
+
+def form_of(run: Run) -> PipelineForm:
+    plan = run.settings
+    written = [_short(choice) for choice in plan.pipeline]
+    return PipelineForm(as_yaml(written) if written else "", digest_of(run), plan.pipeline)
+
+
+def read(run: Run, text: str, seen: str) -> PipelineForm:
+    """The text judged as the run would judge it; nothing is written."""
+    try:
+        said = loaded(text)
+        if not isinstance(said, list | None):
+            raise ConfigError({"pipeline": "must be a list: each operator begins with `- operator:`"})
+        plan = changed(run.settings, {"pipeline": said or []}, has_begun=run.state != Run.State.CREATED)
+    except ConfigError as error:
+        return PipelineForm(text, seen, None, error.problems)
+    if problems := problems_of(plan.pipeline):
+        return PipelineForm(text, seen, None, {f"pipeline.{name}": why for name, why in problems.items()})
+    return PipelineForm(text, seen, plan.pipeline)
+
+
+def digest_of(run: Run) -> str:
+    """Names the pipeline as it stands, so that a text written before somebody else's change is noticed."""
+    return hashlib.sha256(json.dumps(run.config.get("pipeline", []), sort_keys=True).encode()).hexdigest()[:16]
+
+
+def stations_of(run: Run) -> list[Station]:
+    counts = {(one.place, one.operator): one for one in OperatorCount.objects.filter(run=run)}
+    found = []
+    for place, choice in enumerate(run.settings.pipeline):
+        count = counts.get((place, choice.operator), OperatorCount())
+        found.append(Station(place + 1, choice.operator, _options_in_words(choice.options), count.given, count.kept))
+    return found
+
+
+def newest_cuts(run: Run) -> list[CutRollout]:
+    return list(CutRollout.objects.filter(run=run).select_related("rollout").order_by("-pk")[:NEWEST])
+
+
+def catalogue() -> list[tuple[str, list[tuple[Operator, list[Option]]]]]:
+    """All operators with their options, by family."""
+    found = [find(name) for name in names()]
+    return [(FAMILY_WORDS[family], [(one, options_of(one)) for one in found if one.family == family]) for family in FAMILIES]
+
+
+def _short(choice: OperatorChoice) -> dict[str, Any]:
+    """As a person would write it."""
+    return {name: value for name, value in choice.model_dump(mode="json").items() if value not in (None, {})}
+
+
+def _options_in_words(options: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {json.dumps(value, ensure_ascii=False)}" for name, value in options.items())

@@ -1,0 +1,80 @@
+"""A run's pipeline: what it does by now, the text that changes it, and a dry run on stored data before that goes live."""
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods, require_POST
+
+from apps.dashboard.access import may_steer, seen_run, steered_run
+from apps.dashboard.pipelines import PipelineForm, catalogue, digest_of, form_of, newest_cuts, read, stations_of
+from apps.pipelines.again import given_up, refine_again
+from apps.pipelines.dry_run import dry_run
+from apps.runs.blindness import sees_judgements
+from apps.runs.config import ConfigError
+from apps.runs.models import NotPossible, Run
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@login_required
+def pipeline(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+    """Members of the run's project read it, without its judgements where they judge blind; owners and researchers change it."""
+    if request.method == "POST":
+        return _save(request, steered_run(request, project, slug))
+    run = seen_run(request, project, slug)
+    return _page(request, run, form_of(run))
+
+
+@require_POST
+@login_required
+def try_pipeline(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+    """Owners and researchers of the project: what the text would do to the run's newest groups; nothing is written."""
+    run = steered_run(request, project, slug)
+    form = _read(request, run)
+    tried = None if form.pipeline is None else dry_run(run, form.pipeline)
+    return render(request, "dashboard/_pipeline_tried.html", {"run": run, "form": form, "tried": tried})
+
+
+@require_POST
+@login_required
+def refine_given_up(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+    """Owners and researchers of the project: what an operator failed at goes to the refiner once more."""
+    run = steered_run(request, project, slug)
+    try:
+        count = refine_again(run)
+    except NotPossible as error:
+        messages.error(request, f"Nothing was changed: {error}.")
+    else:
+        messages.success(request, f"{count} group{'' if count == 1 else 's'} went to the refiner again.")
+    return redirect("run-pipeline", project, slug)
+
+
+def _save(request: HttpRequest, run: Run) -> HttpResponse:
+    form = _read(request, run)
+    if form.seen != digest_of(run):
+        said = "Somebody changed this meanwhile. What you see is yours; save again to put it in the place of theirs."
+        messages.error(request, said)
+        return _page(request, run, PipelineForm(form.text, digest_of(run), form.pipeline, form.problems), status=409)
+    if form.pipeline is None:
+        return _page(request, run, form, status=422)
+    try:
+        run.change_config(request.user, pipeline=[choice.model_dump(mode="json") for choice in form.pipeline])
+    except ConfigError as error:  # the run ended, or was changed, between the two looks
+        return _page(request, run, PipelineForm(form.text, form.seen, None, error.problems), status=422)
+    messages.success(request, "Changed. Groups that are judged from now on go through it.")
+    return redirect("run-pipeline", run.project.slug, run.slug)
+
+
+def _read(request: HttpRequest, run: Run) -> PipelineForm:
+    return read(run, request.POST.get("pipeline", "").replace("\r\n", "\n"), request.POST.get("seen", ""))
+
+
+def _page(request: HttpRequest, run: Run, form: PipelineForm, status: int = 200) -> HttpResponse:
+    is_open = sees_judgements(request.user, run)
+    context = {
+        "section": "runs", "run": run, "form": form, "may_steer": may_steer(request, run), "has_ended": run.state in Run.ENDED,
+        "is_open": is_open, "stations": stations_of(run), "cuts": newest_cuts(run) if is_open else [],
+        "given_up": given_up(run).count() if is_open else 0, "catalogue": catalogue(),
+        "refines": not run.settings.algorithm.learns_from_lessons,
+    }  # fmt: skip
+    return render(request, "dashboard/pipeline.html", context, status=status)

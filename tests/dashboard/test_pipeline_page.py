@@ -1,0 +1,148 @@
+"""A run's pipeline in the browser's eyes: what it did, a dry run that writes nothing, and the text that changes it."""
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from apps.buffer.models import Experience
+from apps.pipelines.models import CutRollout, OperatorCount
+from apps.rollouts.models import Group
+from apps.runs.models import Run
+
+SHORT = "- operator: length\n  stage: groups\n  options: {most: 3}\n"
+SHAPED = "- operator: arithmetic\n  options: {by: tokens, weight: -0.5}\n"
+
+
+def address(name: str = "run-pipeline") -> str:
+    return reverse(name, args=["lab", "tone-7"])
+
+
+@pytest.fixture
+def alice_client(client, seeded):
+    client.force_login(seeded.alice)
+    return client
+
+
+def page(client) -> str:
+    answer = client.get(address())
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+def tried(client, text: str) -> str:
+    answer = client.post(address("run-pipeline-try"), {"pipeline": text})
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+def save(client, text: str, seen: str | None = None):
+    html = page(client)
+    known = html.partition('name="seen" value="')[2].partition('"')[0]
+    return client.post(address(), {"pipeline": text, "seen": known if seen is None else seen})
+
+
+def test_a_run_without_operators_says_so_and_tells_which_there_are(alice_client):
+    html = page(alice_client)
+    assert "every judged group goes on" in html and "dynamic_sampling" in html and "Put it live" in html
+
+
+def test_a_dry_run_tells_what_would_be_left_out_and_writes_nothing(alice_client, seeded):
+    before = (Experience.objects.count(), Group.objects.filter(state="dropped").count(), OperatorCount.objects.count())
+    html = tried(alice_client, SHORT)
+    assert "more than 3" in html and "would be learned from" in html and "left out" in html and "group dropped: length" in html
+    assert before == (Experience.objects.count(), Group.objects.filter(state="dropped").count(), OperatorCount.objects.count())
+    assert Run.objects.get().settings.pipeline == () and not CutRollout.objects.exists()
+
+
+def test_a_dry_run_shows_rewards_before_and_after(alice_client, seeded):
+    assert "→ -" in tried(alice_client, SHAPED)
+
+
+def test_a_dry_run_of_nothing_leaves_all_as_it_was(alice_client, seeded):
+    admitted = Group.objects.filter(state="admitted", judged_at__isnull=False).count()
+    assert f'<b class="num">{admitted}</b> would be learned from' in tried(alice_client, "")
+
+
+@pytest.mark.parametrize(
+    ("text", "field"),
+    [
+        ("- operator: lenght", "pipeline.0.operator"),
+        ("- operator: length\n  options: {most: none}", "pipeline.0.options.most"),
+        ("length", "must be a list"),
+        ("- {", "is no valid YAML"),
+        ("- operator: length\n  opt: 1", "pipeline.0.opt"),
+        ("- 5", "pipeline.0"),
+    ],
+)
+def test_what_is_wrong_is_told_by_field_and_changes_nothing(alice_client, text, field):
+    assert field in tried(alice_client, text)
+    answer = save(alice_client, text)
+    assert answer.status_code == 422 and field in answer.content.decode() and Run.objects.get().settings.pipeline == ()
+
+
+def test_what_is_saved_is_live_and_on_record(alice_client, seeded):
+    assert save(alice_client, SHORT).status_code == 302
+    run = Run.objects.get()
+    assert [choice.operator for choice in run.settings.pipeline] == ["length"]
+    assert run.topic.events.filter(kind="config_changed", payload__by="alice").exists()
+    assert "operator: length" in page(alice_client) and "nothing yet" in page(alice_client)
+
+
+def test_who_saves_over_a_change_of_another_is_told_first(alice_client, seeded):
+    answer = save(alice_client, SHORT, seen="old")
+    assert answer.status_code == 409 and "Somebody changed this meanwhile" in answer.content.decode()
+    assert Run.objects.get().settings.pipeline == ()
+
+
+def test_a_rater_neither_tries_nor_saves_and_sees_no_reasons(client, seeded):
+    client.force_login(seeded.bob)
+    assert "You judge this run blind" in page(client)
+    for name in ("run-pipeline", "run-pipeline-try", "run-pipeline-again"):
+        assert client.post(address(name), {"pipeline": SHORT}).status_code == 403
+
+
+def test_a_stranger_finds_nothing(client, seeded):
+    client.force_login(seeded.carol)
+    for name in ("run-pipeline", "run-pipeline-try", "run-pipeline-again"):
+        assert client.post(address(name), {"pipeline": SHORT}).status_code == 404
+
+
+def leave_out(run: Run, count: int) -> None:
+    rollouts = list(run.rollouts.filter(state="finished").order_by("pk")[:count])
+    rows = [CutRollout(run=run, rollout=one, place=0, operator="length", reason="9 tokens, more than 3") for one in rollouts]
+    CutRollout.objects.bulk_create(rows)
+
+
+def test_the_page_shows_the_newest_that_were_left_out(alice_client, seeded):
+    leave_out(seeded.run, 2)
+    OperatorCount.objects.create(run=seeded.run, place=0, operator="length", given=10, kept=8)
+    save(alice_client, SHORT)
+    html = page(alice_client)
+    assert html.count("9 tokens, more than 3") == 2 and '<td class="r num">8</td>' in html
+
+
+def queries(client) -> int:
+    with CaptureQueriesContext(connection) as caught:
+        page(client)
+    return len(caught)
+
+
+def test_its_queries_do_not_grow_with_what_was_left_out(alice_client, seeded):
+    leave_out(seeded.run, 1)
+    few = queries(alice_client)
+    CutRollout.objects.all().delete()
+    leave_out(seeded.run, 12)
+    assert queries(alice_client) == few
+
+
+def test_what_an_operator_failed_at_is_offered_to_the_refiner_again(alice_client, seeded):
+    group = Group.objects.filter(state="admitted", judged_at__isnull=False).order_by("pk").last()
+    group.experiences.all().delete()
+    Group.objects.filter(pk=group.pk).update(state="dropped", reason="failed 3 times: length: ValueError: x")
+    Run.objects.update(groups_dropped=Run.objects.get().groups_dropped + 1)
+    assert "1 group went nowhere" in page(alice_client)
+    answer = alice_client.post(address("run-pipeline-again"), follow=True)
+    assert "1 group went to the refiner again" in answer.content.decode()
+    group.refresh_from_db()
+    assert group.state == Group.State.JUDGED and "went nowhere" not in page(alice_client)
