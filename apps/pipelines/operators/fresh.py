@@ -1,4 +1,4 @@
-"""Keeps what young weights sampled: stricter than the run's `max_staleness`, and decided before advantages."""
+"""Keeps what young weights sampled: stricter than the run's bound of staleness, and decided before advantages."""
 
 from collections.abc import Sequence
 
