@@ -27,7 +27,8 @@ def pages(run: str) -> dict[str, str]:
         "live": "/live/", "rate": "/rate/", "runs": "/runs/", "run": f"/runs/{run}/", "rollouts": f"/runs/{run}/rollouts/",
         "weights": f"/runs/{run}/weights/", "tasksets": "/tasksets/", "environments": "/environments/", "settings": "/settings/",
         **{name: f"/runs/{run}/people/{path}" for name, path in PEOPLE.items()},
-        "docs": "/api/v1/docs/", "pipeline": f"/runs/{run}/pipeline/", "exports": f"/runs/{run}/exports/", "trace": f"/runs/{run}/trace/",
+        "docs": "/api/v1/docs/", "pipeline": f"/runs/{run}/pipeline/",
+        "exports": f"/runs/{run}/exports/", "trace": f"/runs/{run}/trace/",
     }  # fmt: skip
 
 
