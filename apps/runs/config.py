@@ -32,9 +32,18 @@ class ConfigError(ValueError):
         super().__init__("; ".join(f"{field}: {problem}" for field, problem in problems.items()))
 
 
+class Repeats(Section):
+    """When an answer is in a loop, and is stopped: its newest tokens are the same few again and again."""
+
+    period: int = Field(64, ge=1, le=1024, description="Longest stretch of tokens whose repetition is a loop.")
+    times: int = Field(8, ge=2, le=1000, description="How often it must be said in a row.")
+    tokens: int = Field(64, ge=2, le=131_072, description="Tokens that the loop must have in all: short ones are said more often.")
+
+
 class Sampling(Section):
     max_tokens: int = Field(64, ge=1, le=131_072, description="Longest answer, in tokens; the answer is cut there.")
     temperature: Positive = Field(1.0, le=5, description="Softmax temperature. Top-p and top-k stay off: they bias the ratio.")
+    repeats: Repeats | None = Field(None, description="When an answer in a loop is stopped early; empty lets it go on to the end.")
 
 
 class Trust(Section):

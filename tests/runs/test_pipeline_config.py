@@ -34,3 +34,11 @@ def test_it_may_be_changed_while_the_run_is_live(run):
     assert [choice.operator for choice in run.settings.pipeline] == ["truncated"]
     event = run.topic.events.get(kind="config_changed")
     assert (event.payload["before"]["pipeline"], len(event.payload["after"]["pipeline"])) == ([], 1)
+
+
+@pytest.mark.parametrize("more", [{"environment": {"name": "maze"}}, {"algorithm": {"name": "sft"}, "rewards": []}])
+def test_loops_are_stopped_where_a_run_samples_answers_of_its_own(plan, more):
+    assert plan(sampling={"repeats": {}}).sampling.repeats.times == 8
+    with pytest.raises(ConfigError) as caught:
+        plan(sampling={"repeats": {}}, **more)
+    assert "remove it" in caught.value.problems["sampling.repeats"]

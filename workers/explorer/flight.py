@@ -8,6 +8,7 @@ from apps.environments.wishes import NO_WISHES, Wishes
 from apps.policies.manifest import Shown
 from apps.rollouts.models import Claim, Outcome
 from apps.rollouts.payload import Tokens
+from apps.rollouts.repeats import LoopWatch
 from apps.rollouts.turns import BETWEEN_TURNS, POLICY, USER, Turn, Typed
 from workers.engines.interface import Delta, Request, Sampling
 from workers.explorer.speaker import Speaker, Spelling, Typist
@@ -32,7 +33,7 @@ class Script:
     """What a task prescribes: its messages, in tokens too, and what the user says later.
 
     `max_tokens`: the run's most for all that comes behind the prompt; `room`: how much of that the policy's context leaves.
-    `pictures`: those that the prompt shows.
+    `pictures`: those that the prompt shows. `repeats`: period, times and tokens of a loop that is stopped; None stops none.
     """
 
     task_id: int
@@ -42,6 +43,7 @@ class Script:
     max_tokens: int
     room: int
     pictures: tuple[Shown, ...] = ()
+    repeats: tuple[int, int, int] | None = None
 
 
 @dataclass
@@ -79,6 +81,8 @@ class Flight:
     failure: str = ""  # why nothing of it can be used
     wishes: Wishes = NO_WISHES  # for the turn under way
     has_stopped: bool = False  # a text that was wished for has ended it
+    watch: LoopWatch | None = None  # of the turn under way
+    is_looping: bool = False
 
     def __post_init__(self) -> None:
         self._begin_turn()
@@ -130,6 +134,8 @@ class Flight:
         for place, token_ids in enumerate([(token,) for token in delta.token_ids] if self.wishes.stop else [delta.token_ids]):
             logprobs = delta.logprobs[place : place + 1] if self.wishes.stop else delta.logprobs
             self._append(token_ids, logprobs, 1)
+            for token in token_ids if self.watch else ():
+                self.is_looping |= self.watch.push(token) > 0
             self.turn.text += self.turn.typist.push(token_ids)
             self.has_stopped = self.wishes.is_met_by(self.turn.text)
             if self.has_stopped:
@@ -201,6 +207,7 @@ class Flight:
         turn = self.turns[number]
         del self.turns[number + 1 :]
         turn.before = turn.text if turn.before is None else turn.before
+        self._watch_anew()
         self._cut(turn.first + spelling.kept)
         self._type(spelling.token_ids, act_id, version)
         turn.text, turn.typist = spelling.text, Typist(self.speaker)
@@ -226,6 +233,11 @@ class Flight:
 
     def _begin_turn(self) -> None:
         self.turns.append(Passage(POLICY, len(self.token_ids), "", Typist(self.speaker)))
+        self._watch_anew()
+
+    def _watch_anew(self) -> None:
+        """Loops are looked for within a turn; after a person has written in it, in what the policy says from there on."""
+        self.watch, self.is_looping = LoopWatch(*self.script.repeats) if self.script.repeats else None, False
 
     def _append(self, token_ids: Sequence[int], logprobs: Sequence[float], mask: int) -> None:
         self.token_ids += token_ids

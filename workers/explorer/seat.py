@@ -35,6 +35,7 @@ from workers.vision.eyes import Unreadable
 log = structlog.get_logger(__name__)
 ENDS_A_TURN = frozenset({"stop", TYPED})
 ENDS_AN_ACTION = ENDS_A_TURN | {"length"}  # one that was cut is an action, too: the environment says what it is worth
+LOOP = "repetition"
 ABANDONED = "abandoned"  # to those who watch; the row keeps that it was never finished
 # What tells of the weights, not of the engine: no other engine of this kind would serve them either.
 UNFIT = (DamagedWeights, ParityError, ValueError, OSError)
@@ -178,7 +179,9 @@ class Seat:
         most = self.plan.sampling.max_tokens
         context = self.run.policy.context_tokens
         room = min(most, context - len(prompt.token_ids)) if context else most
-        return Script(task_id, said, prompt.token_ids, follow_ups, most, room, prompt.pictures)
+        loop = self.plan.sampling.repeats
+        repeats = (loop.period, loop.times, loop.tokens) if loop else None
+        return Script(task_id, said, prompt.token_ids, follow_ups, most, room, prompt.pictures, repeats)
 
     def go_on(self, flights: list[Flight]) -> None:
         """Send each to the engine from where it is. Every request has a name of its own: what is late of another is known."""
@@ -225,11 +228,15 @@ class Seat:
         text = flight.take(delta)
         self.tokens_sampled += len(delta.token_ids)
         self.writer.add(flight.rollout_id, offset, text, tuple(flight.logprobs[offset:]), delta.version)
-        if not flight.has_stopped:
+        if flight.has_stopped:
+            ends = "stop"
+        elif flight.is_looping and delta.stop_reason != "stop":
+            ends = LOOP
+        else:
             return delta.stop_reason
         if not delta.stop_reason:
             self.halt(flight)
-        return "stop"
+        return ends
 
     def goes_on_after_turn(self, flight: Flight, stop_reason: str) -> bool:
         """The policy's turn has ended: whether the user goes on, so that it is the policy's turn again; else the rollout ends.

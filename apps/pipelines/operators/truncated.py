@@ -1,4 +1,4 @@
-"""Answers that were cut at their longest length: left out, not learned from, or charged.
+"""Answers that did not come to their end by themselves: left out, not learned from, or charged.
 
 DAPO (arXiv 2503.14476, §3.4) finds that what is cut is noise as a negative example: `mask` is its overlong filtering.
 """
@@ -12,25 +12,28 @@ from pydantic import Field
 from apps.pipelines.operators.contract import OperatorOptions, Sample, Sifted, sift
 
 FAMILY = "clean"
-CUT = "cut at its longest length"
+CUT = {"length": "cut at its longest length", "repetition": "stopped in a loop"}
 
 
 class Options(OperatorOptions):
     do: Literal["drop", "mask", "penalise"] = Field(
         "mask", description="Leave it out; let it count in its group's baseline alone; or take `penalty` from its reward."
     )
+    ends: tuple[Literal["length", "repetition"], ...] = Field(
+        ("length", "repetition"), min_length=1, description="What ended them: the longest length, or a loop (`sampling.repeats`)."
+    )
     penalty: float = Field(0.5, ge=0, allow_inf_nan=False, description="Taken from the reward, with `penalise`.")
 
 
 def apply(samples: Sequence[Sample], options: Options) -> Sifted:
     if options.do == "drop":
-        return sift(samples, lambda sample: CUT if _is_cut(sample) else "")
-    return Sifted([_marked(sample, options) if _is_cut(sample) else sample for sample in samples])
+        return sift(samples, lambda sample: _why_cut(sample, options))
+    return Sifted([_marked(sample, why, options) if (why := _why_cut(sample, options)) else sample for sample in samples])
 
 
-def _marked(sample: Sample, options: Options) -> Sample:
-    return replace(sample, silent=CUT) if options.do == "mask" else replace(sample, reward=sample.reward - options.penalty)
+def _marked(sample: Sample, why: str, options: Options) -> Sample:
+    return replace(sample, silent=why) if options.do == "mask" else replace(sample, reward=sample.reward - options.penalty)
 
 
-def _is_cut(sample: Sample) -> bool:
-    return sample.stop_reason == "length"
+def _why_cut(sample: Sample, options: Options) -> str:
+    return CUT[sample.stop_reason] if sample.stop_reason in options.ends else ""

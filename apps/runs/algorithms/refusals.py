@@ -234,5 +234,25 @@ def _serve(plan: "RunConfig") -> Refusals:
         )
 
 
+def _repeats(plan: "RunConfig") -> Refusals:
+    if plan.sampling.repeats and plan.environment is not None:
+        yield "sampling.repeats", "ends an answer, and in an environment each answer is an action that it must hear: remove it"
+    if plan.sampling.repeats and not plan.samples:
+        yield "sampling.repeats", "means nothing to a run that samples nothing itself: remove it"
+
+
 Rule = Callable[["RunConfig"], Refusals]
-RULES: tuple[Rule, ...] = (_serve, _group, _batch, _scorers, _reference, _kl, _experts, _losses, _lessons, _length, _environment)
+RULES: tuple[Rule, ...] = (
+    _serve,
+    _group,
+    _batch,
+    _scorers,
+    _reference,
+    _kl,
+    _experts,
+    _losses,
+    _lessons,
+    _length,
+    _environment,
+    _repeats,
+)

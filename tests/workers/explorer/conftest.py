@@ -89,7 +89,7 @@ class Stage:
         (seat,) = self.explorer.seats.values()
         return seat
 
-    def _sip(self) -> None:
+    def sip(self) -> None:
         """From now on the seat hears one token of each request at a time, however far ahead of a busy machine the engine is."""
         if self.sips:
             return
@@ -117,7 +117,7 @@ class Stage:
             here = [flight for seat in self.explorer.seats.values() for flight in seat.flights.values()]
             return next((f for f in here if f.request_id and len(f.turns) >= turns and len(f.turn.text) >= tokens), None)
 
-        self._sip()
+        self.sip()
         return self.eventually(look, self.patience)
 
     def caught(self, count: int, by) -> list[Flight]:
@@ -129,7 +129,7 @@ class Stage:
             talking = [flight for flight in here if flight.request_id and len(flight.turn.text) >= 4]
             return talking[:count] if len(talking) >= count else []
 
-        self._sip()
+        self.sip()
         flights = self.eventually(look, self.patience)
         for flight in flights:
             ask(by, flight.rollout_id, "hold", "", uuid.uuid4())
