@@ -41,9 +41,46 @@ def test_a_function_that_gives_the_wanted_values_is_paid(language, code):
     assert judged(code, DOUBLE, language).value == 1.0
 
 
-def test_functions_of_c_are_not_judged_and_it_is_said():
-    verdict = judged("int double_(int x) { return 2 * x; }", DOUBLE, "c")
-    assert verdict.value is None and "python and javascript, not in c" in verdict.reason
+VECTORS = "#include <vector>\nclass Solution { public: std::vector<int> f(std::vector<int>& a, int k) { "
+VECTORS += "for (int& x : a) x += k; return a; } };"
+WORDS = (
+    "#include <stdlib.h>\n#include <string.h>\n"
+    "char *f(const char *s) { char *copy = malloc(strlen(s) + 1); strcpy(copy, s); return copy; }"
+)
+KINDS = "std::map<std::string, double> f(std::map<std::string, double> m, std::pair<int, bool> p, std::optional<int>) {"
+KINDS += ' m["x"] = p.first + 0.5; return m; }'
+LAST = "#include <stdbool.h>\nbool f(const int *a, int n) { return a[n - 1] == 7; }\nint main(void) { return 3; }"
+
+
+@pytest.mark.parametrize(
+    ("language", "code", "arguments", "value"),
+    [
+        ("c", "long long f(long long x) { return 2 * x; }", [1 << 40], 1 << 41),
+        ("c", WORDS, ['a"\\\n\u00e9\u4e2d'], 'a"\\\n\u00e9\u4e2d'),
+        ("c", LAST, [[1, 7], 2], True),
+        ("c++", VECTORS, [[1, 2], 3], [4, 5]),
+        ("c++", KINDS, [{"a": 1}, [3, True], None], {"a": 1, "x": 3.5}),
+        ("c++", "char f(char c) { return c + 1; } int main() { return f('a'); }", ["a"], "b"),
+    ],
+)  # fmt: skip
+def test_functions_of_c_are_called_with_what_their_parameters_want(language, code, arguments, value):
+    verdict = judged(code, {"function": "f", "tests": [{"args": arguments, "value": value}]}, language)
+    assert verdict.value == 1.0, verdict
+
+
+@pytest.mark.parametrize(
+    ("language", "code", "words"),
+    [
+        ("c", "int g(int x) { return x; }", "does not compile"),
+        ("c++", "int f(int x) { return 2 * x }", "does not compile"),
+        ("c++", "int f(unsigned char x) { return x; }", "test 1: error"),  # 300 is not one
+        ("c", "double f(double x) { return x / (x - 300); }", "test 1: error"),  # no finite number
+        ("c++", "void f(int) { puts(\"300\"); }", "test 1: wrong"),
+    ],
+)  # fmt: skip
+def test_functions_of_c_that_cannot_be_called_so_are_worth_nothing(language, code, words):
+    verdict = judged(code, {"function": "f", "tests": [{"args": [300], "value": 300}]}, language)
+    assert verdict.value == 0.0 and words in verdict.reason, verdict
 
 
 def test_the_columns_of_common_data_sets_are_read():

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from apps.rewards import sandbox
 from apps.rewards.code.cases import Case, Cases
 from apps.rewards.code.comparing import Rule, same_text, same_value
-from apps.rewards.sandbox import Call, Limits
+from apps.rewards.sandbox import Call, Limits, Outcome
 
 PASSED, WRONG, ERROR, TOO_SLOW, NOT_RUN = "passed", "wrong", "error", "too slow", "not run"
 PATIENCE = 3  # wall clock to processor time, so that a busy machine is not the program's fault
@@ -29,12 +29,13 @@ Run = Callable[[Case, Limits], Ran]
 
 
 def runner(source: str, language: str, cases: Cases, rule: Rule, memory_mb: int) -> Run:
-    """Compiles where it must. Raises sandbox.DoesNotCompile, NoTool, NoSandbox, and LookupError where functions are not called."""
+    """Compiles where it must. Raises sandbox.DoesNotCompile, NoTool, NoSandbox."""
+    if cases.function and sandbox.LANGUAGES[language].is_compiled:
+        compiled = sandbox.prepare_call(source, language, cases.function)
+        return lambda case, limits: _told(compiled.run(case.arguments, limits), case, rule)
     if cases.function:
-        if language not in sandbox.CALLED:
-            raise LookupError(f"functions are called in {' and '.join(sandbox.CALLED)}, not in {language}")
         sandbox.require(language)
-        return lambda case, limits: _called(source, language, cases.function, case, rule, limits)
+        return lambda case, limits: _told(sandbox.call(source, language, Call(cases.function, case.arguments), limits), case, rule)
     program = sandbox.prepare(source, language, memory_mb)
     return lambda case, limits: _run(program, case, rule, limits)
 
@@ -64,8 +65,7 @@ def _run(program: sandbox.Program, case: Case, rule: Rule, limits: Limits) -> Ra
     return Ran(PASSED if any(same_text(said, wanted, rule) for wanted in case.wanted) else WRONG, **told)
 
 
-def _called(source: str, language: str, function: str, case: Case, rule: Rule, limits: Limits) -> Ran:
-    outcome = sandbox.call(source, language, Call(function, case.arguments), limits)
+def _told(outcome: Outcome, case: Case, rule: Rule) -> Ran:
     told = {"seconds": round(outcome.seconds, 3), "error": excerpt(outcome.error)}
     if outcome.error:
         return Ran(TOO_SLOW if outcome.stopped == sandbox.TOO_SLOW else ERROR, **told)

@@ -55,9 +55,16 @@ def _run(code: str, language: str, calls: Sequence[Call], limits: Limits) -> lis
     command = (tool.path, "-S", "-s", "-B", "-c", text) if language == "python" else (*node(tool, limits.memory_mb), "-e", text)
     own = replace(limits, reserved_mb=kind.reserved_mb, threads=max(limits.threads, kind.threads))
     ended = start(command, own, asked, homes=tool.homes)
-    return _read(ended, len(calls)) or [Outcome(error=_why(ended, limits), stopped=ended.stopped, seconds=ended.seconds)] * len(
-        calls
-    )
+    return _read(ended, len(calls)) or [_nothing(ended, limits)] * len(calls)
+
+
+def outcome_of(ended: Ended, limits: Limits) -> Outcome:
+    """What a guest that made one call left."""
+    return (_read(ended, 1) or [_nothing(ended, limits)])[0]
+
+
+def _nothing(ended: Ended, limits: Limits) -> Outcome:
+    return Outcome(error=_why(ended, limits), stopped=ended.stopped, seconds=ended.seconds)
 
 
 def _why(ended: Ended, limits: Limits) -> str:

@@ -2,7 +2,7 @@
 
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -66,11 +66,26 @@ def _require_working(language: Language, tool: Tool) -> None:
         raise NoTool(f"{language.tool} compiles nothing in the sandbox: {language.name} is not run ({str(why)[:100]})") from None
 
 
+def prepare_script(script: str, language: str, files: Mapping[str, bytes], homes: Sequence[str] = ()) -> Program:
+    """What this script of the shell, whose $0 is the compiler, makes of the files. `homes`: folders that it needs besides.
+
+    Raises DoesNotCompile, NoTool, NoSandbox.
+    """
+    kind, tool = LANGUAGES[language], require(language)
+    _require_working(kind, tool)
+    whole = replace(tool, homes=tuple(dict.fromkeys((*tool.homes, *homes))))
+    return Program(kind, (BINARY,), {BINARY: _made(script, whole, files)})
+
+
 def _compiled(source: bytes, language: Language, tool: Tool) -> bytes:
-    """The program's binary, which the compiler's guest wrote to its answer: what is in it is as hostile as the source."""
     flags = " ".join(("-O2", "-pipe", *COMPILERS[language.name]))
-    script = f'PATH=/usr/bin "$0" {flags} {SOURCE} -o /tmp/binary -lm && exec cat /tmp/binary'
-    ended = start((SHELL, "-c", script, tool.path), COMPILING, files={SOURCE: source}, homes=tool.homes)
+    return _made(f'exec "$0" {flags} {SOURCE} -o /tmp/binary -lm', tool, {SOURCE: source})
+
+
+def _made(script: str, tool: Tool, files: Mapping[str, bytes]) -> bytes:
+    """The program's binary, which the compiler's guest wrote to its answer: what is in it is as hostile as the source."""
+    whole = f"PATH=/usr/bin; export PATH; ({script}) && exec cat /tmp/binary"
+    ended = start((SHELL, "-c", whole, tool.path), COMPILING, files=files, homes=tool.homes)
     if ended.stopped == TOO_SLOW:  # of processor time it has a third of that: the machine is at fault
         raise NoSandbox(f"the compiler did not end within {COMPILING.wall_s:g} s")
     if ended.status != 0:

@@ -79,8 +79,6 @@ def _tested(code: str, language: str, tests: Any, options: Options) -> Verdict:
     )  # fmt: skip
     try:
         run = running.runner(code, language, tests, rule, options.memory_mb)
-    except LookupError as not_called:
-        return Verdict(None, str(not_called))
     except DoesNotCompile as said:
         return Verdict(0.0, "it does not compile", {"language": language, "compiler": running.excerpt(str(said))})
     ran = list(running.run_all(run, tests, limits, TESTS_S, is_partial=options.partial))
