@@ -72,3 +72,30 @@ def is_silent(installation, role: str) -> bool:
     """Whether the role's newest worker has said nothing for longer than a lease, on the database's clock."""
     silence = "SELECT extract(epoch FROM now() - max(heartbeat_at)) FROM runs_worker WHERE role = %s"
     return (installation.one(silence, role) or 0) > LEASE_SECONDS + 1
+
+
+PIPELINE = [
+    {"operator": "arithmetic", "options": {"by": "tokens", "weight": -0.01}},
+    {"operator": "spread_most", "options": {"keep": 3}},
+    {"operator": "reward_spread"},
+]
+OPEN = """SELECT count(*) FROM rollouts_group g JOIN runs_run r ON r.id = g.run_id
+          WHERE r.slug = %s AND g.state NOT IN ('admitted', 'dropped')"""
+THROUGH = """SELECT operator, given, kept FROM pipelines_operatorcount c JOIN runs_run r ON r.id = c.run_id
+             WHERE r.slug = %s ORDER BY place"""
+JUDGED = """SELECT count(*) FROM rollouts_rollout o JOIN rollouts_group g ON g.id = o.group_id JOIN runs_run r ON r.id = g.run_id
+            WHERE r.slug = %s AND o.state = 'finished' AND g.judged_at IS NOT NULL AND g.reason <> 'the run ended'"""
+LEARNED = "SELECT count(*) FROM buffer_experience e JOIN runs_run r ON r.id = e.run_id WHERE r.slug = %s"
+CUT = "SELECT count(*) FROM pipelines_cutrollout c JOIN runs_run r ON r.id = c.run_id WHERE r.slug = %s"
+
+
+def test_operators_count_each_rollout_once_though_their_refiner_is_killed(installation, tmp_path):
+    installation.begin("piped", tmp_path, pipeline=PIPELINE)
+    installation.wait("its third step", lambda: installation.step("piped") >= 3)
+    installation.stack.kill("refiner")
+    installation.wait_completed("piped")
+    installation.wait("every group closed", lambda: installation.one(OPEN, "piped") == 0)
+    shaped, widest, spread = installation.sql(THROUGH, "piped")
+    assert shaped[1] == shaped[2] == widest[1] == installation.one(JUDGED, "piped") and widest[2] == spread[1] < widest[1]
+    assert spread[2] == installation.one(LEARNED, "piped") == widest[1] - installation.one(CUT, "piped")
+    assert installation.violations() == {}
