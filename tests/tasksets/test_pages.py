@@ -5,9 +5,8 @@ import re
 import socket
 import subprocess
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
-import numpy
 import pytest
 from PIL import Image
 
@@ -139,12 +138,11 @@ def test_an_address_that_got_past_is_not_fetched(tmp_path, monkeypatch):
     assert rendered(passed).getcolors() == [(rendering.WIDTH * rendering.HEIGHT, WHITE)] and opened == []
 
 
-def test_a_thread_renders_what_the_main_one_does():
-    said: list = []
-    thread = threading.Thread(target=lambda: said.append(rendered(f"<p>one{BOX}")))
-    thread.start()
-    thread.join()
-    assert numpy.array_equal(numpy.asarray(said[0]), numpy.asarray(rendered(f"<p>one{BOX}")))
+def test_threads_render_what_one_does():
+    pages = [f"<p>{word}{BOX}" for word in ("one", "two", "three", "four") * 3]
+    with ThreadPoolExecutor(4) as threads:
+        said = [picture.tobytes() for picture in threads.map(rendered, pages)]
+    assert said == [rendered(page).tobytes() for page in pages]
 
 
 def test_a_machine_without_fonts_says_so(tmp_path):

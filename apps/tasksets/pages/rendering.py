@@ -9,7 +9,7 @@ import signal
 import threading
 import warnings
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache
 from typing import Any, NoReturn
 
 from PIL import Image
@@ -21,6 +21,7 @@ WIDTH, HEIGHT = 224, 168  # pixels of the window, unless told
 SHORTEST_SIDE, LONGEST_SIDE = 32, 1024
 CPU_S = 4.0  # of processor time for a page: a hundred times what an ordinary one takes
 POINTS = 0.75  # in a pixel
+ONE_AT_A_TIME = threading.Lock()  # neither Pango's fonts nor PDFium stand two threads at once
 PACKAGES = ("libpango-1.0-0", "libpangoft2-1.0-0", "libharfbuzz-subset0", "fonts-dejavu-core")  # Debian's, or others like them
 # The body is laid out in one piece, however long: what is below the window's end is cut, and makes no further sheets. Buttons and
 # fields are as wide as browsers make them.
@@ -44,15 +45,15 @@ class _TooLong(BaseException):
 
 def require() -> None:
     """Raises NoRenderer where pages are not rendered, saying what is missing."""
-    _fonts(threading.get_ident())
+    _fonts()
 
 
 def rendered(html: str, width: int = WIDTH, height: int = HEIGHT) -> Image.Image:
     """What a window of this size (pixels) shows of the page, in RGB. Raises NoPage; NoRenderer."""
     page = cleaned(html)
-    fonts = _fonts(threading.get_ident())
+    fonts = _fonts()
     try:
-        with _at_most(CPU_S):
+        with ONE_AT_A_TIME, _at_most(CPU_S):
             return _picture(_sheet(page, width, height, fonts), width, height)
     except _TooLong:
         raise NoPage(f"takes longer than {CPU_S:g} s to lay out") from None
@@ -79,9 +80,9 @@ def _picture(pdf: bytes, width: int, height: int) -> Image.Image:
     return picture.crop((0, 0, width, height))
 
 
-@lru_cache(maxsize=4)
-def _fonts(thread: int) -> Any:
-    """The fonts of the system, read once for each thread: Pango shares none between threads. Raises NoRenderer."""
+@cache
+def _fonts() -> Any:
+    """The fonts of the system, read once. Raises NoRenderer."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", UserWarning)  # of a machine without fonts, where Pango would crash
