@@ -145,10 +145,18 @@ def test_threads_render_what_one_does():
     assert said == [rendered(page).tobytes() for page in pages]
 
 
+ASKS = "from apps.tasksets.pages import NoRenderer, require\ntry:\n    require()\nexcept NoRenderer as why:\n    print(why)"
+
+
+def test_a_machine_without_pango_says_so_and_nothing_else():
+    missing = "import cffi\ndef dlopen(*_):\n    raise OSError('cannot load library pango')\ncffi.FFI.dlopen = dlopen\n"
+    done = subprocess.run([sys.executable, "-c", missing + ASKS], capture_output=True, text=True, check=True)
+    assert done.stdout == "pages are not rendered here: cannot load library pango\n"
+
+
 def test_a_machine_without_fonts_says_so(tmp_path):
     empty = tmp_path / "fonts.conf"
     empty.write_text(f'<?xml version="1.0"?><fontconfig><dir>{tmp_path}</dir></fontconfig>')
-    asks = "from apps.tasksets.pages import NoRenderer, require\ntry:\n    require()\nexcept NoRenderer as why:\n    print(why)"
     environment = {**os.environ, "FONTCONFIG_FILE": str(empty)}
-    done = subprocess.run([sys.executable, "-c", asks], env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", ASKS], env=environment, capture_output=True, text=True, check=True)
     assert "there is no font" in done.stdout

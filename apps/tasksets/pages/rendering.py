@@ -5,6 +5,7 @@ that refuses all.
 """
 
 import contextlib
+import io
 import signal
 import threading
 import warnings
@@ -84,13 +85,14 @@ def _picture(pdf: bytes, width: int, height: int) -> Image.Image:
 def _fonts() -> Any:
     """The fonts of the system, read once. Raises NoRenderer."""
     try:
-        with warnings.catch_warnings():
+        # Where a library is missing the import prints a page of advice; doctors and programs print answers of their own there.
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
             warnings.simplefilter("error", UserWarning)  # of a machine without fonts, where Pango would crash
             from weasyprint.text.fonts import FontConfiguration
     except UserWarning:
         raise NoRenderer("pages are not rendered here: there is no font") from None
     except (ImportError, OSError) as missing:
-        raise NoRenderer(f"pages are not rendered here: {str(missing).partition(chr(10))[0][:150]}") from None
+        raise NoRenderer(f"pages are not rendered here: {str(missing).partition(': ')[0][:150]}") from None
     return FontConfiguration()
 
 
