@@ -7,6 +7,7 @@ FROM python:3.11-slim-bookworm AS web
 ENV PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 PATH=/opt/venv/bin:$PATH
 RUN apt-get update \
  && apt-get install -y --no-install-recommends bubblewrap \
+      libpango-1.0-0 libpangoft2-1.0-0 libharfbuzz-subset0 fonts-dejavu-core \
  && rm -rf /var/lib/apt/lists/* \
  && useradd --system --uid 10001 --create-home rftweb \
  && install -d -o rftweb -g rftweb /var/lib/rftweb

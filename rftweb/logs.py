@@ -52,6 +52,8 @@ def _stdlib(kind: str, level: str) -> dict:
             "uvicorn.access": {"level": "WARNING"},
             "django.request": {"filters": ["news"]},
             "httpx": {"level": "WARNING"},
+            "weasyprint": {"propagate": False},  # it tells of each page, and of each word in one that it does not know
+            "fontTools": {"level": "WARNING"},
         },
     }
 

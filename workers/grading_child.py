@@ -2,10 +2,12 @@
 
 import ctypes
 import json
+import os
 import resource
 import signal
 import sys
 from dataclasses import asdict
+from typing import TextIO
 
 from apps.rewards.scorers import RolloutView, TaskView, Verdict, find
 
@@ -17,14 +19,22 @@ def main(memory_bytes: int) -> None:
     # Only the soft limit, which holds us: guests of the sandbox that a scorer starts have hard limits of their own, some larger.
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, resource.getrlimit(resource.RLIMIT_AS)[1]))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    say("up")
-    for line in sys.stdin.buffer:
-        say([asdict(verdict) for verdict in judged(json.loads(line))])
+    with _answers() as answers:
+        say(answers, "up")
+        for line in sys.stdin.buffer:
+            say(answers, [asdict(verdict) for verdict in judged(json.loads(line))])
 
 
-def say(what: object) -> None:
-    sys.stdout.write(json.dumps(what) + "\n")
-    sys.stdout.flush()
+def _answers() -> TextIO:
+    """What was standard output. Whatever a scorer's libraries print is no answer: from now on it goes where errors go."""
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    return answers
+
+
+def say(answers: TextIO, what: object) -> None:
+    answers.write(json.dumps(what) + "\n")
+    answers.flush()
 
 
 def judged(question: dict) -> list[Verdict]:

@@ -58,6 +58,7 @@ urlpatterns = [
     path(RUN + "people/gold/<int:pk>/retire/", gold.retire_gold, name="run-gold-retire"),
     path(RUN + "people/quality/", quality.quality, name="run-quality"),
     path(RUN + "people/calibration/", calibration.calibration, name="run-calibration"),
+    path(RUN + "people/calibration/now/", calibration.calibration_now, name="run-calibration-now"),
     path(RUN + "people/calibration.json", calibration.calibration_json, name="run-calibration-json"),
     path(RUN + "people/adjudicate/", adjudication.disputes, name="run-adjudicate"),
     path(RUN + "people/adjudicate/<int:pk>/", adjudication.dispute, name="run-dispute"),

@@ -2,7 +2,7 @@
 
 from rftweb.doctor.finding import Finding, Level
 from rftweb.doctor.installation import check_engine, check_keys, check_migrations, check_python, check_secrets, check_versions
-from rftweb.doctor.machine import check_disk, check_gpu, check_sandbox
+from rftweb.doctor.machine import check_disk, check_gpu, check_pages, check_sandbox
 from rftweb.doctor.services import check_broker, check_database, check_supervisor
 
 CHECKS = (
@@ -16,6 +16,7 @@ CHECKS = (
     check_migrations,
     check_broker,
     check_sandbox,
+    check_pages,
     check_gpu,
     check_engine,
 )

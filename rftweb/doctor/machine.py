@@ -1,4 +1,4 @@
-"""The machine: disk, sandbox, GPU."""
+"""The machine: disk, sandbox, renderer of pages, GPU."""
 
 import os
 import shutil
@@ -9,6 +9,7 @@ from pathlib import Path
 from django.conf import settings
 
 from apps.rewards.sandbox import LANGUAGES, NoSandbox, prepare, require
+from apps.tasksets import pages
 from rftweb.doctor.finding import Finding, fail, ok, warn
 
 GIB = 2**30
@@ -63,6 +64,17 @@ def _runs(language: str) -> Finding:
             f"install {LANGUAGES[language].tool} where every user can reach it, if code in {language} is to be judged",
         )
     return ok("sandbox", f"{language} is run")
+
+
+def check_pages() -> Iterator[Finding]:
+    """Whether HTML that a policy wrote can be seen."""
+    try:
+        pages.require()
+        pages.rendered("<p>seen</p>")
+    except (pages.NoRenderer, pages.NoPage) as why:
+        yield warn("pages", f"{why}: HTML that a policy wrote is not judged", f"install {', '.join(pages.PACKAGES)}")
+        return
+    yield ok("pages", "a page of HTML is rendered")
 
 
 def check_gpu() -> Iterator[Finding]:

@@ -1,5 +1,5 @@
 // A part that is fetched again every so often while it is looked at: <div data-again="milliseconds" hx-get=… hx-trigger="changed">.
-// Without data-again in what came last, it has come to its end.
+// What a person opened stays open, and with data-ended in what came last, it has come to its end.
 const WORDS = { late: "not refreshed", live: "live" };
 
 function show(state) {
@@ -10,8 +10,15 @@ function show(state) {
   dot.textContent = WORDS[state];
 }
 
-const isWritten = (field) => field.value !== field.defaultValue; // what is typed is never morphed away
-const isInUse = (part) => part.contains(document.activeElement) || String(getSelection()) !== "" || part.querySelector("dialog[open]") || [...part.querySelectorAll("textarea")].some(isWritten);
+// What is typed or ticked is never morphed away. A box that says nothing of its own has another value than its default.
+const isWritten = (field) => (/^(checkbox|radio)$/.test(field.type) ? field.checked !== field.defaultChecked : field.value !== field.defaultValue);
+const isInUse = (part) => part.contains(document.activeElement) || String(getSelection()) !== "" || part.querySelector("dialog[open]") || [...part.querySelectorAll("textarea, input")].some(isWritten);
+
+htmx.registerExtension("keep-open", {
+  htmx_before_morph_node(element, { newNode }) {
+    if (element.matches("details[open]")) newNode.setAttribute("open", "");
+  },
+});
 
 for (const part of document.querySelectorAll("[data-again]")) {
   show("live");

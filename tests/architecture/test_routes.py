@@ -129,6 +129,7 @@ TABLE = {
     RUN + "people/preview/": {"GET": None, "POST": STEERER},
     RUN + "people/quality/": {"GET": STEERER, "POST": None},
     RUN + "people/calibration/": {"GET": STEERER, "POST": ("login", "absent", "forbidden", "absent", "absent")},
+    RUN + "people/calibration/now/": {"GET": STEERER, "POST": None},
     RUN + "people/calibration.json": {"GET": STEERER, "POST": None},
     RUN + "people/adjudicate/": {"GET": STEERER, "POST": None},
     RUN + "people/adjudicate/<int:pk>/": {

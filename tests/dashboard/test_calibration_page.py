@@ -15,7 +15,7 @@ from apps.tasksets.models import Task
 from tests.feedback.calibration.judging import both_judge
 
 pytestmark = pytest.mark.django_db
-NAMES = ("run-calibration", "run-calibration-json")
+NAMES = ("run-calibration", "run-calibration-now", "run-calibration-json")
 MIXED = [(1.0, 5), (0.0, 1), (1.0, 1), (0.0, 1), (1.0, 4), (0.0, 2)]
 HOSTILE = "<script>alert(1)</script>"
 
@@ -45,6 +45,35 @@ def test_each_scorer_has_its_figures_its_leanings_and_its_diagram(client, judged
     for words in ("48 labels", "83 %", "agrees well", "gives more than people", "it sees one answer at a time", "<circle",
                   "Reliability of sort at all tasks", "Where they part", "not known yet", "needs 10 labels"):  # fmt: skip
         assert words in text, words
+
+
+def test_it_is_fetched_again_as_it_was_asked_for_while_labels_come_in(client, new_run, bob, alice):
+    run = new_run(rewards=[{"scorer": "sort"}], people={"per_group": 2, "deadline_s": 600})
+    _, before = page(client, alice, run, "?scorer=sort&from=0")
+    assert f'data-again="5000" hx-get="{address(run, "run-calibration-now")}?scorer=sort&amp;from=0"' in before
+    assert "No labels yet" in before
+    both_judge(run, bob, MIXED * 2)
+    make(run)
+    status, part = page(client, alice, run, "?scorer=sort&from=0", "run-calibration-now")
+    assert status == 200 and "12 labels" in part and "No labels yet" not in part and "<html" not in part
+    whole = page(client, alice, run, "?scorer=sort&from=0")[1]
+    assert part.count("<tr") == whole.count("<tr") > 2  # the same part
+
+
+def test_what_was_refused_is_not_fetched_over(client, judged, alice):
+    client.force_login(alice)
+    answer = client.post(address(judged), {"scorer": "sort", "trust0.accuracy": "2", "trust0.least": "20"})
+    assert answer.status_code == 422 and "data-again" not in answer.content.decode()
+
+
+def test_a_page_without_scorers_has_nothing_to_wait_for(client, new_run, alice):
+    run = new_run(rewards=[], people={"per_group": 2, "at_deadline": "drop"})
+    assert "data-again" not in page(client, alice, run)[1]
+
+
+@pytest.mark.parametrize("query", ["?scorer=none", "?from=x", "?from=-1"])
+def test_a_part_that_is_not_there_is_absent(client, judged, alice, query):
+    assert page(client, alice, judged, query, "run-calibration-now")[0] == 404
 
 
 @pytest.mark.parametrize("name", NAMES)

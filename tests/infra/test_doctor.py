@@ -10,10 +10,11 @@ import pytest
 import redis
 
 from apps.rewards.sandbox import bubblewrap, languages
+from apps.tasksets.pages import rendering
 from rftweb import embedded
 from rftweb.doctor import CHECKS, Level
 from rftweb.doctor.installation import check_engine, check_keys, check_secrets, check_versions
-from rftweb.doctor.machine import check_disk, check_sandbox
+from rftweb.doctor.machine import check_disk, check_pages, check_sandbox
 from rftweb.doctor.services import check_broker, check_database, check_supervisor
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -105,6 +106,15 @@ def test_a_machine_without_a_sandbox_is_told_that_code_is_not_run(monkeypatch):
     (finding,) = check_sandbox()
     assert finding.level is Level.WARN
     assert "not run" in finding.text
+
+
+def test_a_machine_that_renders_no_pages_is_told_what_to_install(monkeypatch):
+    assert level_of(check_pages) is Level.OK
+    monkeypatch.setitem(sys.modules, "weasyprint.text.fonts", None)
+    rendering._fonts.cache_clear()
+    (finding,) = check_pages()
+    assert finding.level is Level.WARN
+    assert "not judged" in finding.text and "libpango" in finding.mend
 
 
 def test_a_package_of_another_version_is_named(tmp_path, monkeypatch):

@@ -6,19 +6,22 @@ from apps.tasksets import tone_language
 from apps.tasksets.generators import GENERATORS, find
 from apps.tasksets.generators.played import RULES
 
+SLOW = ("pages",)  # each is laid out before it is known
 ASKED = sorted(set(GENERATORS) - set(RULES))  # what is played is told by its rules, and drawn by its seed
 
 
 @pytest.mark.parametrize("name", sorted(GENERATORS))
 def test_the_same_seed_gives_the_same_tasks_and_another_seed_others(name):
-    assert list(find(name)(50, 1)) == list(find(name)(50, 1))
-    assert list(find(name)(50, 1)) != list(find(name)(50, 2))
+    size = 10 if name in SLOW else 50
+    assert list(find(name)(size, 1)) == list(find(name)(size, 1))
+    assert list(find(name)(size, 1)) != list(find(name)(size, 2))
 
 
 @pytest.mark.parametrize("name", ASKED)
 def test_no_prompt_is_drawn_twice(name):
-    prompts = [str(row.prompt[0]["content"]) for row in find(name)(500, 3)]
-    assert len(set(prompts)) == 500
+    size = 100 if name in SLOW else 500
+    prompts = [str(row.prompt[0]["content"]) for row in find(name)(size, 3)]
+    assert len(set(prompts)) == size
 
 
 @pytest.mark.parametrize("name", sorted(RULES))

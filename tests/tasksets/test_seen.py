@@ -15,7 +15,7 @@ from apps.tasksets.generators.text_render import CODE
 from apps.tasksets.importing import generate
 from apps.tasksets.models import Picture
 
-SEEN = ("charts", "drawings", "geometry", "grounding", "shapes", "text_render")
+SEEN = ("charts", "drawings", "geometry", "grounding", "pages", "shapes", "text_render")
 FILL = {"square": (0.95, 1.0), "circle": (0.7, 0.9), "triangle": (0.44, 0.66), "star": (0.2, 0.44)}  # of its box, in ink
 
 

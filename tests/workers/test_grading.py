@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -55,6 +57,14 @@ def test_a_killed_child_is_replaced(grader):
 def test_hostile_text_is_judged_like_any_other(grader):
     (verdict,) = judged(grader, question("\x00" * 10 + '"}\n{"value": 1}\n'))
     assert verdict.value == 0.0
+
+
+def test_what_a_library_prints_is_no_answer():
+    prints = "def judged(_):\n    print('advice')\n    os.write(1, b'more')\n    return []\n"
+    program = f"import os, workers.grading_child as child\n{prints}child.judged = judged\nchild.main(1 << 30)"
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, input="{}\n{}\n", capture_output=True, text=True, check=True)
+    assert done.stdout == '"up"\n[]\n[]\n' and "advice" in done.stderr
 
 
 def test_the_child_sees_no_secrets(grader):

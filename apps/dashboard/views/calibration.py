@@ -26,16 +26,28 @@ def calibration(request: HttpRequest, project: str, slug: str) -> HttpResponse:
         said, wrong = _ask(request, run)
         if not wrong:
             return redirect("run-calibration", project, slug)
+    return render(request, "dashboard/calibration.html", _context(request, run, said, wrong), status=422 if wrong else 200)
+
+
+@require_safe
+@login_required
+def calibration_now(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+    """Owners and researchers of the project: what of the page moves while people judge."""
+    return render(request, "dashboard/_calibration_now.html", _context(request, steered_run(request, project, slug), None, {}))
+
+
+def _context(request: HttpRequest, run: Run, said: tuple[str, dict] | None, wrong: dict[str, str]) -> dict:
+    """`said`: what was just posted of one scorer, and what is `wrong` in it by field. Raises Http404."""
     rows, plan = list(_rows(run)), run.settings
     scorer, begin = _filter(request, [choice.scorer for choice in plan.rewards])
     parted, count = shown.parted(rows, scorer, begin)
-    context = {
+    return {
         "section": "runs", "tab": "calibration", "run": run, "plan": plan, "cards": shown.cards(plan, rows, said, wrong),
         "made_at": max((row.made_at for row in rows), default=None), "parted": parted, "count": count, "scorer": scorer,
         "begin": begin, "newest": NEWEST, "before": max(0, begin - shown.AT_ONCE) if begin else None,
         "after": begin + shown.AT_ONCE if count > begin + shown.AT_ONCE else None,
+        "wrong": wrong, "asked": request.GET.urlencode(),
     }  # fmt: skip
-    return render(request, "dashboard/calibration.html", context, status=422 if wrong else 200)
 
 
 @require_safe

@@ -22,6 +22,7 @@ from apps.tasksets.generators import GENERATORS
 from apps.tasksets.importing import generate, import_jsonl
 from apps.tasksets.joining import join
 from apps.tasksets.models import Taskset
+from apps.tasksets.pages import NoRenderer
 from apps.tasksets.reading import Columns
 from apps.tasksets.storing import BadLines, Origin
 from rftweb.management.console import bar, project_named, run_named
@@ -114,6 +115,8 @@ class Command(BaseCommand):
             raise CommandError(f"--slug: a taskset {slug!r} is there already; choose another") from None
         except ValueError as error:
             raise CommandError(f"--size: {error}") from None
+        except NoRenderer as missing:
+            raise CommandError(str(missing)) from None
         self._say_stored(taskset)
 
     def _tests(self, options: dict) -> None:

@@ -1,0 +1,62 @@
+"""Pays a page that looks like the wanted one: the likeness of what a window shows of both, beyond an empty page's.
+
+The page is the reply's last block of HTML, else its last whole <html> element; plain elements and styles are rendered, and what is
+more is refused by name (docs/pictures.md). On a machine without a renderer there is no value.
+"""
+
+import re
+
+from pydantic import Field
+
+from apps.rewards.code.blocks import closed_blocks
+from apps.rewards.drawing import likeness
+from apps.rewards.final_answer import after_thinking
+from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
+from apps.rewards.scorers.verdict import Verdict
+from apps.tasksets.pages import HEIGHT, LONGEST_SIDE, SHORTEST_SIDE, WIDTH, NoPage, NoRenderer, rendered, require
+
+SECONDS = 40.0  # two pages of the renderer's own limit, on a machine that does more than this
+LONGEST = 200_000  # characters of a reply that are looked through
+FENCES = frozenset({"html", "htm", "xhtml"})
+OPENED, CLOSED = re.compile(r"<html[\s>]", re.IGNORECASE), re.compile(r"</html\s{0,9}>", re.IGNORECASE)
+
+
+class Options(ScorerOptions):
+    width: int = Field(WIDTH, ge=SHORTEST_SIDE, le=LONGEST_SIDE, description="of the window, in pixels")
+    height: int = Field(HEIGHT, ge=SHORTEST_SIDE, le=LONGEST_SIDE, description="of the window; what is below it is not seen")
+    least: float = Field(0.0, ge=0, le=1, description="What is less like the wanted page than this earns nothing.")
+
+
+def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
+    """How like `answer["html"]` the reply's page is, both rendered: 1 is the same, 0 no better than one even colour."""
+    wanted = task.answer.get("html", task.answer.get("value"))
+    if not isinstance(wanted, str):
+        return Verdict(None, "the task does not say which page is wanted")
+    try:
+        require()
+        picture = rendered(wanted, options.width, options.height)
+    except NoRenderer as missing:
+        return Verdict(None, str(missing)[:300])
+    except NoPage as error:
+        return Verdict(None, f"the task's page is not rendered: {error}"[:300])
+    try:
+        said = html_in(after_thinking(rollout.text))
+        alike = likeness(picture, rendered(said, options.width, options.height))
+    except NoPage as error:
+        return Verdict(0.0, str(error)[:300])
+    value = alike if alike >= options.least else 0.0
+    return Verdict(value, f"like the page by {alike:.2f}", {"likeness": round(alike, 6), "characters": len(said)})
+
+
+def html_in(text: str) -> str:
+    """The page in a reply. Raises NoPage."""
+    if len(text) > LONGEST:
+        raise NoPage(f"the reply is longer than {LONGEST} characters")
+    blocks = [block.code for block in closed_blocks(text) if block.fence.lower() in FENCES]
+    if blocks:
+        return blocks[-1]
+    starts = [found.start() for found in OPENED.finditer(text)]
+    end = CLOSED.search(text, starts[-1]) if starts else None
+    if end is None:
+        raise NoPage("no block of HTML, and no whole <html> element")
+    return text[starts[-1] : end.end()]

@@ -1,0 +1,123 @@
+"""Pages that a policy wrote: what likeness pays, where the page stands in a reply, and that hostile ones are held."""
+
+import sys
+
+import pytest
+
+from apps.rewards.scorers import RolloutView, TaskView, Verdict, find
+from apps.rewards.scorers.html import LONGEST, SECONDS
+from apps.rewards.scoring import Question
+from apps.tasksets.generators import find as generator
+from apps.tasksets.pages import rendering
+from workers.grading import Grader
+
+TOP = '<div style="width: 120px; height: 50px; background: #d62728">'
+BOTTOM = '<div style="width: 60px; height: 40px; background: #1f58c8; margin-left: 90px">'
+WANTED = f"<html><body>{TOP}</div>{BOTTOM}</div></body></html>"
+HALF = f"<html><body>{TOP}</div></body></html>"
+EMPTY = "<html><body></body></html>"
+
+
+def judged(text: str, html: object = WANTED, **options: object) -> Verdict:
+    return find("html").judge([RolloutView(text)], TaskView((), {"html": html}), options)[0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        WANTED, f"Here:\n```html\n{WANTED}\n```\nDone.", f"<think>{EMPTY}</think>{WANTED}", EMPTY + WANTED,
+        f"```html\n{EMPTY}\n```\n~~~~HTML\n{TOP}</div>{BOTTOM}\n~~~~", f"```html\n{WANTED}\n```\n```css\np {{}}\n```",
+        f"<!DOCTYPE html>\n{WANTED.replace('html>', 'HTML>')}", f"```html\n<!doctype html>{WANTED}",
+    ],
+)  # fmt: skip
+def test_the_same_page_gets_everything_wherever_it_stands(text):
+    assert judged(text).value == pytest.approx(1.0)
+
+
+def test_what_is_nearer_gets_more_and_an_empty_page_nothing():
+    values = [judged(text).value for text in (WANTED, HALF, EMPTY)]
+    assert values[0] > 0.99 and 0.2 < values[1] < 0.9 and values[2] == pytest.approx(0, abs=0.01)
+    assert judged("<html><body style='background: #d62728'></body></html>").value < 0.05
+    assert judged(HALF, least=0.95).value == 0.0
+
+
+def test_words_that_differ_cost_something():
+    page = "<html><body><h1>{}</h1><p>{}</p></body></html>"
+    one, near, far = (judged(page.format(*words), page.format("Lamps", "for sale")).value for words in
+                      (("Lamps", "for sale"), ("Lamps", "for rent"), ("Bicycle", "repair")))  # fmt: skip
+    assert one == pytest.approx(1.0) and one > near > far
+
+
+def test_the_window_is_as_large_as_the_options_say():
+    below = f'<html><body><div style="height: 300px"></div>{TOP}</div></body></html>'
+    assert judged(EMPTY, below, height=200).value == 1.0  # there is nothing to be seen of it
+    assert judged(EMPTY, below, height=400).value < 0.01
+    for sides in ({"width": 31}, {"height": 1025}, {"width": 10**9}):
+        with pytest.raises(ValueError, match=r"width|height"):
+            judged(EMPTY, **sides)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "no block of HTML"), ("<html><body>", "no block of HTML"), ("```html\n<p>cut", "no block of HTML"),
+        ("<html>" * 50, "no block of HTML"), ("x" * (LONGEST + 1), "longer"),
+        ("<html><script>1</script></html>", "<script>"), ("<html><img src='file:///etc/passwd'></html>", "<img>"),
+    ],
+)  # fmt: skip
+def test_what_is_no_page_is_worth_nothing_and_says_why(text, told):
+    verdict = judged(text)
+    assert verdict.value == 0.0 and told in verdict.reason
+
+
+@pytest.mark.parametrize("html", [None, 5, "<img src=a.png>", "<style>@import 'a'</style>"])
+def test_a_task_whose_own_page_is_not_rendered_gives_no_value(html):
+    assert judged(WANTED, html=html).value is None
+
+
+def test_without_a_renderer_there_is_no_value(monkeypatch):
+    monkeypatch.setitem(sys.modules, "weasyprint.text.fonts", None)
+    rendering._fonts.cache_clear()
+    verdict = judged(WANTED)
+    assert verdict.value is None and "not rendered here" in verdict.reason
+
+
+def test_a_generated_page_is_paid_in_full_and_an_empty_one_nothing():
+    rows = list(generator("pages")(20, 1))
+    assert [judged(row.answer["html"], row.answer["html"]).value for row in rows] == [pytest.approx(1.0)] * 20
+    assert max(judged(EMPTY, row.answer["html"]).value for row in rows) < 0.1
+
+
+@pytest.fixture(scope="module")
+def grader():
+    grader = Grader(children=1)
+    yield grader
+    grader.stop()
+
+
+ATTACKS = {
+    "five megabytes": "<p>" + "x" * 5_000_000,
+    "a million tables": "<table><tr><td>" * 1_000_000,
+    "as many as are taken": "<html>" + "<table><tr><td>" * 7 + "</html>",
+    "boxes that are laid out again and again": "<html>" + "<div style='display:flex'>" * 25 + "</html>",
+    "size upon size": "<html>" + "<div style='font-size:50em'>" * 25 + "x</html>",
+    "marks on marks": "<html>e" + "\u0301" * 15_000 + "</html>",
+    "a host's file": "<html><link rel=stylesheet href='file:///etc/passwd'></html>",
+    "fences": "```html\n" * 20_000,
+    "blanks": "<html" + " " * 150_000,
+    "ends": "<html>" + "</html " * 20_000,
+    "half of a pair": "<html>\ud800\udfff\0</html>",
+}
+
+
+def test_no_attack_is_paid_and_none_costs_the_child_its_life(grader):
+    def asked(text: str) -> Verdict:
+        (answered,) = grader.grade([Question(1, "html", (1,), (RolloutView(text),), TaskView((), {"html": WANTED}))])
+        assert answered.seconds < SECONDS
+        return answered.verdicts[0]
+
+    assert asked(WANTED).value == pytest.approx(1.0)
+    child = grader.children[0].process.pid
+    values = {name: asked(text).value for name, text in ATTACKS.items()}
+    assert {name: value for name, value in values.items() if value is None or value > 0.05} == {}
+    assert grader.children[0].process.pid == child
