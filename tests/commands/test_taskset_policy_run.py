@@ -2,6 +2,7 @@
 
 import io
 import json
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -11,6 +12,7 @@ from django.core.management import CommandError, call_command
 from apps.policies.models import Policy
 from apps.runs.models import Run
 from apps.tasksets.models import Taskset
+from apps.tasksets.pages import rendering
 from workers.policies.tiny import build_tiny
 
 pytestmark = pytest.mark.django_db
@@ -50,6 +52,14 @@ def test_a_taskset_is_generated_listed_and_its_slug_taken_once(project):
 
 def test_more_tasks_than_there_are_is_refused_with_the_bound(project):
     assert "from 1 to 576" in refusal("taskset", "generate", "tone", "--size", 577)
+
+
+def test_pages_are_drawn_where_they_can_be_rendered_and_refused_elsewhere(project, monkeypatch):
+    assert "3 tasks" in said("taskset", "generate", "pages", "--size", 3)
+    assert all(task.prompt[0]["content"][0]["picture"] for task in Taskset.objects.get(slug="pages").tasks.all())
+    monkeypatch.setitem(sys.modules, "weasyprint.text.fonts", None)
+    rendering._fonts.cache_clear()
+    assert "not rendered here" in refusal("taskset", "generate", "pages", "--slug", "more")
 
 
 def test_bad_lines_of_an_import_are_listed_with_their_numbers(project, tmp_path):

@@ -1,5 +1,7 @@
 """Pages as pictures: what is rendered, what is refused, and that nothing is fetched, written or laid out for ever."""
 
+import contextlib
+import io
 import os
 import re
 import socket
@@ -8,11 +10,21 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import tinyhtml5
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from PIL import Image
 
 from apps.tasksets.pages import NoPage, cleaned, rendered, rendering
+from apps.tasksets.pages.cleaning import ATTRIBUTES, ELEMENTS, SPANS
 
 RED, WHITE = (255, 0, 0), (255, 255, 255)
+PIECES = (
+    "<style>", "</style>", "<p style='", "'>", "<script>", "<img src=a>", "<a href='b' onclick=c>", "<!--", "-->", "<table>",
+    "<td colspan=2>", "content:'\\3c/style>\\3cimg src=a>';", "color:red;", "url(", "@import 'a';", "{", "}", "(", ")", '"', "'",
+    "/*", "*/", "\\", "&lt;", "p", "<textarea>", "<title>", "<svg>", "<math>", "<b>", "</b>", "<noscript>", "<select>",
+    "<template>", "<plaintext>", "<body a=b>", "\0", "<",
+)  # fmt: skip
 BOX = "<div style='width: 50px; height: 50px; background: red'></div>"
 
 
@@ -121,6 +133,15 @@ def test_no_style_ends_its_element(css):
     assert re.findall(r"<[^>]*>", page) == [
         "<!doctype html>", "<html>", "<head>", "<style>", "</style>", "</head>", "<body>", "<p>", "</p>", "</body>", "</html>"
     ]  # fmt: skip
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from(PIECES) | st.text(max_size=3), max_size=40).map("".join))
+def test_whatever_is_written_no_other_element_or_attribute_is_left(text):
+    with contextlib.suppress(NoPage):
+        left = list(tinyhtml5.parse(io.StringIO(cleaned(text)), namespace_html_elements=False).iter())
+        assert {element.tag for element in left} <= {*ELEMENTS, "head", "style"}
+        assert {name for element in left for name in element.attrib} <= {*ATTRIBUTES, *SPANS, "style", "href"}
 
 
 def test_attributes_that_do_something_are_left_out():
