@@ -1,12 +1,11 @@
 """What may be asked: tasksets, and the tasks in them. A taskset that a run has used never changes."""
 
-from collections.abc import Container, Iterable
+from collections.abc import Iterable, Sequence
 
 from django.conf import settings
 from django.db import models
 
 from apps.accounts.models import Project, User
-from apps.tasksets.drawing import position
 from apps.tasksets.messages import text_of
 from apps.tasksets.pictures import Encoded, encode
 
@@ -42,14 +41,10 @@ class Taskset(models.Model):
     def __str__(self) -> str:
         return self.slug
 
-    def draw(self, draw_indexes: list[int], seed: int, left_out: Container[int] = ()) -> list["Task"]:
-        """The tasks of these draws, in order: each epoch is one seeded shuffle of the whole set.
-
-        A draw that meets a task whose index is left out takes the next one of the shuffle that is not.
-        """
-        wanted = [position(index, self.size, seed, left_out) for index in draw_indexes]
-        found = {task.index: task for task in self.tasks.filter(index__in=wanted)}
-        return [found[index] for index in wanted]
+    def at(self, indexes: Sequence[int]) -> list["Task"]:
+        """The tasks of these indexes, in this order."""
+        found = {task.index: task for task in self.tasks.filter(index__in=indexes)}
+        return [found[index] for index in indexes]
 
 
 class Task(models.Model):
