@@ -8,13 +8,18 @@ from collections.abc import Sequence
 
 from apps.runs.config import RunConfig
 from apps.runs.models import Run
+from apps.runs.scales import ends_of
+from apps.runs.selection import ByDifficulty
 from apps.tasksets.drawing import position as shuffled
 from apps.tasksets.models import Task
-from apps.tasksets.selection import sequential, uniform
+from apps.tasksets.scales import scale_of
+from apps.tasksets.selection import curriculum, pools, sequential, uniform
 
 
 def drawn(run: Run, plan: RunConfig, draws: Sequence[int]) -> list[Task]:
-    """The tasks of these draws, in their order. Raises ValueError where the taskset is empty."""
+    """The tasks of these draws, in their order. Raises ValueError where no task is left."""
+    if isinstance(plan.selection, ByDifficulty):
+        return _by_difficulty(run, plan, draws)
     left_out = frozenset(run.left_out.values_list("task__index", flat=True))
     return run.taskset.at([_index(plan, draw, run.taskset.size, left_out) for draw in draws])
 
@@ -25,3 +30,27 @@ def _index(plan: RunConfig, draw: int, size: int, left_out: frozenset[int]) -> i
     if plan.selection.name == "random":
         return uniform.position(draw, size, plan.seed, left_out)
     return shuffled(draw, size, plan.seed, left_out)
+
+
+def _by_difficulty(run: Run, plan: RunConfig, draws: Sequence[int]) -> list[Task]:
+    """By places in the order of a scale, which is looked up at the places drawn alone."""
+    rule, size = plan.selection, run.taskset.size
+    scale = scale_of(run.taskset, rule.by)
+    left_out = scale.places(run.left_out.values("task"))
+    if rule.name == "pools":
+        ends = ends_of(rule, scale, size)
+        shares = [pool.share for pool in rule.pools]
+        return scale.at([pools.position(draw, ends, shares, plan.seed, left_out) for draw in draws])
+    if rule.higher == "easier":  # what counts up from the easiest is told as places, which count up from the lowest number
+        left_out = frozenset(size - 1 - place for place in left_out)
+    found = [_from_easy(plan, draw, size, left_out) for draw in draws]
+    return scale.at([size - 1 - place for place in found] if rule.higher == "easier" else found)
+
+
+def _from_easy(plan: RunConfig, draw: int, size: int, left_out: frozenset[int]) -> int:
+    """Place in the order from easy to hard."""
+    rule = plan.selection
+    if rule.name == "easy_to_hard":
+        return sequential.position(draw, size, left_out)
+    begins = rule.from_step * plan.groups_per_step
+    return curriculum.position(draw, size, plan.seed, left_out, hard_from_draw=begins, hard_share=rule.hard_share)

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from apps.runs.algorithms.parts import named
 from apps.runs.algorithms.section import Section
@@ -20,4 +20,52 @@ class Uniform(Section):
     name: Literal["random"] = Field("random", description="Any task, whatever the draws before took.")
 
 
-Selection = Annotated[Sequential | Shuffle | Uniform, Field(discriminator="name"), BeforeValidator(named)]
+class ByDifficulty(Section):
+    """One that goes by a scale of difficulty (apps.tasksets.scales)."""
+
+    by: str = Field(
+        min_length=1,
+        max_length=60,
+        pattern=r"^[^\x00-\x1f]+$",
+        description="A scale of the taskset, or a number in its tasks' meta.",
+    )
+
+
+class Ordered(ByDifficulty):
+    higher: Literal["harder", "easier"] = Field("harder", description="What a higher number means.")
+
+
+class EasyToHard(Ordered):
+    name: Literal["easy_to_hard"] = Field("easy_to_hard", description="The easiest first, up to the hardest, over and over.")
+
+
+class Curriculum(Ordered):
+    name: Literal["curriculum"] = Field("curriculum", description="All tasks alike, and from an update on the hard ones alone.")
+    from_step: int = Field(24, ge=0, description="Groups drawn for earlier updates are of all tasks (Kimi k1.5: 24 of about 40).")
+    hard_share: float = Field(0.5, gt=0, le=1, description="Share of the tasks, from the hardest down, that count as hard.")
+
+
+class Pool(Section):
+    up_to: float | None = Field(None, allow_inf_nan=False, description="Its tasks have this number or less; empty in the last.")
+    share: int = Field(1, ge=0, le=100, description="Of the draws, beside the other pools'; a pool of 0 is not drawn from.")
+
+
+class Pools(ByDifficulty):
+    name: Literal["pools"] = Field("pools", description="Bands of difficulty that share the draws.")
+    pools: tuple[Pool, ...] = Field(min_length=2, max_length=20, description="The bands, from the lowest number up.")
+
+    @model_validator(mode="after")
+    def _rises(self) -> "Pools":
+        ends = [pool.up_to for pool in self.pools[:-1]]
+        if None in ends or self.pools[-1].up_to is not None:
+            raise ValueError("every pool but the last says `up_to`; the last takes all that is above")
+        if ends != sorted(set(ends)):
+            raise ValueError("`up_to` must rise from pool to pool")
+        if not any(pool.share for pool in self.pools):
+            raise ValueError("one pool at least needs a share above 0")
+        return self
+
+
+Selection = Annotated[
+    Sequential | Shuffle | Uniform | EasyToHard | Curriculum | Pools, Field(discriminator="name"), BeforeValidator(named)
+]

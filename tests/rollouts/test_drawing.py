@@ -43,3 +43,49 @@ def test_draws_that_were_rolled_back_are_made_again_alike(new_run, name):
         lost = drawn(run, 5)
         transaction.set_rollback(True)
     assert drawn(run, 2) + drawn(run, 3) == lost
+
+
+@pytest.fixture
+def levelled(taskset):
+    """The tasks 0 to 3 with the levels 3, 1, 4, 2."""
+    for index, level in enumerate((3, 1, 4, 2)):
+        taskset.tasks.filter(index=index).update(meta={"level": level})
+
+
+ORDERED = {
+    "easy_to_hard": {"name": "easy_to_hard", "by": "level"},
+    "curriculum": {"name": "curriculum", "by": "level", "from_step": 2, "hard_share": 0.5},
+    "pools": {"name": "pools", "by": "level", "pools": [{"up_to": 1, "share": 1}, {"up_to": 3, "share": 0}, {"share": 2}]},
+}
+
+
+def test_from_easy_to_hard_and_around(new_run, levelled):
+    run = new_run(max_staleness=9, selection=ORDERED["easy_to_hard"])
+    assert drawn(run, 6) == [1, 3, 0, 2, 1, 3]
+
+
+def test_where_a_higher_number_is_easier_the_order_is_the_other_way_round(new_run, levelled, alice):
+    run = new_run(max_staleness=9, selection={**ORDERED["easy_to_hard"], "higher": "easier"})
+    assert drawn(run, 4) == [2, 0, 3, 1]
+    LeftOut.objects.create(run=run, task=run.taskset.tasks.get(index=2), reason="too easy", by=alice)
+    assert drawn(run, 4) == [0, 0, 3, 1]
+
+
+def test_the_curriculum_takes_hard_tasks_alone_from_its_update_on(new_run, levelled):
+    run = new_run(max_staleness=9, selection=ORDERED["curriculum"])
+    assert sorted(drawn(run, 4)) == [0, 1, 2, 3] and sorted(drawn(run, 4)) == [0, 0, 2, 2]
+
+
+def test_pools_share_the_draws(new_run, levelled):
+    run = new_run(max_staleness=9, selection=ORDERED["pools"])
+    assert sorted(drawn(run, 6)) == [1, 1, 2, 2, 2, 2]
+
+
+@pytest.mark.parametrize("name", ORDERED)
+def test_draws_by_difficulty_are_made_again_alike(new_run, levelled, alice, name):
+    run = new_run(max_staleness=9, selection=ORDERED[name])
+    LeftOut.objects.create(run=run, task=run.taskset.tasks.get(index=3), reason="too easy", by=alice)
+    with transaction.atomic():
+        lost = drawn(run, 7)
+        transaction.set_rollback(True)
+    assert drawn(run, 3) + drawn(run, 4) == lost and 3 not in lost

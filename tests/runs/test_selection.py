@@ -48,3 +48,42 @@ def test_a_run_that_learns_from_lessons_draws_nothing():
 def test_another_rule_may_be_taken_while_the_run_goes_on(run):
     run.change_config(None, selection={"name": "sequential"})
     assert run.settings.selection.name == "sequential"
+
+
+POOLS = {"name": "pools", "by": "level"}
+
+
+@pytest.mark.parametrize(
+    ("pools", "words"),
+    [
+        ([{"up_to": 1}, {"up_to": 2}], "the last takes all"),
+        ([{}, {}], "every pool but the last"),
+        ([{"up_to": 2}, {"up_to": 1}, {}], "must rise"),
+        ([{"up_to": 2, "share": 0}, {"share": 0}], "above 0"),
+    ],
+)
+def test_pools_that_are_no_bands_are_refused(pools, words):
+    assert words in problem({**POOLS, "pools": pools})["selection"]
+
+
+def test_a_rule_by_difficulty_names_its_number():
+    assert "selection.by" in problem("easy_to_hard")
+
+
+def test_a_run_over_tasks_without_that_number_is_refused_by_field(new_run):
+    with pytest.raises(ConfigError) as refused:
+        new_run(selection={"name": "easy_to_hard", "by": "level"})
+    assert "4 of 4 tasks of 'sort' have no number 'level'" in refused.value.problems["selection.by"]
+
+
+def test_a_change_to_a_number_that_is_not_there_is_refused(run):
+    with pytest.raises(ConfigError) as refused:
+        run.change_config(None, selection={"name": "curriculum", "by": "level"})
+    assert "selection.by" in refused.value.problems
+
+
+def test_a_pool_without_a_task_is_refused(new_run, taskset):
+    taskset.tasks.update(meta={"level": 1})
+    with pytest.raises(ConfigError) as refused:
+        new_run(selection={**POOLS, "pools": [{"up_to": 2}, {}]})
+    assert "move `up_to`" in refused.value.problems["selection.pools.1"]

@@ -12,13 +12,13 @@ def position(draw_index: int, ends: Sequence[int], shares: Sequence[int], seed: 
 
     ends     of each band, the place after its last task, rising; the first band begins at 0
     shares   of the draws, whole numbers, by band
-    A band without a task that may be drawn has no turn. Raises ValueError where no band has one.
+    A band without a task that may be drawn has no turn; where no band with a share has one, all others go on.
     """
     left_out = frozenset(left_out)
     bands = [(first, end, share) for (first, end), share in zip(pairwise([0, *ends]), shares, strict=True)]
     usable = [(first, end, share) for first, end, share in bands if share and _left(first, end, left_out)]
     if not usable:
-        raise ValueError("no pool has a task that may be drawn")
+        return shuffled(draw_index, ends[-1], seed, left_out)
     who, nth = turn(draw_index, tuple(share for *_, share in usable))
     first, end, _ = usable[who]
     return first + shuffled(nth, end - first, seed, {place - first for place in left_out if first <= place < end})

@@ -71,9 +71,8 @@ def test_a_pool_without_a_task_gives_its_turns_to_the_others():
     assert {pools.position(draw, (2, 2, 4), (1, 5, 1), 0, {0, 1}) for draw in range(8)} == {2, 3}
 
 
-def test_pools_without_any_task_are_refused():
-    with pytest.raises(ValueError, match="no pool"):
-        pools.position(0, (1, 2), (0, 1), 0, {1})
+def test_where_no_pool_has_a_task_left_all_others_go_on():
+    assert {pools.position(draw, (2, 3), (0, 1), 0, {2}) for draw in range(3)} == {0, 1}
 
 
 def test_a_task_is_refused_while_another_is_under_way_less_often():
