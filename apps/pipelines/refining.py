@@ -11,13 +11,15 @@ from django.db.models.functions import Now
 
 from apps.buffer.models import Experience
 from apps.pipelines.crediting import Judged, of_group
-from apps.rewards.combining import Judgement, combined, full_reward
+from apps.rewards.combining import Judgement, combined, full_reward, success
 from apps.rewards.judgements import judgements_of
 from apps.rewards.length import length_rewards
 from apps.rollouts.models import Group, Rollout
+from apps.rollouts.records import TaskRecord
 from apps.rollouts.turns import spoken_by_policy, stretches
 from apps.runs.config import RunConfig
 from apps.runs.models import StaleFence
+from apps.runs.selection import Bots
 from apps.streaming import bells
 
 log = structlog.get_logger(__name__)
@@ -49,6 +51,26 @@ def _refine_held(group: Group, rollouts: list[Rollout], judgements: dict[int, li
 def _refine_one(group: Group, rollouts: list[Rollout], judgements: dict[int, list[Judgement]]) -> bool:
     plan, domain = group.run.settings, group.task.domain
     usable = [(rollout, reward) for rollout in rollouts if _is_number(reward := combined(judgements[rollout.pk], plan, domain))]
+    is_admitted = _decide(group, plan, rollouts, usable, judgements)
+    _record(group, plan, [reward for _, reward in usable])
+    return is_admitted
+
+
+def _record(group: Group, plan: RunConfig, rewards: list[float]) -> None:
+    """What the group tells of its task, also where nothing can be learned from it: all right or all wrong tells most."""
+    if rewards and plan.samples and not plan.serve:
+        successes = [success(reward, plan, group.task.domain) for reward in rewards]
+        beliefs = plan.selection if isinstance(plan.selection, Bots) else Bots()
+        TaskRecord.add(group.run_id, group.task_id, group.draw_index, successes, plan.groups_per_step, beliefs)
+
+
+def _decide(
+    group: Group,
+    plan: RunConfig,
+    rollouts: list[Rollout],
+    usable: list[tuple[Rollout, float]],
+    judgements: dict[int, list[Judgement]],
+) -> bool:
     if reason := _why_drop(group, plan, rollouts, usable, judgements):
         group.drop(reason)
         return False

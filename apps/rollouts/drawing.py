@@ -4,16 +4,20 @@ Call it in the transaction that opens the draws' groups, with the run's row lock
 then, so that draws which were never committed take the same tasks when they are made again.
 """
 
+from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 
+from apps.rollouts.records import TaskRecord
 from apps.runs.config import RunConfig
 from apps.runs.models import Run
 from apps.runs.scales import ends_of
-from apps.runs.selection import ByDifficulty
+from apps.runs.selection import ByDifficulty, BySuccess
 from apps.tasksets.drawing import position as shuffled
 from apps.tasksets.models import Task
 from apps.tasksets.scales import scale_of
-from apps.tasksets.selection import curriculum, pools, sequential, uniform
+from apps.tasksets.selection import bots, curriculum, pools, prioritized, sequential, uniform
+from apps.tasksets.selection.stock import Stock
 
 
 def drawn(run: Run, plan: RunConfig, draws: Sequence[int]) -> list[Task]:
@@ -21,6 +25,8 @@ def drawn(run: Run, plan: RunConfig, draws: Sequence[int]) -> list[Task]:
     if isinstance(plan.selection, ByDifficulty):
         return _by_difficulty(run, plan, draws)
     left_out = frozenset(run.left_out.values_list("task__index", flat=True))
+    if isinstance(plan.selection, BySuccess):
+        return run.taskset.at(_by_success(run, plan, draws, left_out))
     return run.taskset.at([_index(plan, draw, run.taskset.size, left_out) for draw in draws])
 
 
@@ -54,3 +60,19 @@ def _from_easy(plan: RunConfig, draw: int, size: int, left_out: frozenset[int]) 
         return sequential.position(draw, size, left_out)
     begins = rule.from_step * plan.groups_per_step
     return curriculum.position(draw, size, plan.seed, left_out, hard_from_draw=begins, hard_share=rule.hard_share)
+
+
+def _by_success(run: Run, plan: RunConfig, draws: Sequence[int], left_out: frozenset[int]) -> list[int]:
+    """By what is recorded of the tasks. No task is drawn twice before its verdict while there are others."""
+    rule, seed = plan.selection, plan.seed
+    under_way = run.groups.filter(state__in=run.groups.model.OPEN).exclude(draw_index=None)
+    stock = Stock(run.taskset.size, left_out, Counter(under_way.values_list("task__index", flat=True)))
+    # The taskset is said too: so the few tasks are looked up first, and then their records.
+    records = TaskRecord.objects.filter(run=run, task__taskset=run.taskset_id)
+    if rule.name == "prioritized":
+        look = partial(records.rates, which=rule.rate)
+        return prioritized.drawn(draws, stock, seed, look, floor=rule.floor, prior=rule.prior)
+    rows, per_step = records.beliefs(plan.groups_per_step), plan.groups_per_step
+    beliefs = {update: bots.Beliefs.of(rows, update, rule.forgetting) for update in {draw // per_step for draw in draws}}
+    how = {"target": rule.target, "choose": rule.choose, "tau": rule.tau}
+    return [bots.drawn(draw, stock, seed, beliefs[draw // per_step], **how) for draw in draws]

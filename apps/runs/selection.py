@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from apps.runs.algorithms.parts import named
-from apps.runs.algorithms.section import Section
+from apps.runs.algorithms.section import Positive, Section, Share
 
 
 class Sequential(Section):
@@ -66,6 +66,34 @@ class Pools(ByDifficulty):
         return self
 
 
+class BySuccess(Section):
+    """One that goes by what was recorded of each task in the run (apps.rollouts.records)."""
+
+
+Rate = Literal["recent", "all"]
+
+
+class Prioritized(BySuccess):
+    name: Literal["prioritized"] = Field("prioritized", description="The seldomer a task succeeds, the likelier it is drawn.")
+    floor: float = Field(0.05, ge=0.001, le=1, description="What a solved task weighs; one that never succeeds weighs 1.")
+    prior: Share = Field(0.5, description="The success rate of a task that was not tried yet.")
+    rate: Rate = Field("recent", description="Of all attempts alike, or `recent`: older ones fade, as the policy has changed.")
+
+
+class Bots(BySuccess):
+    name: Literal["bots"] = Field("bots", description="Tasks whose believed success rate is nearest to a target (BOTS).")
+    target: Share = Field(0.5, description="The success rate that is looked for; at a half there is most to learn from.")
+    choose: Literal["thompson", "mean", "softmax"] = Field(
+        "thompson",
+        description="The nearest by a number drawn from each belief, the nearest by its mean, or by chance and nearness.",
+    )
+    tau: Positive = Field(0.1, le=100, description="Temperature of `softmax`: the smaller, the nearer to the target.")
+    forgetting: Share = Field(0.2, description="How much of a belief fades with each update, λ.")
+    counts_as: float = Field(16, ge=1, le=10_000, description="How many rollouts a group's success rate counts as, m.")
+
+
 Selection = Annotated[
-    Sequential | Shuffle | Uniform | EasyToHard | Curriculum | Pools, Field(discriminator="name"), BeforeValidator(named)
+    Sequential | Shuffle | Uniform | EasyToHard | Curriculum | Pools | Prioritized | Bots,
+    Field(discriminator="name"),
+    BeforeValidator(named),
 ]
