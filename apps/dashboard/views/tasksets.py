@@ -1,5 +1,7 @@
 """Tasksets: what may be asked. The list, and one set with its tasks and the lines that were no tasks."""
 
+from collections.abc import Sequence
+
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
@@ -7,10 +9,14 @@ from django.views.decorators.http import require_safe
 
 from apps.accounts.models import Project
 from apps.dashboard.paging import page_of
+from apps.dashboard.successes import Histogram, ends_of, histograms
+from apps.runs.models import Run
 from apps.tasksets.models import Taskset
 
 QUARANTINED_SHOWN = 100
 PROJECTS_SHOWN = 20
+RUNS_SHOWN = 10
+SCALES_SHOWN = 10
 TASKS_SHOWN = 50
 
 
@@ -19,6 +25,16 @@ def _first_index(request: HttpRequest) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > 9:
         raise Http404("from must be the index of a task")
     return int(text)
+
+
+def _chosen(slug: str | None, drawn: Sequence[Histogram]) -> Run | None:
+    """The run whose hardest and easiest tasks are shown: the one that is named, else the newest. Raises Http404."""
+    if slug is None:
+        return drawn[0].run if drawn else None
+    found = next((histogram.run for histogram in drawn if histogram.run.slug == slug), None)
+    if found is None:
+        raise Http404("no run of that name has tried tasks of this set")
+    return found
 
 
 @require_safe
@@ -33,13 +49,18 @@ def tasksets(request: HttpRequest) -> HttpResponse:
 @require_safe
 @login_required
 def taskset(request: HttpRequest, project: str, slug: str) -> HttpResponse:
-    """Members of the project. Answers are for scorers, and are shown to nobody here."""
+    """Members of the project; how its tasks go is for those who see a run's judgements. Answers are shown to nobody here."""
     found = get_object_or_404(Taskset.objects.visible_to(request.user).select_related("project"), project__slug=project, slug=slug)
     first = _first_index(request)
     tasks = list(found.tasks.defer("answer").filter(index__gte=first).order_by("index")[:TASKS_SHOWN])
+    runs = list(found.runs.select_related("project")[:RUNS_SHOWN])
+    drawn = histograms(found, runs, request.user)
+    chosen = _chosen(request.GET.get("run"), drawn)
     context = {
         "section": "tasksets", "taskset": found, "tasks": tasks, "first": first, "previous": max(0, first - TASKS_SHOWN),
         "next": first + TASKS_SHOWN if first + TASKS_SHOWN < found.size else None,
-        "quarantined": found.quarantined_lines.all()[:QUARANTINED_SHOWN], "runs": found.runs.select_related("project")[:10],
+        "quarantined": found.quarantined_lines.all()[:QUARANTINED_SHOWN], "runs": runs,
+        "histograms": drawn, "ends": ends_of(chosen) if chosen else None,
+        "scales": found.scales.order_by("name")[:SCALES_SHOWN],
     }  # fmt: skip
     return render(request, "dashboard/taskset.html", context)
