@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 
+from apps.rollouts.asked import AskedTask
 from apps.rollouts.records import TaskRecord
 from apps.runs.config import RunConfig
 from apps.runs.models import Run
@@ -16,7 +17,7 @@ from apps.runs.selection import ByDifficulty, BySuccess
 from apps.tasksets.drawing import position as shuffled
 from apps.tasksets.models import Task
 from apps.tasksets.scales import scale_of
-from apps.tasksets.selection import bots, curriculum, pools, prioritized, sequential, uniform
+from apps.tasksets.selection import bots, curriculum, people, pools, prioritized, sequential, uniform
 from apps.tasksets.selection.stock import Stock
 
 
@@ -27,6 +28,9 @@ def drawn(run: Run, plan: RunConfig, draws: Sequence[int]) -> list[Task]:
     left_out = frozenset(run.left_out.values_list("task__index", flat=True))
     if isinstance(plan.selection, BySuccess):
         return run.taskset.at(_by_success(run, plan, draws, left_out))
+    if plan.selection.name == "people":
+        asked, served = AskedTask.objects.filter(run=run).serve(draws, left_out)
+        return run.taskset.at(people.drawn(draws, asked, served, run.taskset.size, plan.seed, left_out))
     return run.taskset.at([_index(plan, draw, run.taskset.size, left_out) for draw in draws])
 
 

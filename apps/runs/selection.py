@@ -20,6 +20,10 @@ class Uniform(Section):
     name: Literal["random"] = Field("random", description="Any task, whatever the draws before took.")
 
 
+class PeopleDecide(Section):
+    name: Literal["people"] = Field("people", description="What people ask for first, and a shuffle between.")
+
+
 class ByDifficulty(Section):
     """One that goes by a scale of difficulty (apps.tasksets.scales)."""
 
@@ -93,7 +97,7 @@ class Bots(BySuccess):
 
 
 Selection = Annotated[
-    Sequential | Shuffle | Uniform | EasyToHard | Curriculum | Pools | Prioritized | Bots,
+    Sequential | Shuffle | Uniform | EasyToHard | Curriculum | Pools | Prioritized | Bots | PeopleDecide,
     Field(discriminator="name"),
     BeforeValidator(named),
 ]

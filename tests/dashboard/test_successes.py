@@ -71,3 +71,33 @@ def test_more_records_and_runs_cost_no_more_queries(client, recorded, django_ass
         TaskRecord.add(recorded.run.pk, task.pk, 4, (0.5,), 4, Bots())
     with django_assert_max_num_queries(18):
         page(client)
+
+
+@pytest.fixture
+def asked(recorded):
+    recorded.run.change_config(None, selection={"name": "people"})
+    return recorded
+
+
+def ask(client, index: str):
+    return client.post(reverse("ask-for-task", args=["lab", "tone-7"]), {"task": index}, follow=True).content.decode()
+
+
+def test_a_run_is_asked_on_the_page_for_a_task_that_waits_there(client, asked):
+    client.force_login(asked.alice)
+    assert "Nothing waits" in page(client)
+    assert "tone-7 draws task 7 next." in ask(client, "7") and "next already" in ask(client, "7")
+    (waiting,) = asked.run.asked_tasks.waiting()
+    html = page(client)
+    assert waiting.task.index == 7 and waiting.by == asked.alice and "asked by alice" in html
+
+
+@pytest.mark.parametrize("index", ["", "x", "-1", "9" * 30, "12345"])
+def test_what_is_no_task_is_refused_in_words(client, asked, index):
+    client.force_login(asked.alice)
+    assert "Nothing was asked for" in ask(client, index) and not asked.run.asked_tasks.exists()
+
+
+def test_who_does_not_steer_is_not_offered_to_ask(client, asked):
+    client.force_login(asked.bob)
+    assert "Draw next" not in page(client)

@@ -29,7 +29,7 @@ def test_it_is_the_same_after_a_way_through_yaml():
 
 
 def test_an_unknown_rule_is_refused_with_those_there_are():
-    assert "take one of sequential, shuffle, random" in problem("sorted")["selection.name"]
+    assert "take one of sequential, shuffle, random, easy_to_hard" in problem("sorted")["selection.name"]
 
 
 def test_an_unknown_option_is_refused_by_the_field_as_it_is_written():

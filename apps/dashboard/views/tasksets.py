@@ -2,21 +2,26 @@
 
 from collections.abc import Sequence
 
+from django import forms
+from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, render
-from django.views.decorators.http import require_safe
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_POST, require_safe
 
 from apps.accounts.models import Project
+from apps.dashboard.access import steered_run
 from apps.dashboard.paging import page_of
 from apps.dashboard.successes import Histogram, ends_of, histograms
-from apps.runs.models import Run
+from apps.rollouts.asked import AskedTask
+from apps.runs.models import NotPossible, Run
 from apps.tasksets.models import Taskset
 
 QUARANTINED_SHOWN = 100
 PROJECTS_SHOWN = 20
 RUNS_SHOWN = 10
 SCALES_SHOWN = 10
+WAITING_SHOWN = 20
 TASKS_SHOWN = 50
 
 
@@ -25,6 +30,48 @@ def _first_index(request: HttpRequest) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > 9:
         raise Http404("from must be the index of a task")
     return int(text)
+
+
+class AskForm(forms.Form):
+    """The index of the task that is asked for."""
+
+    task = forms.IntegerField(min_value=0, max_value=2**31 - 1)
+
+
+@require_POST
+@login_required
+def ask(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+    """Owners and researchers of the project: ask the run to draw a task next."""
+    run, form = steered_run(request, project, slug), AskForm(request.POST)
+    if not form.is_valid():
+        messages.error(request, f"Nothing was asked for: task: {form.errors['task'][0]}")
+    else:
+        _ask(request, run, form.cleaned_data["task"])
+    return redirect("taskset", run.project.slug, run.taskset.slug)
+
+
+def _ask(request: HttpRequest, run: Run, index: int) -> None:
+    try:
+        is_new = AskedTask.ask(run, index, request.user)
+        messages.success(request, f"{run.slug} draws task {index:,} {'next' if is_new else 'next already'}.")
+    except NotPossible as refused:
+        messages.error(request, f"Nothing was asked for: {refused}")
+
+
+def _asking(request: HttpRequest, runs: Sequence[Run]) -> list[Run]:
+    """Those of these runs that draw what people ask for, and may be asked by this person."""
+    live = [run for run in runs if run.state not in Run.ENDED and run.settings.selection.name == "people"]
+    own = (
+        set(Run.objects.steered_by(request.user).filter(pk__in=[run.pk for run in live]).values_list("pk", flat=True))
+        if live
+        else ()
+    )
+    return [run for run in live if run.pk in own]
+
+
+def _waiting(asking: Sequence[Run]) -> list[AskedTask]:
+    """What was asked of them and is not drawn yet."""
+    return list(AskedTask.objects.filter(run__in=asking).waiting().select_related("run", "task", "by")[:WAITING_SHOWN])
 
 
 def _chosen(slug: str | None, drawn: Sequence[Histogram]) -> Run | None:
@@ -54,13 +101,13 @@ def taskset(request: HttpRequest, project: str, slug: str) -> HttpResponse:
     first = _first_index(request)
     tasks = list(found.tasks.defer("answer").filter(index__gte=first).order_by("index")[:TASKS_SHOWN])
     runs = list(found.runs.select_related("project")[:RUNS_SHOWN])
-    drawn = histograms(found, runs, request.user)
+    drawn, asking = histograms(found, runs, request.user), _asking(request, runs)
     chosen = _chosen(request.GET.get("run"), drawn)
     context = {
         "section": "tasksets", "taskset": found, "tasks": tasks, "first": first, "previous": max(0, first - TASKS_SHOWN),
         "next": first + TASKS_SHOWN if first + TASKS_SHOWN < found.size else None,
         "quarantined": found.quarantined_lines.all()[:QUARANTINED_SHOWN], "runs": runs,
         "histograms": drawn, "ends": ends_of(chosen) if chosen else None,
-        "scales": found.scales.order_by("name")[:SCALES_SHOWN],
+        "asking": asking, "waiting": _waiting(asking), "scales": found.scales.order_by("name")[:SCALES_SHOWN],
     }  # fmt: skip
     return render(request, "dashboard/taskset.html", context)
