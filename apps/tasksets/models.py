@@ -80,6 +80,7 @@ class DifficultyScale(models.Model):
     taskset = models.ForeignKey(Taskset, on_delete=models.CASCADE, related_name="scales")
     name = models.CharField(max_length=60)
     source = models.CharField(max_length=200, help_text="Where its numbers come from.")
+    ready = models.BooleanField(default=True, help_text="Every task has its number and its place; not so while they are estimated.")
     created_at = models.DateTimeField(db_default=Now())
 
     class Meta:
@@ -110,7 +111,7 @@ class TaskDifficulty(models.Model):
     scale = models.ForeignKey(DifficultyScale, on_delete=models.CASCADE, related_name="difficulties", db_index=False)
     task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="+")
     value = models.FloatField()
-    place = models.PositiveIntegerField()
+    place = models.PositiveIntegerField(null=True, help_text="NULL while the scale is not ready.")
 
     class Meta:
         constraints = [

@@ -1,8 +1,10 @@
 """Scales of difficulty: one number for each task of a set, and the tasks in their order by it."""
 
+from collections.abc import Mapping
+
 from django.db import DataError, connection, transaction
 
-from apps.tasksets.models import DifficultyScale, Taskset
+from apps.tasksets.models import DifficultyScale, TaskDifficulty, Taskset
 
 KNOWN_SHOWN = 20
 
@@ -13,7 +15,58 @@ def scale_of(taskset: Taskset, name: str) -> DifficultyScale:
     A taskset never changes, so neither does what was made of it. Raises ValueError with the numbers that there are.
     """
     found = taskset.scales.filter(name=name).first()
+    if found and not found.ready:
+        raise ValueError(
+            f"the scale {name!r} of {taskset.slug!r} has {found.difficulties.count():,} of {taskset.size:,} numbers so far: "
+            "go on with `manage.py taskset difficulty`"
+        )
     return found or _made_of_meta(taskset, name)
+
+
+def begun(taskset: Taskset, name: str, source: str) -> DifficultyScale:
+    """One whose numbers are estimated task by task; the one that was begun, where it was begun alike. Raises ValueError."""
+    scale, _ = DifficultyScale.objects.get_or_create(taskset=taskset, name=name, defaults={"source": source, "ready": False})
+    if scale.ready:
+        raise ValueError(f"{taskset.slug!r} has a scale {name!r} already, from {scale.source}: choose another name")
+    if scale.source != source:
+        raise ValueError(f"the scale {name!r} was begun as {scale.source}: go on so, or choose another name")
+    return scale
+
+
+def without_number(scale: DifficultyScale, most: int | None = None) -> list[int]:
+    """Ids of the tasks that have none yet; tasks of several turns are not estimated."""
+    tasks = scale.taskset.tasks.filter(follow_ups=[]).exclude(pk__in=scale.difficulties.values("task")).order_by("index")
+    return list(tasks.values_list("pk", flat=True)[:most])
+
+
+def keep(scale: DifficultyScale, values: Mapping[int, float]) -> None:
+    """Write the numbers of these tasks (by id); one that is there already stays."""
+    rows = [TaskDifficulty(scale=scale, task_id=task, value=value) for task, value in values.items()]
+    TaskDifficulty.objects.bulk_create(rows, ignore_conflicts=True)
+
+
+@transaction.atomic
+def finish(scale: DifficultyScale, otherwise: float | None = None) -> int:
+    """Give every task its place; `otherwise` is the number of those that could get none. Returns how many still have none.
+
+    While there are such it is not ready.
+    """
+    left = scale.taskset.tasks.exclude(pk__in=scale.difficulties.values("task"))
+    if otherwise is not None:
+        keep(scale, dict.fromkeys(left.values_list("pk", flat=True), otherwise))
+    if missing := left.count():
+        return missing
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """UPDATE tasksets_taskdifficulty d SET place = placed.place
+               FROM (SELECT one.id, row_number() OVER (ORDER BY one.value, task.index) - 1 AS place
+                     FROM tasksets_taskdifficulty one JOIN tasksets_task task ON task.id = one.task_id
+                     WHERE one.scale_id = %s) placed
+               WHERE placed.id = d.id""",
+            [scale.pk],
+        )
+    DifficultyScale.objects.filter(pk=scale.pk).update(ready=True)
+    return 0
 
 
 @transaction.atomic

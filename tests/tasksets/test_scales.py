@@ -3,7 +3,7 @@
 import pytest
 
 from apps.tasksets.models import DifficultyScale, Task, TaskDifficulty
-from apps.tasksets.scales import scale_of
+from apps.tasksets.scales import begun, finish, keep, scale_of, without_number
 
 
 @pytest.fixture
@@ -62,3 +62,25 @@ def test_a_number_beyond_all_floats_is_refused(taskset, levels):
     levels(1, 2, 3, 10**400)
     with pytest.raises(ValueError, match="too large"):
         scale_of(taskset, "level")
+
+
+def test_an_estimated_scale_is_ready_when_every_task_has_a_number(taskset):
+    scale = begun(taskset, "hard", "tries")
+    tasks = [task.pk for task in taskset.tasks.order_by("index")]
+    keep(scale, {tasks[0]: 0.5, tasks[2]: 0.25})
+    with pytest.raises(ValueError, match="2 of 4 numbers so far"):
+        scale_of(taskset, "hard")
+    assert without_number(scale) == [tasks[1], tasks[3]] and finish(scale) == 2
+    keep(begun(taskset, "hard", "tries"), {tasks[1]: 0.5, tasks[0]: 0.9})
+    assert finish(scale, otherwise=0.0) == 0
+    assert order(scale_of(taskset, "hard")) == [3, 2, 0, 1]
+
+
+def test_an_estimate_goes_on_as_it_was_begun_and_not_beside_a_scale_that_is_ready(taskset, levels):
+    begun(taskset, "hard", "tries of a")
+    with pytest.raises(ValueError, match="was begun as tries of a"):
+        begun(taskset, "hard", "tries of b")
+    levels(1, 2, 3, 4)
+    scale_of(taskset, "level")
+    with pytest.raises(ValueError, match="choose another name"):
+        begun(taskset, "level", "tries of a")

@@ -17,6 +17,12 @@ class Migration(migrations.Migration):
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("name", models.CharField(max_length=60)),
                 ("source", models.CharField(help_text="Where its numbers come from.", max_length=200)),
+                (
+                    "ready",
+                    models.BooleanField(
+                        default=True, help_text="Every task has its number and its place; not so while they are estimated."
+                    ),
+                ),
                 ("created_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 (
                     "taskset",
@@ -29,7 +35,7 @@ class Migration(migrations.Migration):
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("value", models.FloatField()),
-                ("place", models.PositiveIntegerField()),
+                ("place", models.PositiveIntegerField(help_text="NULL while the scale is not ready.", null=True)),
                 (
                     "scale",
                     models.ForeignKey(
