@@ -7,6 +7,7 @@ update, also of tasks that are not drawn.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -25,6 +26,11 @@ class Beliefs:
     index: np.ndarray  # (n,) int64
     alpha: np.ndarray  # (n,) float64
     beta: np.ndarray  # (n,) float64
+
+    @cached_property
+    def known(self) -> frozenset[int]:
+        """The indexes as a set."""
+        return frozenset(self.index.tolist())
 
     @classmethod
     def of(cls, rows: Sequence[tuple[int, float, float, int]], update: int, forgetting: float) -> "Beliefs":
@@ -60,10 +66,9 @@ def drawn(draw: int, stock: Stock, seed: int, beliefs: Beliefs, *, target: float
     tried = _keys(draw, seed, beliefs, target, choose, tau)
     tried[np.isin(beliefs.index, list(stock.refused))] = -math.inf
     best = int(np.argmax(tried)) if len(tried) else -1
-    known = set(beliefs.index.tolist())
-    untried = stock.size - len(known) - len(stock.refused - known)
+    untried = stock.size - len(beliefs.known) - len(stock.refused - beliefs.known)
     if untried and (best < 0 or _best_untried(untried, unit(seed, draw, "untried"), target, choose, tau) >= tried[best]):
-        return stock.take(_untried(draw, stock, seed, known))
+        return stock.take(stock.anyone(seed, draw, "which", without=beliefs.known))
     return stock.take(int(beliefs.index[best]))
 
 
@@ -91,9 +96,3 @@ def _distance(share: float, target: float) -> float:
     """How far from the target this share of all numbers in [0, 1] lies at most."""
     inner = min(target, 1.0 - target)
     return share / 2 if share <= 2 * inner else share - inner
-
-
-def _untried(draw: int, stock: Stock, seed: int, known: set[int]) -> int:
-    """One of which nothing is known, each as likely."""
-    without = Stock(stock.size, stock.refused | known)
-    return without.anyone(seed, draw, "which")

@@ -1,7 +1,7 @@
 """What draws choose from: the tasks of a set, less those that are left out and, while there are others, those under way."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 
 from apps.tasksets.selection.chance import below
 
@@ -39,14 +39,14 @@ class Stock:
         self._rise()
         return index
 
-    def anyone(self, *key: object) -> int:
-        """An index that is not refused, each as likely, by the numbers of this key."""
+    def anyone(self, *key: object, without: Container[int] = ()) -> int:
+        """An index that is not refused nor among those `without`, each as likely, by the numbers of this key; one must be left."""
         for n in range(MOST_TRIES):
             index = below(self.size, *key, n)
-            if not self.refuses(index):
+            if not self.refuses(index) and index not in without:
                 return index
         # Nearly all are refused: there are few others, so list them.
-        left = [index for index in range(self.size) if not self.refuses(index)]
+        left = [index for index in range(self.size) if not self.refuses(index) and index not in without]
         return left[below(len(left), *key, "left")]
 
     def _rise(self) -> None:
