@@ -13,10 +13,10 @@ from apps.rollouts.records import TaskRecord
 from apps.runs.config import RunConfig
 from apps.runs.models import Run
 from apps.runs.scales import ends_of
-from apps.runs.selection import ByDifficulty, BySuccess
+from apps.runs.selection import ByDifficulty, BySuccess, Mixture
 from apps.tasksets.drawing import position as shuffled
 from apps.tasksets.models import Task
-from apps.tasksets.scales import scale_of
+from apps.tasksets.scales import domains_of, scale_of
 from apps.tasksets.selection import bots, curriculum, people, pools, prioritized, sequential, uniform
 from apps.tasksets.selection.stock import Stock
 
@@ -25,6 +25,8 @@ def drawn(run: Run, plan: RunConfig, draws: Sequence[int]) -> list[Task]:
     """The tasks of these draws, in their order. Raises ValueError where no task is left."""
     if isinstance(plan.selection, ByDifficulty):
         return _by_difficulty(run, plan, draws)
+    if isinstance(plan.selection, Mixture):
+        return _mixed(run, plan, draws)
     left_out = frozenset(run.left_out.values_list("task__index", flat=True))
     if isinstance(plan.selection, BySuccess):
         return run.taskset.at(_by_success(run, plan, draws, left_out))
@@ -55,6 +57,16 @@ def _by_difficulty(run: Run, plan: RunConfig, draws: Sequence[int]) -> list[Task
         left_out = frozenset(size - 1 - place for place in left_out)
     found = [_from_easy(plan, draw, size, left_out) for draw in draws]
     return scale.at([size - 1 - place for place in found] if rule.higher == "easier" else found)
+
+
+def _mixed(run: Run, plan: RunConfig, draws: Sequence[int]) -> list[Task]:
+    """The tasks stand domain by domain: a domain is a pool."""
+    scale = domains_of(run.taskset)
+    left_out = scale.places(run.left_out.values("task"))
+    given = {part.domain: part.share for part in plan.selection.parts}
+    bands = sorted((end, given.get(domain, 0)) for domain, (_, end) in scale.bands.items())
+    ends, shares = [end for end, _ in bands], [share for _, share in bands]
+    return scale.at([pools.position(draw, ends, shares, plan.seed, left_out) for draw in draws])
 
 
 def _from_easy(plan: RunConfig, draw: int, size: int, left_out: frozenset[int]) -> int:

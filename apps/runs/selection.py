@@ -70,6 +70,24 @@ class Pools(ByDifficulty):
         return self
 
 
+class Part(Section):
+    domain: str = Field(max_length=60, pattern=r"^[^\x00-\x1f]*$", description="Of its tasks; empty: those without one.")
+    share: int = Field(1, ge=0, le=100, description="Of the draws, beside the other parts'.")
+
+
+class Mixture(Section):
+    name: Literal["mixture"] = Field("mixture", description="Domains that share the draws; within each, a shuffle.")
+    parts: tuple[Part, ...] = Field(min_length=1, max_length=50, description="Tasks of domains that are not named are not drawn.")
+
+    @model_validator(mode="after")
+    def _shares(self) -> "Mixture":
+        if len({part.domain for part in self.parts}) < len(self.parts):
+            raise ValueError("two parts have one domain")
+        if not any(part.share for part in self.parts):
+            raise ValueError("one part at least needs a share above 0")
+        return self
+
+
 class BySuccess(Section):
     """One that goes by what was recorded of each task in the run (apps.rollouts.records)."""
 
@@ -97,7 +115,7 @@ class Bots(BySuccess):
 
 
 Selection = Annotated[
-    Sequential | Shuffle | Uniform | EasyToHard | Curriculum | Pools | Prioritized | Bots | PeopleDecide,
+    Sequential | Shuffle | Uniform | EasyToHard | Curriculum | Pools | Mixture | Prioritized | Bots | PeopleDecide,
     Field(discriminator="name"),
     BeforeValidator(named),
 ]

@@ -81,6 +81,7 @@ class DifficultyScale(models.Model):
     name = models.CharField(max_length=60)
     source = models.CharField(max_length=200, help_text="Where its numbers come from.")
     ready = models.BooleanField(default=True, help_text="Every task has its number and its place; not so while they are estimated.")
+    bands = models.JSONField(default=dict, help_text="Of a scale of names, {name: [its first place, the place after its last]}.")
     created_at = models.DateTimeField(db_default=Now())
 
     class Meta:

@@ -3,10 +3,12 @@
 from collections.abc import Mapping
 
 from django.db import DataError, connection, transaction
+from django.db.models import Max, Min
 
 from apps.tasksets.models import DifficultyScale, TaskDifficulty, Taskset
 
 KNOWN_SHOWN = 20
+DOMAINS = "by domain"  # the name of the scale on which tasks stand domain by domain
 
 
 def scale_of(taskset: Taskset, name: str) -> DifficultyScale:
@@ -21,6 +23,19 @@ def scale_of(taskset: Taskset, name: str) -> DifficultyScale:
             "go on with `manage.py taskset difficulty`"
         )
     return found or _made_of_meta(taskset, name)
+
+
+@transaction.atomic
+def domains_of(taskset: Taskset) -> DifficultyScale:
+    """The tasks domain by domain, with the domains as its bands; made where there is none yet."""
+    scale, is_new = DifficultyScale.objects.get_or_create(taskset=taskset, name=DOMAINS, defaults={"source": "the tasks' domains"})
+    if is_new:
+        values = "SELECT id, index, (dense_rank() OVER (ORDER BY domain) - 1)::double precision AS value FROM tasksets_task"
+        _place(scale, f"{values} WHERE taskset_id = %s", [taskset.pk])
+        ranges = scale.difficulties.values("task__domain").annotate(first=Min("place"), last=Max("place")).order_by("first")
+        scale.bands = {row["task__domain"]: [row["first"], row["last"] + 1] for row in ranges}
+        scale.save(update_fields=["bands"])
+    return scale
 
 
 def begun(taskset: Taskset, name: str, source: str) -> DifficultyScale:

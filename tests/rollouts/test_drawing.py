@@ -142,3 +142,26 @@ def test_a_task_that_is_not_there_or_a_run_that_has_ended_cannot_be_asked_for(as
     asked_run.stop()
     with pytest.raises(NotPossible, match="draws no more"):
         AskedTask.ask(asked_run, 0, alice)
+
+
+@pytest.fixture
+def mixed(taskset):
+    """The tasks 0 to 3 are of the domains math, none, code, math."""
+    for index, domain in enumerate(("math", "", "code", "math")):
+        taskset.tasks.filter(index=index).update(domain=domain)
+
+
+def test_domains_share_the_draws(new_run, mixed):
+    run = new_run(max_staleness=9, selection={"name": "mixture", "parts": [{"domain": "math", "share": 3}, {"domain": "code"}]})
+    taken = drawn(run, 8)
+    assert sorted(taken) == [0, 0, 0, 2, 2, 3, 3, 3]
+    assert [taken[:4].count(2), taken[4:].count(2)] == [1, 1]
+
+
+def test_tasks_without_a_domain_are_a_part_too_and_other_domains_are_not_drawn(new_run, mixed, alice):
+    run = new_run(max_staleness=9, selection={"name": "mixture", "parts": [{"domain": ""}, {"domain": "math"}]})
+    LeftOut.objects.create(run=run, task=run.taskset.tasks.get(index=3), reason="too easy", by=alice)
+    with transaction.atomic():
+        lost = drawn(run, 5)
+        transaction.set_rollback(True)
+    assert drawn(run, 2) + drawn(run, 3) == lost and set(lost) == {0, 1}

@@ -87,3 +87,18 @@ def test_a_pool_without_a_task_is_refused(new_run, taskset):
     with pytest.raises(ConfigError) as refused:
         new_run(selection={**POOLS, "pools": [{"up_to": 2}, {}]})
     assert "move `up_to`" in refused.value.problems["selection.pools.1"]
+
+
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [([{"domain": "a"}, {"domain": "a"}], "one domain"), ([{"domain": "a", "share": 0}], "above 0")],
+)
+def test_a_mixture_of_nothing_is_refused(parts, words):
+    assert words in problem({"name": "mixture", "parts": parts})["selection"]
+
+
+def test_a_domain_that_no_task_has_is_refused_with_those_there_are(new_run, taskset):
+    taskset.tasks.filter(index=0).update(domain="math")
+    with pytest.raises(ConfigError) as refused:
+        new_run(selection={"name": "mixture", "parts": [{"domain": "math"}, {"domain": "code"}]})
+    assert refused.value.problems["selection.parts.1.domain"].endswith("there are '', 'math'")

@@ -23,6 +23,12 @@ class Migration(migrations.Migration):
                         default=True, help_text="Every task has its number and its place; not so while they are estimated."
                     ),
                 ),
+                (
+                    "bands",
+                    models.JSONField(
+                        default=dict, help_text="Of a scale of names, {name: [its first place, the place after its last]}."
+                    ),
+                ),
                 ("created_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 (
                     "taskset",
