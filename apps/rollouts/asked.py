@@ -3,7 +3,7 @@
 from collections.abc import Container, Sequence
 
 from django.conf import settings
-from django.db import models
+from django.db import models, transaction
 from django.db.models import Q
 from django.db.models.functions import Now
 
@@ -53,8 +53,10 @@ class AskedTask(models.Model):
         return f"{self.run_id} is asked for {self.task_id}"
 
     @classmethod
+    @transaction.atomic
     def ask(cls, run: Run, index: int, by: User) -> bool:
         """Ask for the task of this index; False where it waits already. Raises NotPossible with what is in the way."""
+        run = Run.objects.select_for_update().get(pk=run.pk)
         if run.state in Run.ENDED:
             raise NotPossible(f"run {run.slug} is {run.get_state_display()}: it draws no more")
         if run.settings.selection.name != "people":

@@ -61,11 +61,8 @@ def _ask(request: HttpRequest, run: Run, index: int) -> None:
 def _asking(request: HttpRequest, runs: Sequence[Run]) -> list[Run]:
     """Those of these runs that draw what people ask for, and may be asked by this person."""
     live = [run for run in runs if run.state not in Run.ENDED and run.settings.selection.name == "people"]
-    own = (
-        set(Run.objects.steered_by(request.user).filter(pk__in=[run.pk for run in live]).values_list("pk", flat=True))
-        if live
-        else ()
-    )
+    steered = Run.objects.steered_by(request.user).filter(pk__in=[run.pk for run in live])
+    own = set(steered.values_list("pk", flat=True))
     return [run for run in live if run.pk in own]
 
 

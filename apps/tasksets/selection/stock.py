@@ -36,7 +36,10 @@ class Stock:
     def take(self, index: int) -> int:
         """Say that it was drawn; returns it."""
         self.under_way[index] += 1
-        self._rise()
+        if self.under_way[index] > self.level:
+            self.busy.add(index)
+        if len(self.busy) + len(self.left_out) >= self.size:
+            self._rise()
         return index
 
     def anyone(self, *key: object, without: Container[int] = ()) -> int:
