@@ -53,8 +53,9 @@ def _kept(cursor, name: str, table: str, made_at: str) -> str:
     """Copy the table; the statement that writes its rows back, their times moved by what has passed since."""
     cursor.execute(f"CREATE TABLE {name}.{table} AS TABLE {table}")
     cursor.execute(
-        "SELECT quote_ident(column_name), data_type FROM information_schema.columns WHERE table_schema = %s AND table_name = %s",
-        [name, table],
+        "SELECT quote_ident(column_name), data_type FROM information_schema.columns "
+        "WHERE table_schema = current_schema() AND table_name = %s AND is_generated = 'NEVER'",
+        [table],
     )
     columns = dict(cursor.fetchall())
     passed = f" + (statement_timestamp() - '{made_at}')"

@@ -80,6 +80,7 @@ urlpatterns = [
     path(RUN + "rescorings/<int:pk>/", rescoring.comparison, name="run-rescoring"),
     path(RUN + "rescorings/<int:pk>/now/", rescoring.comparison_now, name="run-rescoring-now"),
     path(RUN + "rescorings/<int:pk>/stop/", rescoring.stop, name="run-rescoring-stop"),
+    path(RUN + "asked-tasks/", tasksets.ask, name="ask-for-task"),
     path(RUN + "rollouts/", rollouts.rollouts, name="rollouts"),
     path(RUN + "weights/", weights.weights_of_run, name="run-weights"),
     path("rollouts/<int:pk>/", rollouts.rollout, name="rollout"),

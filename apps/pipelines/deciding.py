@@ -37,9 +37,13 @@ class Case:
 
 @dataclass
 class Decision:
-    """`dropped` or `failed` with the reason, or the samples that are learned from, each with its advantage."""
+    """`dropped` or `failed` with the reason, or the samples that are learned from, each with its advantage.
+
+    `rewards`: what its rollouts got, before any operator.
+    """
 
     case: Case
+    rewards: list[float] = field(default_factory=list)
     learned: list[Sample] = field(default_factory=list)
     dropped: str = ""
     failed: str = ""
@@ -60,6 +64,7 @@ def _decided(plan: RunConfig, cases: Sequence[Case]) -> list[Decision]:
     decisions = {case.group.pk: Decision(case) for case in cases}
     samples = {pk: samples_of(plan, one.case) for pk, one in decisions.items()}
     for pk, one in decisions.items():
+        one.rewards = [sample.reward for sample in samples[pk]]
         one.dropped = _why_drop(plan, one.case, samples[pk])
     left = _through(plan, GROUPS, decisions, samples)
     for pk, one in decisions.items():

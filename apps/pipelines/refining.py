@@ -11,10 +11,14 @@ from django.db.models.functions import Now
 from apps.buffer.models import Experience
 from apps.pipelines.deciding import Case, Decision, decide
 from apps.pipelines.models import record
+from apps.rewards.combining import success
 from apps.rewards.judgements import judgements_of
 from apps.rollouts.models import Group, Rollout
+from apps.rollouts.records import TaskRecord
 from apps.rollouts.turns import spoken_by_policy
+from apps.runs.config import RunConfig
 from apps.runs.models import Run, StaleFence
+from apps.runs.selection import Bots
 from apps.streaming import bells
 
 log = structlog.get_logger(__name__)
@@ -28,10 +32,14 @@ def refine(groups: Sequence[Group]) -> int:
     by_run: dict[Run, list[Case]] = defaultdict(list)
     for case in cases_of(groups):
         by_run[case.group.run].append(case)
-    admitted = sum(_write_held(decision) for run, cases in by_run.items() for decision in decide(run.settings, cases))
+    admitted = sum(_refine_run(run.settings, cases) for run, cases in by_run.items())
     if admitted:
         bells.ring("train")
     return admitted
+
+
+def _refine_run(plan: RunConfig, cases: Sequence[Case]) -> int:
+    return sum(_write_held(plan, decision) for decision in decide(plan, cases))
 
 
 def cases_of(groups: Sequence[Group]) -> list[Case]:
@@ -52,17 +60,17 @@ def _finished(groups: Sequence[Group]) -> dict[int, list[Rollout]]:
     return found
 
 
-def _write_held(decision: Decision) -> bool:
+def _write_held(plan: RunConfig, decision: Decision) -> bool:
     """A group that is no longer ours is left to whoever holds it, and the others go on."""
     try:
-        return _write(decision)
+        return _write(plan, decision)
     except StaleFence as taken:
         log.warning("group_taken_over", group=decision.case.group.pk, reason=str(taken))
         return False
 
 
 @transaction.atomic
-def _write(decision: Decision) -> bool:
+def _write(plan: RunConfig, decision: Decision) -> bool:
     group = decision.case.group
     if decision.failed:
         log.error("operator_failed", run=group.run.slug, group=group.pk, reason=decision.failed)
@@ -73,8 +81,18 @@ def _write(decision: Decision) -> bool:
     else:
         group.move(Group.State.ADMITTED, closed_at=Now())
         _put(decision)
+    _record_task(plan, decision)
     record(group, decision.passes)
     return not decision.dropped
+
+
+def _record_task(plan: RunConfig, decision: Decision) -> None:
+    """What the group tells of its task, also where nothing can be learned from it: all right or all wrong tells most."""
+    if decision.rewards and plan.samples and not plan.serve:
+        group = decision.case.group
+        successes = [success(reward, plan, group.task.domain) for reward in decision.rewards]
+        beliefs = plan.selection if isinstance(plan.selection, Bots) else Bots()
+        TaskRecord.add(group.run_id, group.task_id, group.draw_index, successes, plan.groups_per_step, beliefs)
 
 
 def _put(decision: Decision) -> None:

@@ -73,6 +73,12 @@ def full_reward(plan: RunConfig, domain: str = "") -> float:
     return math.fsum(max(choice.weight * end for end in range_of(choice.scorer)) for choice in plan.judges_of(domain)) or 1.0
 
 
+def success(reward: float, plan: RunConfig, domain: str = "") -> float:
+    """The reward as a share of the full one, from 0 to 1."""
+    full = full_reward(plan, domain)
+    return min(1.0, max(0.0, reward / full)) if full > 0 else float(reward >= full)
+
+
 def range_of(scorer: str) -> tuple[float, float]:
     """Of a scorer's values; environments and learned scorers are taken to give from 0 to 1."""
     return (find(scorer).low, find(scorer).high) if scorer in names() else (0.0, 1.0)

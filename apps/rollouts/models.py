@@ -15,6 +15,7 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from apps.accounts.models import User
+from apps.rollouts.drawing import drawn
 from apps.rollouts.payload import Tokens, pack, unpack
 from apps.rollouts.turns import Turn, kept
 from apps.runs.admission import groups_allowed
@@ -193,11 +194,10 @@ class Group(models.Model):
             return []
         draws = list(range(locked.groups_opened, locked.groups_opened + count))
         Run.objects.filter(pk=run.pk).update(groups_opened=F("groups_opened") + count)
-        left_out = frozenset(LeftOut.objects.filter(run=run).values_list("task__index", flat=True))
         groups = cls.objects.bulk_create(
             cls(run=locked, draw_index=draw, task=task, size=plan.group_size, opened_version=pace.published_version,
                 lease_owner=owner, lease_until=after(seconds), fence=1)
-            for draw, task in zip(draws, locked.taskset.draw(draws, plan.seed, left_out), strict=True)
+            for draw, task in zip(draws, drawn(locked, plan, draws), strict=True)
         )  # fmt: skip
         Rollout.objects.bulk_create(
             Rollout(group=group, run=locked, sample_index=n) for group in groups for n in range(plan.group_size)

@@ -19,6 +19,7 @@ from apps.runs.hacking import Hacking
 from apps.runs.people import People
 from apps.runs.pipeline import MOST_OPERATORS, OperatorChoice
 from apps.runs.replay import Replay
+from apps.runs.selection import Selection, Shuffle
 from apps.runs.serving import Serve
 
 LARGEST_FILE_BYTES = 256 * 1024
@@ -133,6 +134,7 @@ class RunConfig(Section):
     )
     seed: int = Field(0, ge=0, lt=2**31, description="Seeds task order, sampling and training.")
     group_attempts: int = Field(3, ge=1, le=10, description="How often a group is tried before it is dropped with its reason.")
+    selection: Selection = Field(Shuffle(), description="By which rule draws choose tasks.")
     sampling: Sampling = Sampling()
     rewards: tuple[ScorerChoice, ...] = Field((), description="Machine scorers and their weights.")
     environment: EnvironmentChoice | None = Field(None, description="What the policy acts in; empty answers each task by itself.")

@@ -166,6 +166,7 @@ TABLE = {
     "lessons/<slug:project>/import/": {
         "GET": ("login", "absent", "absent", "in", "in"), "POST": ("login", "absent", "absent", "in", "in"),
     },
+    RUN + "asked-tasks/": {"GET": None, "POST": STEERER},
     "tasksets/": {"GET": PERSON, "POST": None},
     "tasksets/<slug:project>/<slug:slug>/": {"GET": MEMBER, "POST": None},
     "pictures/<sha256:sha256>/": {"GET": MEMBER, "POST": None},

@@ -1,10 +1,10 @@
-"""Guess the tasks of a set: `python -m workers.guessing TASKSET POLICY` (ids), in a process of its own, since it loads a model."""
+"""Guess the tasks of a set, or estimate how hard they are: `python -m workers.guessing TASKSET POLICY` (ids); it loads a model."""
 
 import argparse
 import os
 import sys
 
-ABOUT_GUESSES = ("tries", "max_tokens", "seed", "instruction")
+ABOUT_GUESSES = {"tries": int, "max_tokens": int, "seed": int, "instruction": str, "temperature": float}
 
 
 def main() -> int:
@@ -16,8 +16,9 @@ def main() -> int:
     parser.add_argument("--engine", default="auto")
     parser.add_argument("--most", type=int)
     parser.add_argument("--again", action="store_true")
-    for name in ABOUT_GUESSES:
-        parser.add_argument(f"--{name}", type=str if name == "instruction" else int)
+    parser.add_argument("--scale", type=int, help="put difficulties on this scale, thinking allowed, instead of guessing")
+    for name, kind in ABOUT_GUESSES.items():
+        parser.add_argument(f"--{name}", type=kind)
     asked = parser.parse_args()
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "rftweb.settings")
     import django
@@ -27,12 +28,20 @@ def main() -> int:
     from apps.policies.models import Policy
     from apps.runs.config import ScorerChoice
     from apps.runs.models import Run
-    from apps.tasksets.models import Taskset
+    from apps.tasksets.models import DifficultyScale, Taskset
+    from workers.guessing.difficulty import estimate
     from workers.guessing.guesses import guess
 
     taskset, policy = Taskset.objects.get(pk=asked.taskset), Policy.objects.get(pk=asked.policy)
     judges = judges_of(Run.objects.get(pk=asked.run).settings) if asked.run else [ScorerChoice(scorer=s) for s in asked.scorer]
     options = {name: getattr(asked, name) for name in ABOUT_GUESSES if getattr(asked, name) is not None}
+    if asked.scale:
+        scale, check = DifficultyScale.objects.get(pk=asked.scale), Check(judges, thinks=True, **options)
+        unjudged = estimate(
+            scale, policy, check, asked.engine, asked.most, lambda done, of: print(f"{done:,} of {of:,}", flush=True)
+        )
+        print(f"{unjudged:,} tasks could not be asked or judged")
+        return 0
     check, tasks = Check(judges, **options), unchecked(taskset, policy, asked.again, asked.most)
     tally = guess(tasks, policy, check, asked.engine, lambda done: print(f"{done:,} of {len(tasks):,} tasks", flush=True))
     said = f"{tally.checked:,} tasks checked: {tally.easy:,} were right in one of {check.tries} tries without thinking"

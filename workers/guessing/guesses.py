@@ -3,6 +3,7 @@
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from django.conf import settings
@@ -31,7 +32,45 @@ def guess(
     tasks: Sequence[int], policy: Policy, check: Check, engine: str = "auto", tell: Callable[[int], None] = lambda done: None
 ) -> Tally:
     """Guess these tasks by the policy's weights; `tell(tasks done)` after each lot. Raises EngineDied, DamagedWeights."""
-    folder, tally = Path(policy.folder), Tally()
+    tally = Tally()
+    for lot in tried(tasks, policy, check, engine, tell):
+        found = [
+            Guess(
+                task=one.task, policy=policy, scorer="+".join(choice.scorer for choice in check.judges_of(one.task))[:60],
+                tries=len(one.right), right=sum(one.right), said=_shown(one.replies, one.right),
+            )
+            for one in lot.judged
+        ]  # fmt: skip
+        keep(found)
+        tally += Tally(len(found), sum(guess.right > 0 for guess in found), lot.asked - len(found))
+    return tally
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A task, what the policy replied to it, and which of the replies were right."""
+
+    task: Task
+    replies: Sequence[str]
+    right: Sequence[bool]
+
+
+@dataclass(frozen=True)
+class Lot:
+    """Tasks that were tried together: how many, and those whose replies could be judged."""
+
+    asked: int
+    judged: Sequence[Tried]
+
+
+def tried(
+    tasks: Sequence[int], policy: Policy, check: Check, engine: str = "auto", tell: Callable[[int], None] = lambda done: None
+) -> Iterator[Lot]:
+    """Let the policy's weights try these tasks, some at a time; `tell(tasks done)` when a lot was taken up.
+
+    Raises EngineDied, DamagedWeights.
+    """
+    folder = Path(policy.folder)
     manifest, speaker = verify(folder), Speaker(folder)
     running, _ = build(
         engine, temperature=check.temperature, seed=check.seed, threads=settings.ENGINE_THREADS,
@@ -40,32 +79,23 @@ def guess(
     try:
         running.start(folder, 0, manifest.probe)
         for start in range(0, len(tasks), AT_ONCE):
-            tally += _lot(tasks[start : start + AT_ONCE], policy, check, running, speaker)
+            yield _lot(tasks[start : start + AT_ONCE], policy, check, running, speaker)
             tell(min(start + AT_ONCE, len(tasks)))
     finally:
         running.stop()
-    return tally
 
 
-def _lot(ids: Sequence[int], policy: Policy, check: Check, engine: Engine, speaker: Speaker) -> Tally:
+def _lot(ids: Sequence[int], policy: Policy, check: Check, engine: Engine, speaker: Speaker) -> Lot:
     tasks = Task.objects.in_bulk(ids)
     requests = [request for task in tasks.values() for request in _requests(task, policy, check, speaker)]
     replies = _sampled(requests, engine, speaker)
-    found = [
-        Guess(
-            task_id=pk, policy=policy, scorer="+".join(choice.scorer for choice in check.judges_of(tasks[pk]))[:60],
-            tries=len(verdicts), right=sum(verdicts), said=_shown(replies[pk], verdicts),
-        )
-        for pk, verdicts in _right(tasks, replies, check).items()
-    ]  # fmt: skip
-    keep(found)
-    return Tally(len(found), sum(guess.right > 0 for guess in found), len(tasks) - len(found))
+    return Lot(len(tasks), [Tried(tasks[pk], replies[pk], right) for pk, right in _right(tasks, replies, check).items()])
 
 
 def _requests(task: Task, policy: Policy, check: Check, speaker: Speaker) -> Iterator[Request]:
     messages = instructed(task.prompt, check.instruction)
     spelt = speaker.prompt(messages, pngs=pngs_of(policy.project_id, pictures_of(messages)))
-    prompt = speaker.without_thoughts(spelt.token_ids)
+    prompt = spelt.token_ids if check.thinks else speaker.without_thoughts(spelt.token_ids)
     for n in range(check.tries):
         seed = (check.seed + task.pk * 1_000 + n) % 2**31
         sampling = Sampling(check.max_tokens, check.temperature, speaker.stop_token_ids, seed)

@@ -1,16 +1,27 @@
 """Tasksets: what may be asked. The list, and one set with its tasks and the lines that were no tasks."""
 
+from collections.abc import Sequence
+
+from django import forms
+from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, render
-from django.views.decorators.http import require_safe
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_POST, require_safe
 
 from apps.accounts.models import Project
+from apps.dashboard.access import steered_run
 from apps.dashboard.paging import page_of
+from apps.dashboard.successes import Histogram, ends_of, histograms
+from apps.rollouts.asked import AskedTask
+from apps.runs.models import NotPossible, Run
 from apps.tasksets.models import Taskset
 
 QUARANTINED_SHOWN = 100
 PROJECTS_SHOWN = 20
+RUNS_SHOWN = 10
+SCALES_SHOWN = 10
+WAITING_SHOWN = 20
 TASKS_SHOWN = 50
 
 
@@ -19,6 +30,55 @@ def _first_index(request: HttpRequest) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > 9:
         raise Http404("from must be the index of a task")
     return int(text)
+
+
+class AskForm(forms.Form):
+    """The index of the task that is asked for."""
+
+    task = forms.IntegerField(min_value=0, max_value=2**31 - 1)
+
+
+@require_POST
+@login_required
+def ask(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+    """Owners and researchers of the project: ask the run to draw a task next."""
+    run, form = steered_run(request, project, slug), AskForm(request.POST)
+    if not form.is_valid():
+        messages.error(request, f"Nothing was asked for: task: {form.errors['task'][0]}")
+    else:
+        _ask(request, run, form.cleaned_data["task"])
+    return redirect("taskset", run.project.slug, run.taskset.slug)
+
+
+def _ask(request: HttpRequest, run: Run, index: int) -> None:
+    try:
+        is_new = AskedTask.ask(run, index, request.user)
+        messages.success(request, f"{run.slug} draws task {index:,} {'next' if is_new else 'next already'}.")
+    except NotPossible as refused:
+        messages.error(request, f"Nothing was asked for: {refused}")
+
+
+def _asking(request: HttpRequest, runs: Sequence[Run]) -> list[Run]:
+    """Those of these runs that draw what people ask for, and may be asked by this person."""
+    live = [run for run in runs if run.state not in Run.ENDED and run.settings.selection.name == "people"]
+    steered = Run.objects.steered_by(request.user).filter(pk__in=[run.pk for run in live])
+    own = set(steered.values_list("pk", flat=True))
+    return [run for run in live if run.pk in own]
+
+
+def _waiting(asking: Sequence[Run]) -> list[AskedTask]:
+    """What was asked of them and is not drawn yet."""
+    return list(AskedTask.objects.filter(run__in=asking).waiting().select_related("run", "task", "by")[:WAITING_SHOWN])
+
+
+def _chosen(slug: str | None, drawn: Sequence[Histogram]) -> Run | None:
+    """The run whose hardest and easiest tasks are shown: the one that is named, else the newest. Raises Http404."""
+    if slug is None:
+        return drawn[0].run if drawn else None
+    found = next((histogram.run for histogram in drawn if histogram.run.slug == slug), None)
+    if found is None:
+        raise Http404("no run of that name has tried tasks of this set")
+    return found
 
 
 @require_safe
@@ -33,13 +93,18 @@ def tasksets(request: HttpRequest) -> HttpResponse:
 @require_safe
 @login_required
 def taskset(request: HttpRequest, project: str, slug: str) -> HttpResponse:
-    """Members of the project. Answers are for scorers, and are shown to nobody here."""
+    """Members of the project; how its tasks go is for those who see a run's judgements. Answers are shown to nobody here."""
     found = get_object_or_404(Taskset.objects.visible_to(request.user).select_related("project"), project__slug=project, slug=slug)
     first = _first_index(request)
     tasks = list(found.tasks.defer("answer").filter(index__gte=first).order_by("index")[:TASKS_SHOWN])
+    runs = list(found.runs.select_related("project")[:RUNS_SHOWN])
+    drawn, asking = histograms(found, runs, request.user), _asking(request, runs)
+    chosen = _chosen(request.GET.get("run"), drawn)
     context = {
         "section": "tasksets", "taskset": found, "tasks": tasks, "first": first, "previous": max(0, first - TASKS_SHOWN),
         "next": first + TASKS_SHOWN if first + TASKS_SHOWN < found.size else None,
-        "quarantined": found.quarantined_lines.all()[:QUARANTINED_SHOWN], "runs": found.runs.select_related("project")[:10],
+        "quarantined": found.quarantined_lines.all()[:QUARANTINED_SHOWN], "runs": runs,
+        "histograms": drawn, "ends": ends_of(chosen) if chosen else None,
+        "asking": asking, "waiting": _waiting(asking), "scales": found.scales.order_by("name")[:SCALES_SHOWN],
     }  # fmt: skip
     return render(request, "dashboard/taskset.html", context)

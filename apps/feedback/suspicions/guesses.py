@@ -29,6 +29,7 @@ class Check:
     temperature: float = 1.0
     instruction: str = INSTRUCTION
     seed: int = 0
+    thinks: bool = False  # it may think before it answers
 
     def judges_of(self, task: Task) -> list[ScorerChoice]:
         return [choice for choice in self.judges if not choice.domains or task.domain in choice.domains]

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 Refusals = Iterator[tuple[str, str]]
 # What a run that samples nothing has no use for.
 SAMPLING_FIELDS = (
-    "group_size", "groups_per_step", "max_staleness", "rewards", "environment", "serve", "people", "pipeline", "replay",
+    "group_size", "groups_per_step", "max_staleness", "selection", "rewards", "environment", "serve", "people", "pipeline",
+    "replay",
 )  # fmt: skip
 
 
@@ -224,6 +225,8 @@ def _serve(plan: "RunConfig") -> Refusals:
         yield "environment", "callers are its environment: add `environment: {name: agent}`, or remove `serve`"
     elif plan.environment.reward_s is not None:
         yield "environment.reward_s", "is said by `serve.feedback_s` in a run that serves: remove it"
+    if plan.selection.name != "shuffle":
+        yield "selection.name", f"is {plan.selection.name}, but callers bring the prompts and nothing is drawn: remove `selection`"
     if plan.group_size != 1:
         yield "group_size", f"is {plan.group_size}, but what a caller asks is answered once: set it to 1"
     if advantage.fewest > 1:

@@ -11,7 +11,7 @@ from django.db.models.functions import Now
 
 from apps.accounts.models import Project, User
 from apps.policies.models import Policy
-from apps.runs import pictures
+from apps.runs import pictures, scales
 from apps.runs.admission import Pace
 from apps.runs.algorithms.snapshot import SOURCES
 from apps.runs.changing import changed
@@ -115,6 +115,8 @@ class Run(models.Model):
         missing |= cls._missing_reference(project, plan) | cls._missing_replay(project, plan, policy)
         if policy and taskset:
             missing |= pictures.problems_of(plan, policy, taskset)
+        if not missing:
+            missing |= scales.problems_of(plan, taskset)
         if missing:
             raise ConfigError(missing)
         topic = Topic.objects.create(project=project, name=f"run:{project.slug}/{slug}")
@@ -255,7 +257,8 @@ class Run(models.Model):
                     {"configuration": f"run {self.slug} is {ended}; create another one with the changed configuration"}
                 )
             plan = changed(locked.settings, fields, has_begun=locked.state != self.State.CREATED)
-            if problems := pictures.problems_of(plan, locked.policy, locked.taskset):
+            problems = pictures.problems_of(plan, locked.policy, locked.taskset)
+            if problems := problems or scales.problems_of(plan, locked.taskset):
                 raise ConfigError(problems)
             before, after = locked.settings.model_dump(mode="json"), plan.model_dump(mode="json")
             Run.objects.filter(pk=self.pk).update(config=after, planned_steps=plan.steps)

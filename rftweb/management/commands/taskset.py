@@ -24,11 +24,13 @@ from apps.tasksets.joining import join
 from apps.tasksets.models import Taskset
 from apps.tasksets.pages import NoRenderer
 from apps.tasksets.reading import Columns
+from apps.tasksets.scales import begun, finish
 from apps.tasksets.storing import BadLines, Origin
 from rftweb.management.console import bar, project_named, run_named
 
 SHOWN = 20  # bad lines printed
 MOST_TRIES = 1_000
+LONGEST_NAME = 60  # of a scale
 THRESHOLDS = {
     "agree": "submissions that must give a case the same output",
     "admit": "submissions that must pass all kept cases",
@@ -77,14 +79,27 @@ class Command(BaseCommand):
         guessing.add_argument("--most", type=int, help="tasks to check now; those that were checked are not checked again")
         guessing.add_argument("--again", action="store_true", help="check all anew")
         guessing.add_argument("--to", help="store a new taskset of this name, without the tasks that were guessed")
+        estimating = verbs.add_parser("difficulty", help="how hard tasks are for a policy: a scale that runs may draw by")
+        estimating.add_argument("slug", help="of the taskset")
+        judging = estimating.add_mutually_exclusive_group(required=True)
+        judging.add_argument("--run", help="a run of the set: its policy tries, its scorers judge")
+        judging.add_argument("--scorer", action="append", help="a scorer that judges, with its options as they are")
+        estimating.add_argument("--policy", help="the policy that tries (default: the run's)")
+        estimating.add_argument("--samples", type=int, default=10, help="tries of each task (Kimi k1.5: ten)")
+        estimating.add_argument("--temperature", type=float, default=1.2, help="of the softmax; high, so that the tries differ")
+        estimating.add_argument("--max-tokens", type=int, default=1024, help="longest try")
+        estimating.add_argument("--name", default="difficulty", help="of the scale, for `selection: {by: NAME}`")
+        estimating.add_argument("--engine", choices=["auto", "vllm", "transformers"], default="auto")
+        estimating.add_argument("--most", type=int, help="tasks to try now; those that were tried are not tried again")
+        estimating.add_argument("--otherwise", type=float, help="the difficulty, from 0 to 1, of tasks that cannot be judged")
         listing = verbs.add_parser("list", help="show what there is")
-        for verb in (importing, generating, testing, joining, guessing, listing):
+        for verb in (importing, generating, testing, joining, guessing, estimating, listing):
             verb.add_argument("--project", help="slug of the project; may be left out when there is one")
 
     def handle(self, **options: object) -> None:
         verbs = {
             "import": self._import, "generate": self._generate, "tests": self._tests, "join": self._join, "guesses": self._guesses,
-            "list": self._list,
+            "difficulty": self._difficulty, "list": self._list,
         }  # fmt: skip
         verbs[options["verb"]](options)
 
@@ -146,12 +161,7 @@ class Command(BaseCommand):
 
     def _guesses(self, options: dict) -> None:
         project = project_named(options["project"])
-        taskset = _found(project, options["slug"])
-        run = run_named(options["run"], project.slug) if options["run"] else None
-        policy = project.policies.filter(slug=options["policy"]).first() if options["policy"] else run and run.policy
-        if policy is None:
-            raise CommandError(f"--policy: no policy {options['policy']!r}" if options["policy"] else "--policy: say which guesses")
-        _require_judges(run, options["scorer"] or [])
+        taskset, run, policy = _who_tries(project, options)
         if not 1 <= options["tries"] <= MOST_TRIES:
             raise CommandError(f"--tries: must be from 1 to {MOST_TRIES}")
         if _guess(taskset, policy, run, options):
@@ -164,6 +174,25 @@ class Command(BaseCommand):
                 raise CommandError(f"--to: a taskset {options['to']!r} is there already; choose another") from None
             except ValueError as error:
                 raise CommandError(f"--to: {error}") from None
+
+    def _difficulty(self, options: dict) -> None:
+        taskset, run, policy = _who_tries(project_named(options["project"]), options)
+        _require_bounds(options)
+        judges = run.slug if run else ", ".join(options["scorer"])
+        source = f"{options['samples']} tries of {policy.slug} at temperature {options['temperature']:g}, judged by {judges}"
+        try:
+            scale = begun(taskset, options["name"], source[:200])
+        except ValueError as error:
+            raise CommandError(f"--name: {error}") from None
+        asked = ["--scale", scale.pk, "--tries", options["samples"], "--temperature", options["temperature"]]
+        asked += ["--instruction", "", "--max_tokens", options["max_tokens"]]
+        if _in_worker(taskset, policy, run, options, asked):
+            raise CommandError("the estimate broke off; what was found is kept, and the same command goes on")
+        if missing := finish(scale, options["otherwise"]):
+            self.stdout.write(f"scale {scale.name}: {missing:,} of {taskset.size:,} tasks have no number yet")
+            self.stdout.write("the same command goes on; --otherwise 0.5 gives those a number that cannot be judged")
+        else:
+            self.stdout.write(self.style.SUCCESS(f"scale {scale.name}: {taskset.size:,} tasks; selection: {{by: {scale.name}}}"))
 
     def _tell(self, line: str) -> None:
         self.stdout.write(line)
@@ -196,13 +225,40 @@ def _require_judges(run: Run | None, named: list[str]) -> None:
         raise CommandError(f"--run: no scorer of {run.slug} is a rule for what is right; name one with --scorer")
 
 
+def _who_tries(project: Project, options: dict) -> tuple[Taskset, Run | None, Policy]:
+    """The taskset, the run whose scorers judge, and the policy that tries. Raises CommandError where one is missing."""
+    taskset = _found(project, options["slug"])
+    run = run_named(options["run"], project.slug) if options["run"] else None
+    policy = project.policies.filter(slug=options["policy"]).first() if options["policy"] else run and run.policy
+    if policy is None:
+        raise CommandError(f"--policy: no policy {options['policy']!r}" if options["policy"] else "--policy: say which one")
+    _require_judges(run, options["scorer"] or [])
+    return taskset, run, policy
+
+
+def _require_bounds(options: dict) -> None:
+    if not 1 <= options["samples"] <= MOST_TRIES:
+        raise CommandError(f"--samples: must be from 1 to {MOST_TRIES}")
+    if not 0 < options["temperature"] <= 5:
+        raise CommandError("--temperature: must be above 0, up to 5")
+    if options["max_tokens"] < 1:
+        raise CommandError("--max-tokens: must be 1 or more")
+    if options["otherwise"] is not None and not 0 <= options["otherwise"] <= 1:
+        raise CommandError("--otherwise: must be from 0 to 1")
+    if not 1 <= len(options["name"]) <= LONGEST_NAME:
+        raise CommandError(f"--name: must have 1 to {LONGEST_NAME} characters")
+
+
 def _guess(taskset: Taskset, policy: Policy, run: Run | None, options: dict) -> int:
-    """In a worker process of its own (models load there alone); its exit code."""
-    asked = ["--tries", options["tries"], "--max_tokens", options["max_tokens"], "--engine", options["engine"]]
-    asked += ["--instruction", options["instruction"]]
+    asked = ["--tries", options["tries"], "--max_tokens", options["max_tokens"], "--instruction", options["instruction"]]
+    return _in_worker(taskset, policy, run, options, [*asked, *(["--again"] if options["again"] else [])])
+
+
+def _in_worker(taskset: Taskset, policy: Policy, run: Run | None, options: dict, asked: list) -> int:
+    """Try the tasks in a worker process of its own (models load there alone); its exit code."""
+    asked = [*asked, "--engine", options["engine"]]
     asked += ["--run", run.pk] if run else [part for scorer in options["scorer"] for part in ("--scorer", scorer)]
     asked += ["--most", options["most"]] if options["most"] else []
-    asked += ["--again"] if options["again"] else []
     command = [sys.executable, "-m", "workers.guessing", taskset.pk, policy.pk, *asked]
     return subprocess.run(list(map(str, command)), cwd=settings.BASE_DIR, check=False).returncode
 

@@ -15,6 +15,7 @@ from apps.pipelines.refining import refine
 from apps.rewards.scoring import open_questions, record_verdicts
 from apps.rollouts.models import Group, Rollout
 from apps.rollouts.turns import turns_of
+from apps.tasksets.drawing import position
 from apps.tasksets.models import Task
 from tests.workers.explorer.conftest import another
 
@@ -199,7 +200,7 @@ def test_a_class_that_breaks_fails_its_own_episodes_and_the_others_go_on(library
     monkeypatch.setattr("workers.explorer.player.CHILD", "tests.workers.explorer.broken_child")
     find(project, "guess_number")
     Environment.objects.update(turn_s=0.5)
-    (first,) = library_run.taskset.draw([0], library_run.settings.seed)
+    first = library_run.taskset.tasks.get(index=position(0, library_run.taskset.size, library_run.settings.seed))
     Task.objects.filter(pk=first.pk).update(meta={"seed": 7, "options": {"breaks": breaks}})
     rollouts = played(stage, library_run)
     for rollout in rollouts:

@@ -1,0 +1,72 @@
+"""Tasks that people ask a run to draw next (`selection: people`): a row for each, and the draw that took it."""
+
+from collections.abc import Container, Sequence
+
+from django.conf import settings
+from django.db import models, transaction
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from apps.accounts.models import User
+from apps.runs.models import NotPossible, Run
+from apps.tasksets.models import Task
+
+MOST_WAITING = 200
+
+
+class AskedTaskQuerySet(models.QuerySet):
+    def waiting(self) -> "AskedTaskQuerySet":
+        """Not drawn yet, in the order in which they were asked for."""
+        return self.filter(draw_index=None).order_by("pk")
+
+    def serve(self, draws: Sequence[int], left_out: Container[int]) -> tuple[list[int], int]:
+        """Give the first of these draws to what waits; (their tasks' indexes, how many draws before took an asked one).
+
+        Call it with the run's row locked, in the transaction that opens the draws' groups.
+        """
+        served = self.exclude(draw_index=None).count()
+        rows = [row for row in self.waiting().select_related("task") if row.task.index not in left_out][: len(draws)]
+        for row, draw in zip(rows, draws, strict=False):
+            row.draw_index = draw
+        self.bulk_update(rows, ["draw_index"])
+        return [row.task.index for row in rows], served
+
+
+class AskedTask(models.Model):
+    """A person asked for it; `draw_index` says which draw took it, NULL while it waits."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="asked_tasks")
+    task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="+")
+    by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    at = models.DateTimeField(db_default=Now())
+    draw_index = models.PositiveIntegerField(null=True)
+
+    objects = AskedTaskQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["run", "task"], condition=Q(draw_index=None), name="a_task_waits_once"),
+            models.UniqueConstraint(fields=["run", "draw_index"], name="a_draw_takes_one_asked_task"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.run_id} is asked for {self.task_id}"
+
+    @classmethod
+    @transaction.atomic
+    def ask(cls, run: Run, index: int, by: User) -> bool:
+        """Ask for the task of this index; False where it waits already. Raises NotPossible with what is in the way."""
+        run = Run.objects.select_for_update().get(pk=run.pk)
+        if run.state in Run.ENDED:
+            raise NotPossible(f"run {run.slug} is {run.get_state_display()}: it draws no more")
+        if run.settings.selection.name != "people":
+            raise NotPossible(f"run {run.slug} draws by `{run.settings.selection.name}`; set `selection: people` first")
+        task = run.taskset.tasks.filter(index=index).first()
+        if task is None:
+            raise NotPossible(f"taskset {run.taskset.slug} has no task {index:,}; the last is {run.taskset.size - 1:,}")
+        if run.left_out.filter(task=task).exists():
+            raise NotPossible(f"task {index:,} is left out of run {run.slug}")
+        if run.asked_tasks.waiting().count() >= MOST_WAITING:
+            raise NotPossible(f"{MOST_WAITING} tasks wait to be drawn already")
+        _, is_new = cls.objects.get_or_create(run=run, task=task, draw_index=None, defaults={"by": by})
+        return is_new

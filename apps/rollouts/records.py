@@ -1,0 +1,80 @@
+"""What is known of each task that a run has tried: how often it succeeded, and what is believed of its success rate."""
+
+import math
+from collections.abc import Iterable, Sequence
+
+from django.db import connection, models
+from django.db.models import F, Q
+from django.db.models.functions import Now
+
+from apps.runs.models import Run
+from apps.runs.selection import Bots, Rate
+from apps.tasksets.models import Task
+from apps.tasksets.selection.bots import evidence
+
+# What is left of a belief is never less than e to this: PostgreSQL refuses numbers that vanish.
+LEAST_LOG = -600.0
+RATES = {"all": F("rate"), "recent": (F("alpha") - 1.0) / (F("alpha") + F("beta") - 2.0)}
+
+
+class TaskRecordQuerySet(models.QuerySet):
+    def rates(self, indexes: Iterable[int], which: Rate) -> dict[int, float]:
+        """Success rates of those of these tasks that were tried, by index."""
+        return dict(self.filter(task__index__in=list(indexes)).annotate(found=RATES[which]).values_list("task__index", "found"))
+
+    def beliefs(self, groups_per_step: int) -> list[tuple[int, float, float, int]]:
+        """(index, α, β, the update for whose draw the last verdict was) of all tasks that were tried."""
+        rows = self.values_list("task__index", "alpha", "beta", "last_draw")
+        return [(index, alpha, beta, draw // groups_per_step) for index, alpha, beta, draw in rows]
+
+
+class TaskRecord(models.Model):
+    """A task in a run. Written with the verdict on a group, in one transaction; a success is reward ÷ full reward, from 0 to 1."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="task_records", db_index=False)
+    task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="+")
+    attempts = models.PositiveIntegerField(help_text="Rollouts with a reward.")
+    successes = models.FloatField(help_text="The sum of their successes.")
+    rate = models.GeneratedField(expression=F("successes") / F("attempts"), output_field=models.FloatField(), db_persist=True)
+    alpha = models.FloatField(help_text="Of the Beta distribution that is believed of its success rate; older verdicts fade.")
+    beta = models.FloatField()
+    last_draw = models.PositiveIntegerField(help_text="The newest draw whose group got its verdict; beliefs fade from there.")
+    updated_at = models.DateTimeField(db_default=Now())
+
+    objects = TaskRecordQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["run", "task"], name="one_record_per_task_of_a_run"),
+            models.CheckConstraint(condition=Q(attempts__gt=0), name="a_recorded_task_was_tried"),
+        ]
+        indexes = [models.Index(fields=["run", "rate"], name="tasks_by_success")]  # the hardest and the easiest, for the page
+
+    def __str__(self) -> str:
+        return f"{self.successes:g} of {self.attempts} at {self.task_id}"
+
+    @classmethod
+    def add(cls, run_id: int, task_id: int, draw: int, successes: Sequence[float], groups_per_step: int, beliefs: Bots) -> None:
+        """Add a group's attempts, each a number from 0 to 1; at least one. Call it once, in the transaction of its verdict."""
+        total = math.fsum(successes)
+        gained = evidence(total / len(successes), beliefs.counts_as)
+        kept = LEAST_LOG if beliefs.forgetting == 1 else math.log1p(-beliefs.forgetting)
+        values = {
+            "run": run_id, "task": task_id, "attempts": len(successes), "successes": total, "alpha": gained[0], "beta": gained[1],
+            "draw": draw, "per_step": groups_per_step, "kept": kept, "least": LEAST_LOG,
+        }  # fmt: skip
+        with connection.cursor() as cursor:
+            cursor.execute(ADD, values)
+
+
+# Two groups of one task may get their verdicts at once: one statement, so that each is added to what the other left.
+ADD = """
+    INSERT INTO rollouts_taskrecord AS r (run_id, task_id, attempts, successes, alpha, beta, last_draw)
+    VALUES (%(run)s, %(task)s, %(attempts)s, %(successes)s, 1 + %(alpha)s::float8, 1 + %(beta)s::float8, %(draw)s)
+    ON CONFLICT (run_id, task_id) DO UPDATE SET
+        attempts = r.attempts + excluded.attempts, successes = r.successes + excluded.successes,
+        alpha = 1 + (r.alpha - 1) * exp(greatest(%(least)s::float8, %(kept)s::float8
+            * greatest(0, excluded.last_draw / %(per_step)s::int - r.last_draw / %(per_step)s::int))) + %(alpha)s::float8,
+        beta = 1 + (r.beta - 1) * exp(greatest(%(least)s::float8, %(kept)s::float8
+            * greatest(0, excluded.last_draw / %(per_step)s::int - r.last_draw / %(per_step)s::int))) + %(beta)s::float8,
+        last_draw = greatest(r.last_draw, excluded.last_draw), updated_at = statement_timestamp()"""

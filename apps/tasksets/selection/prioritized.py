@@ -1,0 +1,60 @@
+"""Kimi k1.5's prioritized sampling: the seldomer a task succeeds, the likelier it is drawn (arXiv 2501.12599)."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from apps.tasksets.selection.chance import below, unit
+from apps.tasksets.selection.stock import Stock
+
+AHEAD = 16  # candidates of a draw whose rates are looked up together
+MOST_TRIES = 10_000
+
+# Success rates of those of these tasks that have been tried.
+Rates = Callable[[Iterable[int]], Mapping[int, float]]
+
+
+def weight(rate: float, floor: float) -> float:
+    """max(floor, 1 − s): what a task that succeeds at this rate weighs; at most 1."""
+    return max(floor, 1.0 - rate)
+
+
+def drawn(draws: Sequence[int], stock: Stock, seed: int, rates: Rates, *, floor: float, prior: float) -> list[int]:
+    """Indexes of the tasks that these draws take, P(i) ∝ max(floor, 1 − s_i) among those that are not refused.
+
+    floor   above 0: what a solved task still weighs, so that one that is forgotten is seen again
+    prior   the success rate of a task that has not been tried
+    By rejection: a candidate, each task as likely, is taken with the probability of its weight. That is exact, asks for the
+    rates of the candidates alone, and takes 1 / (mean weight) tries, however many tasks there are.
+    """
+    known: dict[int, float] = {}
+    asked: set[int] = set()
+
+    def ask(wanted: Iterable[int]) -> None:
+        new = set(wanted) - asked
+        if new:
+            known.update(rates(new))
+            asked.update(new)
+
+    ask(_candidate(stock, seed, draw, n) for draw in draws for n in range(AHEAD))
+    return [stock.take(_one(draw, stock, seed, ask, known, floor, prior)) for draw in draws]
+
+
+def _one(
+    draw: int,
+    stock: Stock,
+    seed: int,
+    ask: Callable[[Iterable[int]], None],
+    known: Mapping[int, float],
+    floor: float,
+    prior: float,
+) -> int:
+    for n in range(MOST_TRIES):
+        if n % AHEAD == 0:
+            ask(_candidate(stock, seed, draw, later) for later in range(n, n + AHEAD))
+        index = _candidate(stock, seed, draw, n)
+        if not stock.refuses(index) and unit(seed, draw, n, "taken") < weight(known.get(index, prior), floor):
+            return index
+    return stock.anyone(seed, draw, "in vain")
+
+
+def _candidate(stock: Stock, seed: int, draw: int, n: int) -> int:
+    return below(stock.size, seed, draw, n)

@@ -1,0 +1,60 @@
+"""What draws choose from: the tasks of a set, less those that are left out and, while there are others, those under way."""
+
+from collections import Counter
+from collections.abc import Container, Iterable, Mapping
+
+from apps.tasksets.selection.chance import below
+
+MOST_TRIES = 1_000
+
+
+class Stock:
+    """Tasks 0 to size − 1, and how often each is under way: drawn, and without a verdict.
+
+    A task is refused while another that may be drawn is under way less often. So what a draw may take follows from what is
+    under way alone, however many draws were made together.
+    """
+
+    def __init__(self, size: int, left_out: Iterable[int] = (), under_way: Mapping[int, int] | None = None) -> None:
+        """Raises ValueError where no task is left."""
+        self.size = size
+        self.left_out = frozenset(index for index in left_out if index < size)
+        if len(self.left_out) >= size:
+            raise ValueError("the taskset is empty, or all its tasks are left out: there is nothing to draw")
+        self.under_way = Counter({index: n for index, n in (under_way or {}).items() if index not in self.left_out})
+        self.level = 0
+        self.busy: set[int] = set()
+        self._rise()
+
+    def refuses(self, index: int) -> bool:
+        return index in self.left_out or index in self.busy
+
+    @property
+    def refused(self) -> frozenset[int]:
+        return self.left_out | self.busy
+
+    def take(self, index: int) -> int:
+        """Say that it was drawn; returns it."""
+        self.under_way[index] += 1
+        if self.under_way[index] > self.level:
+            self.busy.add(index)
+        if len(self.busy) + len(self.left_out) >= self.size:
+            self._rise()
+        return index
+
+    def anyone(self, *key: object, without: Container[int] = ()) -> int:
+        """An index that is not refused nor among those `without`, each as likely, by the numbers of this key; one must be left."""
+        for n in range(MOST_TRIES):
+            index = below(self.size, *key, n)
+            if not self.refuses(index) and index not in without:
+                return index
+        # Nearly all are refused: there are few others, so list them.
+        left = [index for index in range(self.size) if not self.refuses(index) and index not in without]
+        return left[below(len(left), *key, "left")]
+
+    def _rise(self) -> None:
+        """Find those that are under way more often than the least busy one."""
+        self.busy = {index for index, times in self.under_way.items() if times > self.level}
+        while len(self.busy) + len(self.left_out) >= self.size:
+            self.level += 1
+            self.busy = {index for index, times in self.under_way.items() if times > self.level}

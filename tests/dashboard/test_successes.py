@@ -1,0 +1,103 @@
+"""The taskset page draws how each run's tasks go, from the rows that draws go by."""
+
+import pytest
+from django.urls import reverse
+
+from apps.dashboard.successes import BINS, ends_of, histograms
+from apps.rollouts.records import TaskRecord
+from apps.runs.selection import Bots
+from tests.dashboard.growing import grow_runs
+
+RATES = (0.0, 0.05, 0.1, 0.55, 0.999, 1.0, 1.0)
+
+
+@pytest.fixture
+def recorded(seeded):
+    """The run tried seven tasks, at these rates, two tries each."""
+    TaskRecord.objects.all().delete()
+    for task, rate in zip(seeded.run.taskset.tasks.order_by("index"), RATES, strict=False):
+        TaskRecord.add(seeded.run.pk, task.pk, 0, (rate, rate), 4, Bots())
+    return seeded
+
+
+def page(client, **query) -> str:
+    answer = client.get(reverse("taskset", args=["lab", "tone"]), query)
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+def test_tasks_are_counted_by_their_success(recorded):
+    run = recorded.run
+    (drawn,) = histograms(run.taskset, [run], recorded.alice)
+    assert [bar.count for bar in drawn.bars] == [2, 1, 0, 0, 0, 1, 0, 0, 0, 3] and len(drawn.bars) == BINS
+    assert (drawn.tried, drawn.untried) == (7, run.taskset.size - 7)
+    assert drawn.rate == pytest.approx(sum(RATES) / 7)
+
+
+def test_the_hardest_and_the_easiest_are_different_tasks(recorded):
+    ends = ends_of(recorded.run)
+    assert [record.rate for record in ends.hardest] == [0.0, 0.05, 0.1, 0.55, 0.999]
+    assert [record.rate for record in ends.easiest] == [1.0, 1.0]
+
+
+def test_a_run_that_has_tried_nothing_draws_nothing(client, seeded):
+    TaskRecord.objects.all().delete()
+    client.force_login(seeded.alice)
+    assert "How its tasks go" not in page(client)
+
+
+def test_the_page_draws_it_with_a_table_beside(client, recorded):
+    client.force_login(recorded.alice)
+    html = page(client, run="tone-7")
+    assert "How its tasks go" in html and "hardest for tone-7" in html and "easiest for tone-7" in html
+    assert html.count("<rect") == 4 and "not tried" in html
+
+
+def test_who_judges_blind_is_shown_no_success(client, recorded):
+    client.force_login(recorded.bob)
+    assert "How its tasks go" not in page(client)
+    assert client.get(reverse("taskset", args=["lab", "tone"]), {"run": "tone-7"}).status_code == 404
+
+
+def test_a_run_that_is_not_there_is_not_found(client, recorded):
+    client.force_login(recorded.alice)
+    assert client.get(reverse("taskset", args=["lab", "tone"]), {"run": "\x00"}).status_code == 404
+
+
+def test_more_records_and_runs_cost_no_more_queries(client, recorded, django_assert_max_num_queries):
+    client.force_login(recorded.alice)
+    grow_runs(recorded.run, 30)
+    for task in recorded.run.taskset.tasks.all():
+        TaskRecord.add(recorded.run.pk, task.pk, 4, (0.5,), 4, Bots())
+    with django_assert_max_num_queries(18):
+        page(client)
+
+
+@pytest.fixture
+def asked(recorded):
+    recorded.run.change_config(None, selection={"name": "people"})
+    return recorded
+
+
+def ask(client, index: str):
+    return client.post(reverse("ask-for-task", args=["lab", "tone-7"]), {"task": index}, follow=True).content.decode()
+
+
+def test_a_run_is_asked_on_the_page_for_a_task_that_waits_there(client, asked):
+    client.force_login(asked.alice)
+    assert "Nothing waits" in page(client)
+    assert "tone-7 draws task 7 next." in ask(client, "7") and "next already" in ask(client, "7")
+    (waiting,) = asked.run.asked_tasks.waiting()
+    html = page(client)
+    assert waiting.task.index == 7 and waiting.by == asked.alice and "asked by alice" in html
+
+
+@pytest.mark.parametrize("index", ["", "x", "-1", "9" * 30, "12345"])
+def test_what_is_no_task_is_refused_in_words(client, asked, index):
+    client.force_login(asked.alice)
+    assert "Nothing was asked for" in ask(client, index) and not asked.run.asked_tasks.exists()
+
+
+def test_who_does_not_steer_is_not_offered_to_ask(client, asked):
+    client.force_login(asked.bob)
+    assert "Draw next" not in page(client)

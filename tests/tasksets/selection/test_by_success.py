@@ -1,0 +1,131 @@
+"""Rules that go by success: how often each task is drawn, against what the formula says."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from apps.tasksets.selection import bots, prioritized
+from apps.tasksets.selection.bots import Beliefs
+from apps.tasksets.selection.stock import Stock
+
+DRAWS = 6_000
+NOTHING = Beliefs.of([], 0, 0.2)
+
+
+def prioritised(rates: dict[int, float], size: int, floor: float, prior: float = 0.5, **stock) -> Counter:
+    def look(wanted):
+        return {index: rates[index] for index in wanted if index in rates}
+
+    return Counter(prioritized.drawn([draw], Stock(size, **stock), 1, look, floor=floor, prior=prior)[0] for draw in range(DRAWS))
+
+
+def near(counts: Counter, expected: dict[int, float]) -> None:
+    for index, share in expected.items():
+        assert counts[index] / sum(counts.values()) == pytest.approx(share, abs=0.03)
+
+
+def test_the_chance_of_a_task_is_its_lack_of_success():
+    near(prioritised({0: 1.0, 1: 0.5, 2: 0.0}, 3, floor=1e-9), {0: 0, 1: 1 / 3, 2: 2 / 3})
+
+
+def test_a_solved_task_keeps_the_floor():
+    near(prioritised({0: 1.0, 1: 0.5, 2: 0.0}, 3, floor=0.25), {0: 1 / 7, 1: 2 / 7, 2: 4 / 7})
+
+
+def test_when_all_are_solved_all_are_alike():
+    near(prioritised(dict.fromkeys(range(4), 1.0), 4, floor=0.05), dict.fromkeys(range(4), 1 / 4))
+
+
+def test_an_untried_task_has_the_prior():
+    near(prioritised({0: 0.0}, 2, floor=0.01, prior=0.75), {0: 0.8, 1: 0.2})
+
+
+def test_a_task_that_is_left_out_or_under_way_is_not_drawn():
+    assert set(prioritised({}, 4, floor=0.05, left_out=[0], under_way={1: 1})) == {2, 3}
+
+
+def test_draws_together_are_the_draws_one_by_one():
+    rates = {index: index / 30 for index in range(30)}
+
+    def look(wanted):
+        return {index: rates[index] for index in wanted}
+
+    one_by_one, stock = [], Stock(30)
+    for draw in range(20):
+        one_by_one += prioritized.drawn([draw], stock, 9, look, floor=0.05, prior=0.5)
+    assert prioritized.drawn(range(20), Stock(30), 9, look, floor=0.05, prior=0.5) == one_by_one
+
+
+def test_a_million_tasks_are_no_more_work_than_a_hundred():
+    asked = []
+
+    def look(wanted):
+        asked.extend(wanted)
+        return {}
+
+    prioritized.drawn(range(16), Stock(1_000_000), 0, look, floor=0.05, prior=0.5)
+    assert len(asked) < 16 * 64
+
+
+def test_a_belief_is_what_bots_makes_of_the_verdicts():
+    """λ 0.2, m 16: a group at 3/4, nothing in the next update, then one at 1/4 (made with the formula, step by step)."""
+    alpha = beta = 1.0
+    for rate in (0.75, None, 0.25):
+        gained = bots.evidence(rate, 16) if rate is not None else (0.0, 0.0)
+        alpha, beta = 0.8 * alpha + 0.2 + gained[0], 0.8 * beta + 0.2 + gained[1]
+    first = bots.evidence(0.75, 16)
+    ours = Beliefs.of([(0, 1 + first[0], 1 + first[1], 4)], 6, 0.2)
+    second = bots.evidence(0.25, 16)
+    assert (ours.alpha[0] + second[0], ours.beta[0] + second[1]) == pytest.approx((alpha, beta))
+
+
+def share_by_hand(size: int, beliefs: Beliefs, target: float, seed: int = 0) -> Counter:
+    """Thompson sampling over every task of the set, none passed over."""
+    alpha, beta = np.ones(size), np.ones(size)
+    alpha[beliefs.index], beta[beliefs.index] = beliefs.alpha, beliefs.beta
+    chance = np.random.default_rng(seed)
+    return Counter(int(np.argmin(np.abs(target - chance.beta(alpha, beta)))) for _ in range(DRAWS))
+
+
+def shares(size: int, beliefs: Beliefs, **how) -> Counter:
+    how = {"target": 0.5, "choose": "thompson", "tau": 1.0, **how}
+    return Counter(bots.drawn(draw, Stock(size), 3, beliefs, **how) for draw in range(DRAWS))
+
+
+@pytest.mark.parametrize("target", [0.5, 0.8, 1.0])
+def test_thompson_sampling_is_that_over_all_tasks(target):
+    beliefs = Beliefs.of([(1, 9.0, 9.0, 0), (4, 14.0, 3.0, 0), (5, 2.0, 15.0, 0)], 0, 0.2)
+    by_hand = share_by_hand(12, beliefs, target)
+    near(shares(12, beliefs, target=target), {index: by_hand[index] / DRAWS for index in range(12)})
+
+
+def test_a_softmax_is_that_over_all_tasks():
+    beliefs = Beliefs.of([(0, 9.0, 1.0, 0), (2, 1.0, 9.0, 0)], 0, 0.2)
+    weights = np.exp(-np.array([0.3, 0.1, 0.5, 0.1, 0.1]) / 0.25)
+    near(shares(5, beliefs, target=0.6, choose="softmax", tau=0.25), dict(enumerate(weights / weights.sum())))
+
+
+def test_by_the_mean_the_nearest_is_drawn_and_the_next_while_it_is_under_way():
+    beliefs = Beliefs.of([(0, 9.0, 1.0, 0), (1, 6.0, 4.0, 0), (2, 8.0, 2.0, 0)], 0, 0.2)
+    stock = Stock(3)
+    assert [bots.drawn(draw, stock, 0, beliefs, target=0.72, choose="mean", tau=1) for draw in range(3)] == [2, 1, 0]
+
+
+def test_where_nothing_was_tried_every_task_may_be_drawn():
+    counts = shares(4, NOTHING)
+    near(counts, dict.fromkeys(range(4), 1 / 4))
+
+
+def test_tasks_that_are_left_out_are_not_drawn_tried_or_not():
+    beliefs = Beliefs.of([(0, 5.0, 5.0, 0), (1, 5.0, 5.0, 0)], 0, 0.2)
+    stock = Stock(4, left_out=[0, 2])
+    taken = {
+        bots.drawn(draw, Stock(4, left_out=stock.left_out), 0, beliefs, target=0.5, choose="thompson", tau=1) for draw in range(200)
+    }
+    assert taken == {1, 3}
+
+
+def test_the_same_draw_from_the_same_beliefs_is_the_same_task():
+    beliefs = Beliefs.of([(n, 1.0 + n, 20.0 - n, 0) for n in range(20)], 0, 0.2)
+    assert shares(40, beliefs) == shares(40, beliefs)
