@@ -3,6 +3,7 @@
 One installation for all three: web, and an explorer whose policy is untrained and big enough that its answers take their time.
 """
 
+import itertools
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -96,7 +97,7 @@ def page(talking, chromium: Browser) -> Iterator[Page]:  # noqa: F811
     context.close()
 
 
-def steered(talking: Installation, page: Page, kind: str, do: Callable[[int], None]) -> int:
+def steered(talking: Installation, page: Page, kind: str, do: Callable[[], bool]) -> int:
     """Do it to one card after the other until one was still being written when the explorer heard of it; which rollout it was."""
 
     def tried() -> int | None:
@@ -105,9 +106,15 @@ def steered(talking: Installation, page: Page, kind: str, do: Callable[[int], No
         card.get_by_text(".").first.wait_for()  # it has said something
         rollout = int(card.get_attribute("data-rollout"))
         card.focus()
-        do(rollout)
-        became = talking.wait(f"{kind} heard", lambda: next((s for (s,) in talking.sql(ACTS, rollout, kind) if s != "asked"), None))
-        return rollout if became == "done" else None
+        if not do():
+            return None
+        return rollout if talking.wait(f"{kind} heard", lambda: heard(rollout)) == "done" else None
+
+    def heard(rollout: int) -> str | None:
+        """What became of the act; of one that came after the end there is no row."""
+        is_over = talking.sql("SELECT state <> 'sampling' FROM rollouts_rollout WHERE id = %s", rollout) == [(True,)]
+        states = talking.sql(ACTS, rollout, kind)
+        return next((state for (state,) in states if state != "asked"), "refused" if is_over and not states else None)
 
     return talking.wait(f"{kind} done", tried, 180)
 
@@ -117,17 +124,26 @@ def written(talking: Installation, rollout: int) -> Written:
     return Written(text, stop_reason, turns, unpack(data))
 
 
-def typing(page: Page, key: str, words: str) -> None:
-    """Open the box with this key, wait until the policy waits, and send the words."""
+def stopping(page: Page) -> bool:
+    page.keyboard.press("x")
+    return True
+
+
+def typing(page: Page, key: str, words: str) -> bool:
+    """Open the box with this key, wait until the policy waits, and send the words; False where the answer had ended before."""
     page.keyboard.press(key)
-    page.get_by_text("You are typing; the policy waits.").wait_for()
+    held = page.get_by_text("You are typing; the policy waits.")
+    held.or_(page.locator("[data-follow]:not([data-state=sampling])")).first.wait_for()
+    if not held.is_visible():
+        return False
     page.locator("[data-editor] textarea").fill(words)
     page.keyboard.press("Control+Enter")
     page.locator("[data-told].good").wait_for()
+    return True
 
 
 def test_a_reply_is_stopped_from_the_wall(talking, page):
-    rollout = steered(talking, page, "stop", lambda _: page.keyboard.press("x"))
+    rollout = steered(talking, page, "stop", lambda: stopping(page))
     stopped = written(talking, rollout)
     assert stopped.stop_reason == "stopped by a person" and stopped.text
     assert stopped.mask(0, stopped.turns[0]["tokens"] if stopped.turns else len(stopped.tokens.action_mask)) == {1}
@@ -135,7 +151,7 @@ def test_a_reply_is_stopped_from_the_wall(talking, page):
 
 
 def test_the_words_of_an_edit_are_marked_and_masked_and_the_model_goes_on(talking, page, folder):
-    rollout = steered(talking, page, "edit", lambda _: typing(page, "e", BEGUN))
+    rollout = steered(talking, page, "edit", lambda: typing(page, "e", BEGUN))
     assert set(page.locator("[data-turns] .typed").first.inner_text().split()) <= set(BEGUN.split())
     edited = written(talking, rollout)
     turn = edited.turns[edited.touched()]
@@ -148,18 +164,20 @@ def test_the_words_of_an_edit_are_marked_and_masked_and_the_model_goes_on(talkin
 
 
 def test_the_seat_is_taken_in_a_dialogue_that_goes_on(talking, page, folder):
-    def taken() -> tuple[int, Written] | None:
+    def taken() -> tuple[int, str, Written] | None:
         """One in which the user had more to say: on a busy machine it may be the last turn by the time that it is held."""
-        rollout = steered(talking, page, "seat", lambda _: typing(page, "t", POLITE))
+        words = f"{POLITE}{next(longer)}"  # others at each try: what is said twice of two prompts makes two lessons
+        rollout = steered(talking, page, "seat", lambda: typing(page, "t", words))
         seated = written(talking, rollout)
-        return (rollout, seated) if seated.touched() + 2 < len(seated.turns) else None
+        return (rollout, words, seated) if seated.touched() + 2 < len(seated.turns) else None
 
-    rollout, seated = talking.wait("an answer to the person's turn", taken, 300)
+    longer = (" Have a lovely day!" * tried for tried in itertools.count())
+    rollout, words, seated = talking.wait("an answer to the person's turn", taken, 300)
     typed, asked, answered = seated.turns[seated.touched() :][:3]
     assert [turn["role"] for turn in (typed, asked, answered)] == ["assistant", "user", "assistant"]
     page.locator("[data-turns] .say.assistant").nth(1).wait_for()
-    assert seated.text[typed["start"] : typed["end"]] == POLITE
+    assert seated.text[typed["start"] : typed["end"]] == words
     assert seated.mask(typed["first"], answered["first"] - typed["first"]) == {0}
     assert seated.mask(answered["first"], answered["tokens"]) == {1}
-    assert talking.sql(LESSON, rollout) == [(POLITE,)]
+    assert talking.sql(LESSON, rollout) == [(words,)]
     assert talking.violations() == {}

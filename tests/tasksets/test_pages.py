@@ -166,6 +166,18 @@ def test_threads_render_what_one_does():
     assert said == [rendered(page).tobytes() for page in pages]
 
 
+def test_damaged_pictures_are_refused_after_as_before():
+    asks = (
+        "from PIL import ImageFile\n"
+        "from apps.tasksets.pages.rendering import rendered\n"
+        "rendered('<p>one')\n"
+        "import weasyprint.images\n"
+        "print(ImageFile.LOAD_TRUNCATED_IMAGES)"
+    )
+    done = subprocess.run([sys.executable, "-c", asks], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
 ASKS = "from apps.tasksets.pages import NoRenderer, require\ntry:\n    require()\nexcept NoRenderer as why:\n    print(why)"
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, NoReturn
 
-from PIL import Image
+from PIL import Image, ImageFile
 
 from apps.tasksets.pages.cleaning import cleaned
 from apps.tasksets.pages.refusals import NoPage, NoRenderer
@@ -86,7 +86,7 @@ def _fonts() -> Any:
     """The fonts of the system, read once. Raises NoRenderer."""
     try:
         # Where a library is missing the import prints a page of advice; doctors and programs print answers of their own there.
-        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        with _pillow_as_it_is(), warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
             warnings.simplefilter("error", UserWarning)  # of a machine without fonts, where Pango would crash
             from weasyprint.text.fonts import FontConfiguration
     except UserWarning:
@@ -94,6 +94,16 @@ def _fonts() -> Any:
     except (ImportError, OSError) as missing:
         raise NoRenderer(f"pages are not rendered here: {str(missing).partition(': ')[0][:150]}") from None
     return FontConfiguration()
+
+
+@contextlib.contextmanager
+def _pillow_as_it_is() -> Iterator[None]:
+    """WeasyPrint tells Pillow to take damaged pictures, for the whole process, when it is imported; here they are refused."""
+    before = ImageFile.LOAD_TRUNCATED_IMAGES
+    try:
+        yield
+    finally:
+        ImageFile.LOAD_TRUNCATED_IMAGES = before
 
 
 @contextlib.contextmanager
