@@ -16,7 +16,9 @@ from typing import Any, BinaryIO
 from apps.accounts import strict_json
 from apps.feedback import parquet
 from apps.feedback.layouts import NotThisLayout, ours_of
-from apps.tasksets.reading import BYTE_ORDER_MARK, LONGEST_LINE, BadLine, NotATask, excerpt_of, lines_of, prompt_of
+from apps.tasksets.reading import NotATask, prompt_of
+from apps.tasksets.sources.jsonl import BYTE_ORDER_MARK, lines_of
+from apps.tasksets.sources.records import LONGEST_LINE, BadLine, excerpt_of
 
 TEXTS = {"demonstrations": ("answer",), "preferences": ("chosen", "rejected"), "thumbs": ("completion",)}
 

@@ -3,15 +3,15 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 
 from django.db import transaction
 
 from apps.accounts.models import Project, User
 from apps.tasksets.messages import pictures_of
 from apps.tasksets.models import Picture, QuarantinedLine, Task, Taskset
-from apps.tasksets.reading import BadLine
 from apps.tasksets.rows import TaskRow
+from apps.tasksets.sources.records import BadLine
 
 BATCH = 1_000  # rows held in memory and written together
 BATCH_BYTES = 32 << 20  # of their pictures: a batch that holds more is written before it is full
@@ -101,9 +101,8 @@ def task_of(taskset: Taskset, index: int, row: TaskRow) -> Task:
     """The row as a task at this place of the set, not saved."""
     # Tasks are spelt as they were before there were follow-ups and domains: the same set has the same digest for ever.
     # Pictures are in the prompt, by the digests of their bytes.
-    told = asdict(replace(row, pictures=()))
-    later = ("follow_ups", "domain")
-    said = {name: value for name, value in told.items() if name != "pictures" and (value or name not in later)}
+    later = {"follow_ups": row.follow_ups, "domain": row.domain}
+    said = {"prompt": row.prompt, "answer": row.answer, "meta": row.meta} | {name: value for name, value in later.items() if value}
     canonical = json.dumps(said, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     task_digest = hashlib.sha256(canonical.encode()).hexdigest()
     return Task(

@@ -1,10 +1,8 @@
-"""Tasksets: import JSON lines, generate from a seed, check for easy guesses, list."""
+"""Tasksets: import files, generate from a seed, check for easy guesses, list."""
 
-import re
 import subprocess
 import sys
 from argparse import ArgumentParser
-from pathlib import Path
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
@@ -19,14 +17,13 @@ from apps.rewards.hacking.guessing import TRIES
 from apps.rewards.sandbox import NoSandbox
 from apps.runs.models import Run
 from apps.tasksets.generators import GENERATORS
-from apps.tasksets.importing import generate, import_jsonl
+from apps.tasksets.importing import generate
 from apps.tasksets.joining import join
 from apps.tasksets.models import Taskset
-from apps.tasksets.reading import Columns
-from apps.tasksets.storing import BadLines, Origin
+from apps.tasksets.storing import Origin
 from rftweb.management.console import bar, project_named, run_named
+from rftweb.management.taskset_files import add_import, imported
 
-SHOWN = 20  # bad lines printed
 MOST_TRIES = 1_000
 THRESHOLDS = {
     "agree": "submissions that must give a case the same output",
@@ -42,14 +39,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         verbs = parser.add_subparsers(dest="verb", required=True)
-        importing = verbs.add_parser("import", help="store the tasks of a JSON lines file")
-        importing.add_argument("file", type=Path)
-        importing.add_argument("--slug", help="name of the taskset (default: the file's)")
-        importing.add_argument("--title", default="")
-        importing.add_argument("--prompt", default="prompt", help="column of the prompt: a text, or chat messages")
-        importing.add_argument("--answer", default="answer", help="column of the answer that scorers judge by")
-        importing.add_argument("--no-answer", action="store_true", help="the file has no answers")
-        importing.add_argument("--quarantine", action="store_true", help="set bad lines aside instead of refusing the file")
+        importing = add_import(verbs)
         generating = verbs.add_parser("generate", help="store tasks drawn from a seed")
         generating.add_argument("generator", choices=sorted(GENERATORS))
         generating.add_argument("--size", type=int, default=500)
@@ -88,22 +78,7 @@ class Command(BaseCommand):
         verbs[options["verb"]](options)
 
     def _import(self, options: dict) -> None:
-        path: Path = options["file"]
-        if not path.is_file():
-            raise CommandError(f"{path}: there is no such file")
-        slug = options["slug"] or re.sub(r"[^A-Za-z0-9_-]+", "-", path.stem).strip("-")[:50]
-        origin = Origin(project_named(options["project"]), slug, options["title"] or slug, path.name)
-        columns = Columns(options["prompt"], None if options["no_answer"] else options["answer"])
-        try:
-            with bar(f"reading {path.name}", path.stat().st_size) as progress:
-                taskset = import_jsonl(path, origin, columns, options["quarantine"], progress)
-        except BadLines as refusal:
-            raise CommandError(_listed(refusal)) from None
-        except IntegrityError:
-            raise CommandError(f"--slug: a taskset {slug!r} is there already; choose another") from None
-        except ValueError as error:
-            raise CommandError(f"{path}: {error}") from None
-        self._say_stored(taskset)
+        self._say_stored(imported(project_named(options["project"]), options))
 
     def _generate(self, options: dict) -> None:
         project, slug, size = project_named(options["project"]), options["slug"] or options["generator"], options["size"]
@@ -202,10 +177,3 @@ def _guess(taskset: Taskset, policy: Policy, run: Run | None, options: dict) -> 
     asked += ["--again"] if options["again"] else []
     command = [sys.executable, "-m", "workers.guessing", taskset.pk, policy.pk, *asked]
     return subprocess.run(list(map(str, command)), cwd=settings.BASE_DIR, check=False).returncode
-
-
-def _listed(refusal: BadLines) -> str:
-    lines = [f"  line {line.number}: {line.reason}   {line.excerpt}" for line in refusal.lines[:SHOWN]]
-    more = [f"  and {refusal.count - SHOWN} more"] if refusal.count > SHOWN else []
-    advice = "nothing was stored; mend the lines, or set them aside with --quarantine"
-    return "\n".join([f"{refusal.count} lines are no tasks:", *lines, *more, advice])

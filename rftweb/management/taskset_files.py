@@ -1,0 +1,115 @@
+"""`manage.py taskset import`: tasks from a file, a folder or the Hub."""
+
+import re
+import subprocess
+import sys
+import tempfile
+from argparse import ArgumentParser, _SubParsersAction
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from django.conf import settings
+from django.core.management.base import CommandError
+from django.db import IntegrityError
+
+from apps.accounts.models import Project
+from apps.tasksets.importing import import_file
+from apps.tasksets.models import Taskset
+from apps.tasksets.reading import Columns, read_jsonl
+from apps.tasksets.rows import TaskRow
+from apps.tasksets.sources import FORMATS
+from apps.tasksets.sources.records import BadLine
+from apps.tasksets.storing import BadLines, Origin, store
+from rftweb.management.console import bar
+
+SHOWN = 20  # bad lines printed
+
+
+def add_import(verbs: _SubParsersAction) -> ArgumentParser:
+    importing = verbs.add_parser("import", help="store the tasks of a file, a folder or a data set of the Hub")
+    importing.add_argument(
+        "file", help="JSON lines, CSV, Parquet, Arrow; a folder of these or of `save_to_disk`; with --hub its name"
+    )
+    importing.add_argument("--slug", help="name of the taskset (default: the file's)")
+    importing.add_argument("--title", default="")
+    importing.add_argument("--format", choices=FORMATS, default="auto", help="of the file (default: as it looks)")
+    importing.add_argument("--hub", action="store_true", help="download from the Hugging Face Hub; nothing else ever does")
+    importing.add_argument("--config", default="", help="of a data set of the Hub that has several")
+    importing.add_argument("--split", default="", help="of a folder or a data set of the Hub that has several")
+    importing.add_argument("--prompt", default=Columns.prompt, help="column of the prompt: a text, or chat messages")
+    importing.add_argument("--answer", default=Columns.answer, help="column of the answer that scorers judge by")
+    importing.add_argument("--answer-key", default=Columns.answer_key, help="what scorers call an answer that is no object")
+    importing.add_argument("--no-answer", action="store_true", help="the file has no answers")
+    importing.add_argument("--domain", default=Columns.domain, help="column of the domain")
+    importing.add_argument("--follow-ups", default=Columns.follow_ups, help="column of what the user says after each answer")
+    importing.add_argument("--meta", action="append", default=[], help="a column to keep in the task's meta; may be said again")
+    importing.add_argument("--quarantine", action="store_true", help="set bad lines aside instead of refusing the file")
+    return importing
+
+
+def imported(project: Project, options: dict) -> Taskset:
+    """The new taskset. Raises CommandError with what is wrong, bad lines by their numbers."""
+    name, path = options["file"], Path(options["file"])
+    if not options["hub"] and not path.exists():
+        raise CommandError(f"{path}: there is no such file")
+    slug = options["slug"] or re.sub(r"[^A-Za-z0-9_-]+", "-", path.stem).strip("-")[:50]
+    origin = Origin(project, slug, options["title"] or slug, _source(options))
+    columns = Columns(
+        options["prompt"], None if options["no_answer"] else options["answer"], options["follow_ups"], options["domain"],
+        answer_key=options["answer_key"], more_meta=tuple(options["meta"]),
+    )  # fmt: skip
+    try:
+        return _from_hub(origin, columns, options) if options["hub"] else _from_file(path, origin, columns, options)
+    except BadLines as refusal:
+        raise CommandError(_listed(refusal)) from None
+    except IntegrityError:
+        raise CommandError(f"--slug: a taskset {slug!r} is there already; choose another") from None
+    except (ValueError, OSError) as error:
+        raise CommandError(f"{name}: {error}") from None
+
+
+def _source(options: dict) -> str:
+    parts = [options["file"] if options["hub"] else Path(options["file"]).resolve().name, options["config"], options["split"]]
+    return " ".join(["Hub:" if options["hub"] else "", *parts]).strip()[:200]
+
+
+def _from_file(path: Path, origin: Origin, columns: Columns, options: dict) -> Taskset:
+    size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file()) if path.is_dir() else path.stat().st_size
+    with bar(f"reading {path.name}", size) as progress:
+        return import_file(path, origin, columns, options["quarantine"], progress, options["format"], options["split"])
+
+
+def _from_hub(origin: Origin, columns: Columns, options: dict) -> Taskset:
+    with bar(f"rows of {options['file']}", None) as progress, _hub_rows(options) as (process, said):
+        return store(origin, _all_of(process, said, columns), options["quarantine"], progress)
+
+
+@contextmanager
+def _hub_rows(options: dict) -> Iterator[tuple[subprocess.Popen, BinaryIO]]:
+    """A process that loads `datasets` and says the data set's rows as JSON lines, and the file in which it complains."""
+    asked = [options["file"], "--config", options["config"], "--split", options["split"]]
+    command = [sys.executable, "-m", "workers.hub_rows", *asked]
+    with tempfile.TemporaryFile() as said:
+        with subprocess.Popen(command, cwd=settings.BASE_DIR, stdout=subprocess.PIPE, stderr=said) as process:
+            try:
+                yield process, said
+            finally:
+                process.kill()
+
+
+def _all_of(process: subprocess.Popen, said: BinaryIO, columns: Columns) -> Iterator[TaskRow | BadLine]:
+    """Its tasks and bad lines. Raises ValueError when it did not come to the data set's end, with what it said last."""
+    yield from read_jsonl(process.stdout, columns)
+    if process.wait():
+        said.seek(0)
+        lines = said.read().decode(errors="replace").strip().splitlines()
+        raise ValueError(lines[-1] if lines else "it ended before the data set did")
+
+
+def _listed(refusal: BadLines) -> str:
+    lines = [f"  line {line.number}: {line.reason}   {line.excerpt}" for line in refusal.lines[:SHOWN]]
+    more = [f"  and {refusal.count - SHOWN} more"] if refusal.count > SHOWN else []
+    advice = "nothing was stored; mend the lines, or set them aside with --quarantine"
+    return "\n".join([f"{refusal.count} lines are no tasks:", *lines, *more, advice])

@@ -1,0 +1,87 @@
+"""`manage.py taskset import` of every format: the columns' names, splits, and the Hub's own loading code on a folder."""
+
+import io
+import json
+
+import pyarrow as arrow
+import pyarrow.parquet as pq
+import pytest
+from django.core.management import CommandError, call_command
+
+from apps.tasksets.models import Taskset
+
+pytestmark = pytest.mark.django_db
+ROWS = [{"question": f"{n}+1", "result": str(n + 1), "grade": n} for n in range(5)]
+MAPPED = ("--prompt", "question", "--answer", "result", "--meta", "grade")
+
+
+def said(*arguments: object) -> str:
+    out = io.StringIO()
+    call_command("taskset", *map(str, arguments), stdout=out)
+    return out.getvalue()
+
+
+def refusal(*arguments: object) -> str:
+    with pytest.raises(CommandError) as caught:
+        said(*arguments)
+    return str(caught.value)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "set").mkdir()
+    pq.write_table(arrow.Table.from_pylist(ROWS), tmp_path / "set" / "train-00000-of-00001.parquet")
+    pq.write_table(arrow.Table.from_pylist(ROWS[:2]), tmp_path / "set" / "test-00000-of-00001.parquet")
+    return tmp_path / "set"
+
+
+def test_a_parquet_file_comes_in_with_its_columns_mapped(project, folder):
+    assert "5 tasks" in said("import", folder / "train-00000-of-00001.parquet", "--slug", "sums", *MAPPED)
+    task = Taskset.objects.get(slug="sums").tasks.get(index=3)
+    assert (task.question, task.answer, task.meta) == ("3+1", {"value": "4"}, {"grade": 3})
+
+
+def test_a_folder_asks_for_its_split(project, folder):
+    assert "say which split" in refusal("import", folder, *MAPPED)
+    assert "2 tasks" in said("import", folder, "--split", "test", "--slug", "two", *MAPPED)
+    assert Taskset.objects.get(slug="two").source == "set  test"
+
+
+def test_what_is_damaged_stores_nothing_and_says_why(project, tmp_path):
+    (tmp_path / "a.parquet").write_bytes(b"PAR1 and no more")
+    assert "no Parquet that can be read" in refusal("import", tmp_path / "a.parquet")
+    assert not Taskset.objects.exists()
+
+
+def test_the_hub_is_asked_by_the_loading_code_of_datasets(project, folder):
+    """`datasets` takes a folder where a name of the Hub stands, and reads both by the same code."""
+    pytest.importorskip("datasets")
+    assert "--split: say which: train, test" in refusal("import", folder, "--hub", *MAPPED)
+    assert "5 tasks" in said("import", folder, "--hub", "--split", "train", "--slug", "hub", *MAPPED)
+    task = Taskset.objects.get(slug="hub").tasks.get(index=4)
+    assert (task.question, task.answer, task.meta) == ("4+1", {"value": "5"}, {"grade": 4})
+
+
+def test_a_data_set_that_is_not_there_is_told_in_one_line(project, tmp_path):
+    pytest.importorskip("datasets")
+    message = refusal("import", tmp_path / "nothing", "--hub")
+    assert len(message.splitlines()) == 1 and "nothing" in message
+
+
+def test_code_beside_a_data_set_is_never_run(project, folder, tmp_path):
+    pytest.importorskip("datasets")
+    (folder / "set.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    assert "scripts are no longer supported" in refusal("import", folder, "--hub", "--split", "train", *MAPPED)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_bad_line_names_row_and_reason(project, tmp_path):
+    (tmp_path / "a.csv").write_text("prompt,answer\na,1\nb\n")
+    message = refusal("import", tmp_path / "a.csv")
+    assert "line 3: has 1 cells, and the header 2" in message and "--quarantine" in message
+    assert "1 tasks, 1 lines set aside" in said("import", tmp_path / "a.csv", "--quarantine")
+
+
+def test_a_file_without_that_column_says_which_there_are(project, tmp_path):
+    (tmp_path / "a.jsonl").write_text(json.dumps(ROWS[0]))
+    assert "no column 'prompt'; there are grade, question, result" in refusal("import", tmp_path / "a.jsonl")
