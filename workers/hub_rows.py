@@ -1,7 +1,7 @@
 """The rows of a data set of the Hub as JSON lines: `python -m workers.hub_rows NAME --split train`, streamed, nothing kept on disk.
 
-Relies on `datasets`: get_dataset_split_names, load_dataset, IterableDataset.decode. Code of a data set is never run: since version 4
-`datasets` refuses one that comes with any.
+Relies on `datasets`: get_dataset_split_names, load_dataset, IterableDataset.decode. Code of a data set is never run:
+since its version 4 `datasets` refuses one that comes with any.
 """
 
 import argparse

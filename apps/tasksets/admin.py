@@ -8,7 +8,7 @@ from apps.tasksets.models import QuarantinedLine, Task, Taskset
 
 @admin.register(Taskset)
 class TasksetAdmin(LedgerAdmin):
-    list_display = ["slug", "project", "source", "size", "quarantined", "created_at"]
+    list_display = ["slug", "project", "source", "size", "quarantined", "duplicates", "created_at"]
     list_select_related = ["project"]
     search_fields = ["slug", "title"]
 

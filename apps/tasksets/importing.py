@@ -5,6 +5,7 @@ from pathlib import Path
 from apps.accounts.models import Project, User
 from apps.tasksets import generators
 from apps.tasksets.beside import beside
+from apps.tasksets.duplicates import KEEP
 from apps.tasksets.models import Taskset
 from apps.tasksets.reading import Columns, read
 from apps.tasksets.sources import opened
@@ -19,6 +20,7 @@ def import_file(
     progress: Progress = lambda position: None,
     format: str = "auto",
     split: str = "",
+    duplicates: str = KEEP,
 ) -> Taskset:
     """The tasks of a file or folder as a new taskset; `progress(bytes read)`. Pictures may lie in files beside it.
 
@@ -26,7 +28,7 @@ def import_file(
     """
     source = opened(path, format, split)
     rows = read(source, columns, beside(path / "folder" if path.is_dir() else path))
-    return store(origin, rows, quarantine, lambda read: progress(source.at))
+    return store(origin, rows, quarantine, lambda read: progress(source.at), duplicates)
 
 
 def generate(

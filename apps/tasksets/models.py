@@ -28,6 +28,9 @@ class Taskset(models.Model):
     seed = models.BigIntegerField(null=True, help_text="The generator's seed; NULL for an import.")
     size = models.PositiveIntegerField(default=0)
     quarantined = models.PositiveIntegerField(default=0, help_text="Lines of the file that were not imported.")
+    duplicates = models.PositiveIntegerField(
+        default=0, db_default=0, help_text="Tasks of the file that were not imported, since an earlier line said the same."
+    )
     digest = models.CharField(max_length=64, blank=True, help_text="sha256 over the tasks, in order; empty where it grows.")
     grows = models.BooleanField(default=False, help_text="It keeps what callers ask of a run that serves; no run draws from it.")
     shows_pictures = models.BooleanField(default=False, help_text="Whether a task of it shows one.")
@@ -79,12 +82,13 @@ class Task(models.Model):
 
 
 class QuarantinedLine(models.Model):
-    """A line of an imported file that is no task, with the reason."""
+    """A line of an imported file that did not become a task, with the reason."""
 
     taskset = models.ForeignKey(Taskset, on_delete=models.CASCADE, related_name="quarantined_lines")
     line = models.PositiveIntegerField()
     reason = models.CharField(max_length=300)
     excerpt = models.CharField(max_length=200)
+    same_as = models.PositiveIntegerField(null=True, help_text="The line that says the same; NULL where this one is no task.")
 
     class Meta:
         ordering = ["line"]

@@ -15,6 +15,7 @@ from django.core.management.base import CommandError
 from django.db import IntegrityError
 
 from apps.accounts.models import Project
+from apps.tasksets.duplicates import CHOICES, KEEP
 from apps.tasksets.importing import import_file
 from apps.tasksets.models import Taskset
 from apps.tasksets.reading import Columns, read_jsonl
@@ -45,6 +46,12 @@ def add_import(verbs: _SubParsersAction) -> ArgumentParser:
     importing.add_argument("--domain", default=Columns.domain, help="column of the domain")
     importing.add_argument("--follow-ups", default=Columns.follow_ups, help="column of what the user says after each answer")
     importing.add_argument("--meta", action="append", default=[], help="a column to keep in the task's meta; may be said again")
+    importing.add_argument(
+        "--duplicates",
+        choices=CHOICES,
+        default=KEEP,
+        help="tasks that an earlier line says: keep, leave out and list, or refuse the file",
+    )
     importing.add_argument("--quarantine", action="store_true", help="set bad lines aside instead of refusing the file")
     return importing
 
@@ -78,12 +85,13 @@ def _source(options: dict) -> str:
 def _from_file(path: Path, origin: Origin, columns: Columns, options: dict) -> Taskset:
     size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file()) if path.is_dir() else path.stat().st_size
     with bar(f"reading {path.name}", size) as progress:
-        return import_file(path, origin, columns, options["quarantine"], progress, options["format"], options["split"])
+        how = (options["quarantine"], progress, options["format"], options["split"], options["duplicates"])
+        return import_file(path, origin, columns, *how)
 
 
 def _from_hub(origin: Origin, columns: Columns, options: dict) -> Taskset:
     with bar(f"rows of {options['file']}", None) as progress, _hub_rows(options) as (process, said):
-        return store(origin, _all_of(process, said, columns), options["quarantine"], progress)
+        return store(origin, _all_of(process, said, columns), options["quarantine"], progress, options["duplicates"])
 
 
 @contextmanager
@@ -91,12 +99,14 @@ def _hub_rows(options: dict) -> Iterator[tuple[subprocess.Popen, BinaryIO]]:
     """A process that loads `datasets` and says the data set's rows as JSON lines, and the file in which it complains."""
     asked = [options["file"], "--config", options["config"], "--split", options["split"]]
     command = [sys.executable, "-m", "workers.hub_rows", *asked]
-    with tempfile.TemporaryFile() as said:
-        with subprocess.Popen(command, cwd=settings.BASE_DIR, stdout=subprocess.PIPE, stderr=said) as process:
-            try:
-                yield process, said
-            finally:
-                process.kill()
+    with (
+        tempfile.TemporaryFile() as said,
+        subprocess.Popen(command, cwd=settings.BASE_DIR, stdout=subprocess.PIPE, stderr=said) as process,
+    ):
+        try:
+            yield process, said
+        finally:
+            process.kill()
 
 
 def _all_of(process: subprocess.Popen, said: BinaryIO, columns: Columns) -> Iterator[TaskRow | BadLine]:
@@ -111,5 +121,5 @@ def _all_of(process: subprocess.Popen, said: BinaryIO, columns: Columns) -> Iter
 def _listed(refusal: BadLines) -> str:
     lines = [f"  line {line.number}: {line.reason}   {line.excerpt}" for line in refusal.lines[:SHOWN]]
     more = [f"  and {refusal.count - SHOWN} more"] if refusal.count > SHOWN else []
-    advice = "nothing was stored; mend the lines, or set them aside with --quarantine"
-    return "\n".join([f"{refusal.count} lines are no tasks:", *lines, *more, advice])
+    advice = "nothing was stored; mend the lines, or set them aside: --quarantine bad ones, --duplicates drop repeated ones"
+    return "\n".join([f"{refusal.count} lines cannot become tasks:", *lines, *more, advice])

@@ -85,3 +85,9 @@ def test_a_bad_line_names_row_and_reason(project, tmp_path):
 def test_a_file_without_that_column_says_which_there_are(project, tmp_path):
     (tmp_path / "a.jsonl").write_text(json.dumps(ROWS[0]))
     assert "no column 'prompt'; there are grade, question, result" in refusal("import", tmp_path / "a.jsonl")
+
+
+def test_duplicates_are_dropped_or_refused_when_that_is_asked(project, tmp_path):
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in [*ROWS, ROWS[1]]))
+    assert "line 6: the same task as line 2" in refusal("import", tmp_path / "a.jsonl", "--duplicates", "refuse", *MAPPED)
+    assert "5 tasks, 1 duplicates left out" in said("import", tmp_path / "a.jsonl", "--duplicates", "drop", *MAPPED)

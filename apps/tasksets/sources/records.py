@@ -24,6 +24,7 @@ class BadLine:
     number: int
     reason: str
     excerpt: str
+    same_as: int | None = None  # the line that says the same, of a task that is there already
 
 
 @dataclass(frozen=True)

@@ -149,6 +149,7 @@ class Command(BaseCommand):
 
     def _say_stored(self, taskset: Taskset) -> None:
         aside = f", {taskset.quarantined} lines set aside" if taskset.quarantined else ""
+        aside += f", {taskset.duplicates} duplicates left out" if taskset.duplicates else ""
         self.stdout.write(self.style.SUCCESS(f"taskset {taskset.slug}: {taskset.size} tasks{aside}"))
 
 
