@@ -1,12 +1,14 @@
-"""`manage.py taskset import`: tasks from a file, a folder or the Hub."""
+"""Files of tasks at a terminal: import from a file, a folder or the Hub, export, and the overlap of two sets."""
 
+import json
 import re
 import subprocess
 import sys
 import tempfile
 from argparse import ArgumentParser, _SubParsersAction
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import BinaryIO
 
@@ -16,8 +18,11 @@ from django.db import IntegrityError
 
 from apps.accounts.models import Project
 from apps.tasksets.duplicates import CHOICES, KEEP
+from apps.tasksets.exporting import TYPES, pieces
 from apps.tasksets.importing import import_file
 from apps.tasksets.models import Taskset
+from apps.tasksets.overlap import THRESHOLD, Pair, TooMuch
+from apps.tasksets.overlapping import compare
 from apps.tasksets.reading import Columns, read_jsonl
 from apps.tasksets.rows import TaskRow
 from apps.tasksets.sources import FORMATS
@@ -123,3 +128,73 @@ def _listed(refusal: BadLines) -> str:
     more = [f"  and {refusal.count - SHOWN} more"] if refusal.count > SHOWN else []
     advice = "nothing was stored; mend the lines, or set them aside: --quarantine bad ones, --duplicates drop repeated ones"
     return "\n".join([f"{refusal.count} lines cannot become tasks:", *lines, *more, advice])
+
+
+# -- export and overlap ------------------------------------------------------------------------------------------------------
+
+
+def add_export(verbs: _SubParsersAction) -> ArgumentParser:
+    exporting = verbs.add_parser("export", help="write the tasks to a file, which an import makes the same set of")
+    exporting.add_argument("slug", help="of the taskset")
+    exporting.add_argument("file", type=Path, help=f"its end says the format: {', '.join(TYPES)}")
+    exporting.add_argument("--force", action="store_true", help="write over a file that is there")
+    return exporting
+
+
+def exported(taskset: Taskset, path: Path, force: bool) -> str:
+    """Write the file and say what it holds. It has its name when it is whole; raises CommandError."""
+    format = path.suffix.lower().removeprefix(".")
+    if format not in TYPES:
+        raise CommandError(f"{path}: must end with .{', .'.join(TYPES)}")
+    if path.exists() and not force:
+        raise CommandError(f"{path}: is there already; say --force to write over it")
+    partial = path.with_name(f".{path.name}.part")
+    try:
+        with partial.open("wb") as stream, bar(f"writing {path.name}", taskset.size) as progress:
+            stream.writelines(pieces(taskset, format, progress))
+        partial.replace(path)
+    except OSError as error:
+        raise CommandError(f"{path}: {error.strerror}") from None
+    finally:
+        partial.unlink(missing_ok=True)
+    return f"{path}: {taskset.size} tasks, digest {taskset.digest or 'none, for it grows'}"
+
+
+def add_overlap(verbs: _SubParsersAction) -> ArgumentParser:
+    overlapping = verbs.add_parser(
+        "overlap", help="which tasks of one set another one has as well, as a test set in a training set"
+    )
+    overlapping.add_argument("checked", help="slug of the set that is checked, the smaller one: it is held in memory")
+    overlapping.add_argument("other", help="slug of the set that may have its tasks")
+    overlapping.add_argument("--threshold", type=float, default=THRESHOLD, help="share of a task's word 8-grams that makes it near")
+    overlapping.add_argument("--pairs", type=Path, help="write every pair to this file, as JSON lines")
+    return overlapping
+
+
+def overlapped(checked: Taskset, other: Taskset, options: dict) -> list[str]:
+    """What there is to say of it, line by line. Raises CommandError."""
+    if not 0 < options["threshold"] <= 1:
+        raise CommandError("--threshold: must be above 0, and at most 1")
+    try:
+        with ExitStack() as held:
+            tell = _teller(held, options["pairs"])
+            progress = held.enter_context(bar(f"comparing {checked.slug} with {other.slug}", checked.size + other.size))
+            found = compare(checked, other, options["threshold"], tell, progress)
+    except TooMuch as error:
+        raise CommandError(f"{checked.slug}: {error}") from None
+    except OSError as error:
+        raise CommandError(f"--pairs: {error}") from None
+    said = f"{checked.slug}: {found.exact} of {found.tasks} tasks are in {other.slug} exactly, {found.near} more nearly"
+    lines = [
+        f"  {pair.checked:>8} {pair.other:>8}  {'exact' if pair.is_exact else f'{pair.share:.2f}'}" for pair in found.pairs[:SHOWN]
+    ]
+    head = [f"  {checked.slug[:8]:>8} {other.slug[:8]:>8}  share"] if lines else []
+    more = [f"  and {found.count - SHOWN} more pairs; --pairs FILE has them all"] if found.count > SHOWN else []
+    return [f"{said} ({found.share:.1%})", *head, *lines, *more]
+
+
+def _teller(held: ExitStack, path: Path | None) -> Callable[[Pair], object]:
+    if path is None:
+        return lambda pair: None
+    stream = held.enter_context(path.open("w"))
+    return lambda pair: stream.write(json.dumps(asdict(pair)) + "\n")

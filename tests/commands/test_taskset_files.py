@@ -91,3 +91,34 @@ def test_duplicates_are_dropped_or_refused_when_that_is_asked(project, tmp_path)
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in [*ROWS, ROWS[1]]))
     assert "line 6: the same task as line 2" in refusal("import", tmp_path / "a.jsonl", "--duplicates", "refuse", *MAPPED)
     assert "5 tasks, 1 duplicates left out" in said("import", tmp_path / "a.jsonl", "--duplicates", "drop", *MAPPED)
+
+
+@pytest.mark.parametrize("format", ["jsonl", "csv", "parquet"])
+def test_an_exported_set_comes_back_with_its_digest(project, tmp_path, format):
+    said("generate", "tone", "--size", 30)
+    digest = Taskset.objects.get(slug="tone").digest
+    assert digest in said("export", "tone", tmp_path / f"a.{format}")
+    said("import", tmp_path / f"a.{format}", "--slug", "again")
+    assert Taskset.objects.get(slug="again").digest == digest
+    assert "--force" in refusal("export", "tone", tmp_path / f"a.{format}")
+    assert [path.name for path in tmp_path.iterdir()] == [f"a.{format}"]
+
+
+def test_an_export_says_which_formats_there_are(project, tmp_path):
+    said("generate", "tone", "--size", 3)
+    assert "must end with .jsonl, .csv, .parquet" in refusal("export", "tone", tmp_path / "a.txt")
+    assert "no taskset 'tune'" in refusal("export", "tune", tmp_path / "a.csv")
+    assert "No such file" in refusal("export", "tone", tmp_path / "nowhere" / "a.csv")
+
+
+def test_the_overlap_of_two_sets_is_told_with_its_pairs(project, tmp_path):
+    said("generate", "sort", "--size", 30, "--slug", "train")
+    said("export", "train", tmp_path / "a.jsonl")
+    lines = (tmp_path / "a.jsonl").read_text().splitlines()
+    (tmp_path / "b.jsonl").write_text("\n".join([*lines[:3], '{"prompt": "something else", "answer": 1}']))
+    said("import", tmp_path / "b.jsonl", "--slug", "test")
+    message = said("overlap", "test", "train", "--pairs", tmp_path / "pairs.jsonl")
+    assert "test: 3 of 4 tasks are in train exactly, 0 more nearly (75.0%)" in message
+    pairs = [json.loads(line) for line in (tmp_path / "pairs.jsonl").read_text().splitlines()]
+    assert {"checked": 0, "other": 0, "share": 1.0, "is_exact": True} in pairs
+    assert "--threshold" in refusal("overlap", "test", "train", "--threshold", 0)

@@ -1,4 +1,4 @@
-"""Tasksets: import files, generate from a seed, check for easy guesses, list."""
+"""Tasksets: import, export and compare files of tasks, generate from a seed, check for easy guesses, list."""
 
 import subprocess
 import sys
@@ -22,7 +22,7 @@ from apps.tasksets.joining import join
 from apps.tasksets.models import Taskset
 from apps.tasksets.storing import Origin
 from rftweb.management.console import bar, project_named, run_named
-from rftweb.management.taskset_files import add_import, imported
+from rftweb.management.taskset_files import add_export, add_import, add_overlap, exported, imported, overlapped
 
 MOST_TRIES = 1_000
 THRESHOLDS = {
@@ -66,19 +66,29 @@ class Command(BaseCommand):
         guessing.add_argument("--most", type=int, help="tasks to check now; those that were checked are not checked again")
         guessing.add_argument("--again", action="store_true", help="check all anew")
         guessing.add_argument("--to", help="store a new taskset of this name, without the tasks that were guessed")
+        exporting, overlapping = add_export(verbs), add_overlap(verbs)
         listing = verbs.add_parser("list", help="show what there is")
-        for verb in (importing, generating, testing, joining, guessing, listing):
+        for verb in (importing, exporting, overlapping, generating, testing, joining, guessing, listing):
             verb.add_argument("--project", help="slug of the project; may be left out when there is one")
 
     def handle(self, **options: object) -> None:
         verbs = {
             "import": self._import, "generate": self._generate, "tests": self._tests, "join": self._join, "guesses": self._guesses,
-            "list": self._list,
+            "export": self._export, "overlap": self._overlap, "list": self._list,
         }  # fmt: skip
         verbs[options["verb"]](options)
 
     def _import(self, options: dict) -> None:
         self._say_stored(imported(project_named(options["project"]), options))
+
+    def _export(self, options: dict) -> None:
+        taskset = _found(project_named(options["project"]), options["slug"])
+        self.stdout.write(self.style.SUCCESS(exported(taskset, options["file"], options["force"])))
+
+    def _overlap(self, options: dict) -> None:
+        project = project_named(options["project"])
+        for line in overlapped(_found(project, options["checked"]), _found(project, options["other"]), options):
+            self._tell(line)
 
     def _generate(self, options: dict) -> None:
         project, slug, size = project_named(options["project"]), options["slug"] or options["generator"], options["size"]
