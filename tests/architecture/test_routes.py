@@ -164,6 +164,8 @@ TABLE = {
     },
     "tasksets/": {"GET": PERSON, "POST": None},
     "tasksets/<slug:project>/<slug:slug>/": {"GET": MEMBER, "POST": None},
+    "tasksets/<slug:project>/<slug:slug>/export.<slug:format>": {"GET": STEERER, "POST": None},
+    "tasksets/<slug:project>/<slug:slug>/overlap/": {"GET": STEERER, "POST": None},
     "pictures/<sha256:sha256>/": {"GET": MEMBER, "POST": None},
     "environments/": {"GET": PERSON, "POST": None},
     ENVIRONMENT: {"GET": MEMBER, "POST": None},

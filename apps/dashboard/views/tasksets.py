@@ -40,6 +40,7 @@ def taskset(request: HttpRequest, project: str, slug: str) -> HttpResponse:
     context = {
         "section": "tasksets", "taskset": found, "tasks": tasks, "first": first, "previous": max(0, first - TASKS_SHOWN),
         "next": first + TASKS_SHOWN if first + TASKS_SHOWN < found.size else None,
+        "may_run": Project.objects.run_by(request.user).filter(pk=found.project_id).exists(),
         "quarantined": found.quarantined_lines.all()[:QUARANTINED_SHOWN], "runs": found.runs.select_related("project")[:10],
     }  # fmt: skip
     return render(request, "dashboard/taskset.html", context)
