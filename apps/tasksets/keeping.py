@@ -25,7 +25,7 @@ class TooManyHeld(ValueError):
 def keep(project: Project, by: User, name: str, size: int, pieces: Iterable[bytes]) -> TasksetImport:
     """A new import of the file in these pieces, to be looked at. Raises TooManyHeld, OSError."""
     Project.objects.select_for_update().get(pk=project.pk)
-    held = project.taskset_imports.filter(state__in=[TasksetImport.State.LOOKED_AT, *TasksetImport.OPEN])
+    held = project.taskset_imports.exclude(state__in=TasksetImport.OVER)
     if held.count() >= MOST_HELD:
         raise TooManyHeld(f"{project.slug} has {MOST_HELD} files here that are not imported yet; import or discard one")
     suffix = next((end for end in SUFFIXES if name.lower().endswith(end)), "")
@@ -58,7 +58,7 @@ def _delete_orphans() -> int:
     files = [file for file in settings.IMPORTS_ROOT.iterdir() if file.stat().st_mtime < before]
     if not files:
         return 0
-    needed = TasksetImport.objects.filter(state__in=[TasksetImport.State.LOOKED_AT, *TasksetImport.OPEN])
+    needed = TasksetImport.objects.exclude(state__in=TasksetImport.OVER)
     names = {one.path.name for one in needed}
     orphans = [file for file in files if file.name not in names]
     for file in orphans:

@@ -65,13 +65,15 @@ def look(path: Path, how: How) -> Look:
         records = list(islice(opened(path, how.format), LOOKED_AT))
     except NotReadable as error:
         return Look(refusal=str(error))
+    except OSError as error:
+        return Look(refusal=f"the file cannot be opened: {error.strerror}")
     columns = dict.fromkeys(name for record in records if isinstance(record, Record) for name in record.fields)
     return Look(list(columns)[:MOST_COLUMNS], list(read(records, how.columns)))
 
 
-def guessed(path: Path) -> How:
+def guessed(path: Path, format: str = "auto") -> How:
     """The choices that fit a file by its columns' names."""
-    how = How()
+    how = How(format)
     columns = look(path, how).columns
     prompt = next((name for name in PROMPTS if name in columns), how.prompt)
     answer = next((name for name in ANSWERS if name in columns), "")

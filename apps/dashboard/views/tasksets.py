@@ -7,10 +7,11 @@ from django.views.decorators.http import require_safe
 
 from apps.accounts.models import Project
 from apps.dashboard.paging import page_of
-from apps.tasksets.models import Taskset
+from apps.tasksets.models import Taskset, TasksetImport
 
 QUARANTINED_SHOWN = 100
 PROJECTS_SHOWN = 20
+IMPORTS_SHOWN = 20
 TASKS_SHOWN = 50
 
 
@@ -24,10 +25,14 @@ def _first_index(request: HttpRequest) -> int:
 @require_safe
 @login_required
 def tasksets(request: HttpRequest) -> HttpResponse:
-    """Everybody signed in: the tasksets of their projects."""
+    """Everybody signed in: the tasksets of their projects; imports under way are for those who run the project."""
     found = Taskset.objects.visible_to(request.user).select_related("project")
     own = Project.objects.run_by(request.user).order_by("slug")[:PROJECTS_SHOWN]
-    return render(request, "dashboard/tasksets.html", {"section": "tasksets", "page": page_of(found, request), "projects": own})
+    under_way = TasksetImport.objects.run_by(request.user).exclude(state__in=TasksetImport.OVER).select_related("project")
+    context = {
+        "section": "tasksets", "page": page_of(found, request), "projects": own, "imports": under_way[:IMPORTS_SHOWN],
+    }  # fmt: skip
+    return render(request, "dashboard/tasksets.html", context)
 
 
 @require_safe

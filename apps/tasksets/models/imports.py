@@ -60,6 +60,7 @@ class TasksetImport(models.Model):
         STOPPED = "stopped", "stopped"
 
     OPEN = (State.WAITING, State.RUNNING)
+    OVER = (State.DONE, State.FAILED, State.STOPPED)
 
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="taskset_imports")
     by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="taskset_imports")
@@ -108,12 +109,17 @@ class TasksetImport(models.Model):
 
     @property
     def is_over(self) -> bool:
-        return not self.is_open and self.state != self.State.LOOKED_AT
+        return self.state in self.OVER
 
     @property
     def share(self) -> float:
         """Of the file that is read, 0 to 1."""
         return min(1.0, self.at / self.bytes) if self.bytes else 0.0
+
+    def draft(self, slug: str, how: dict) -> None:
+        """Keep the choices. Raises ImportOver when it was started before."""
+        wanted = TasksetImport.objects.filter(pk=self.pk, state=self.State.LOOKED_AT)
+        self._require(wanted.update(slug=slug, how=how))
 
     def start(self, slug: str, how: dict) -> None:
         """To be read by the next worker. Raises ImportOver when it was started before."""
@@ -137,7 +143,7 @@ class TasksetImport(models.Model):
 
     def stop(self, reason: str) -> None:
         """Nothing of it is stored. Raises ImportOver when it is over."""
-        wanted = TasksetImport.objects.filter(pk=self.pk, state__in=[self.State.LOOKED_AT, *self.OPEN])
+        wanted = TasksetImport.objects.filter(pk=self.pk).exclude(state__in=self.OVER)
         self._require(wanted.update(state=self.State.STOPPED, reason=reason[:300], lease_until=None, ended_at=Now()))
         self.path.unlink(missing_ok=True)
 
