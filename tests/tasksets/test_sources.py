@@ -2,6 +2,7 @@
 
 import io
 import json
+import random
 from datetime import date
 from decimal import Decimal
 
@@ -187,6 +188,23 @@ def test_a_damaged_table_is_not_readable(tmp_path, kind, keep):
     path.write_bytes(whole[: keep if keep > 1 else int(len(whole) * keep)])
     with pytest.raises(NotReadable):
         records(path)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow", "stream"])
+@pytest.mark.parametrize("seed", range(5))
+def test_a_file_with_wrong_bytes_is_read_or_refused_and_nothing_else(tmp_path, kind, seed):
+    draw, path = random.Random(seed), tmp_path / "a.x"
+    WRITERS[kind](path, [{"prompt": f"{n}" * 3, "answer": {"value": n, "all": [n, 2]}} for n in range(40)])
+    whole = path.read_bytes()
+    for _ in range(100):
+        spoilt = bytearray(whole)
+        for _ in range(draw.randint(1, 6)):
+            spoilt[draw.randrange(6, len(spoilt))] = draw.randrange(256)
+        path.write_bytes(spoilt)
+        try:
+            assert {type(row) for row in records(path, format="parquet" if kind == "parquet" else "arrow")} <= {Record, BadLine}
+        except NotReadable as error:
+            assert "can be read" in str(error) or "cannot be read" in str(error) or "several columns" in str(error)
 
 
 def test_two_columns_of_one_name_are_refused(tmp_path):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as arrow
 
 from apps.tasksets.sources.records import BadLine, NotReadable, Record, require_distinct
-from apps.tasksets.sources.tables import damaged, records_in
+from apps.tasksets.sources.tables import DAMAGE, damaged, records_in
 
 FILE, STREAM = b"ARROW1", b"\xff\xff\xff\xff"
 
@@ -25,7 +25,7 @@ class Arrow:
         try:
             with self._opened() as (schema, _):
                 require_distinct(schema.names)
-        except (arrow.ArrowException, OSError) as error:
+        except DAMAGE as error:
             raise NotReadable(f"no Arrow IPC that can be read: {error}") from None
 
     def __iter__(self) -> Iterator[Record | BadLine]:
@@ -33,11 +33,12 @@ class Arrow:
         try:
             with self._opened() as (_, batches):
                 for batch, at in batches:
+                    batch.validate(full=True)  # a file may claim to reach beyond its end, and pyarrow would follow it there
                     yield from records_in(batch, done + 1)
                     done += batch.num_rows
                     self.at = at
             self.at = self.size
-        except (arrow.ArrowException, OSError) as error:
+        except DAMAGE as error:
             raise damaged(done + 1, error) from None
 
     @contextmanager

@@ -3,11 +3,10 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-import pyarrow as arrow
 import pyarrow.parquet as pq
 
 from apps.tasksets.sources.records import BadLine, NotReadable, Record, require_distinct
-from apps.tasksets.sources.tables import ROWS_AT_ONCE, damaged, records_in
+from apps.tasksets.sources.tables import DAMAGE, ROWS_AT_ONCE, damaged, records_in
 
 MAGIC = b"PAR1"
 
@@ -19,7 +18,7 @@ class Parquet:
         self.path, self.size, self.at = path, path.stat().st_size, 0
         try:
             require_distinct(pq.read_schema(path).names)
-        except arrow.ArrowException as error:
+        except DAMAGE as error:
             raise NotReadable(f"no Parquet that can be read: {error}") from None
 
     def __iter__(self) -> Iterator[Record | BadLine]:
@@ -30,5 +29,5 @@ class Parquet:
                     yield from records_in(batch, done + 1)
                     done += batch.num_rows
                     self.at = self.size * done // file.metadata.num_rows
-        except (arrow.ArrowException, OSError) as error:
+        except DAMAGE as error:
             raise damaged(done + 1, error) from None

@@ -7,6 +7,7 @@ import pyarrow as arrow
 from apps.tasksets.sources.records import BadLine, NotReadable, Record, record_of_row
 
 ROWS_AT_ONCE = 500
+DAMAGE = (arrow.ArrowException, OSError, UnicodeDecodeError)  # what pyarrow says of files that are none
 
 
 def records_in(batch: arrow.RecordBatch, first: int) -> Iterator[Record | BadLine]:
@@ -15,7 +16,7 @@ def records_in(batch: arrow.RecordBatch, first: int) -> Iterator[Record | BadLin
         some = batch.slice(start, ROWS_AT_ONCE)
         try:
             rows = some.to_pylist()
-        except ValueError:  # a text that is none, or a time that Python has no word for, in one of them
+        except (ValueError, OverflowError):  # a text that is none, or a time that Python has no word for, in one of them
             yield from (_alone(some.slice(place, 1), first + start + place) for place in range(some.num_rows))
         else:
             yield from (record_of_row(first + start + place, row) for place, row in enumerate(rows))
@@ -26,7 +27,7 @@ def _alone(row: arrow.RecordBatch, number: int) -> Record | BadLine:
         return record_of_row(number, row.to_pylist()[0])
     except UnicodeDecodeError:
         return BadLine(number, "not UTF-8", "")
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         return BadLine(number, str(error)[:300], "")
 
 
