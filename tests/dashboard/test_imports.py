@@ -160,7 +160,7 @@ def test_an_import_is_started_once(send, choose):
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ({"slug": "sort"}, "A taskset sort is there already"),
+        ({"slug": "sort"}, "A taskset sort is there already, and none ever changes; choose another name, as sort-2"),
         ({"slug": "so rt"}, "Use letters, digits"),
         ({"slug": ""}, "Say a name"),
         ({"prompt": ""}, "Say which column"),

@@ -1,6 +1,7 @@
 """Importing tasks: a file is sent, looked at with its columns and first rows, and then read by a worker."""
 
 from dataclasses import replace
+from itertools import count
 from pathlib import PurePosixPath
 
 from django import forms
@@ -74,8 +75,12 @@ class Choices(forms.Form):
 
     def clean_slug(self) -> str:
         slug = self.cleaned_data["slug"]
-        if self.importing.project.tasksets.filter(slug=slug).exists():
-            raise forms.ValidationError(f"A taskset {slug} is there already; choose another name.")
+        known = set(self.importing.project.tasksets.filter(slug__startswith=slug[:40]).values_list("slug", flat=True))
+        if slug in known:
+            free = next(name for number in count(2) if (name := f"{slug[:40]}-{number}") not in known)
+            raise forms.ValidationError(
+                f"A taskset {slug} is there already, and none ever changes; choose another name, as {free}."
+            )
         return slug
 
     def how(self, more_meta: tuple[str, ...]) -> How:
