@@ -77,4 +77,5 @@ def guessed(path: Path, format: str = "auto") -> How:
     columns = look(path, how).columns
     prompt = next((name for name in PROMPTS if name in columns), how.prompt)
     answer = next((name for name in ANSWERS if name in columns), "")
-    return replace(how, prompt=prompt, answer=answer if columns else how.answer)
+    more = {name: getattr(how, name) if getattr(how, name) in columns else "" for name in ("domain", "follow_ups", "meta")}
+    return replace(how, prompt=prompt, answer=answer, **more)

@@ -25,7 +25,7 @@ class NotATask(ValueError):
 
 @dataclass(frozen=True)
 class Columns:
-    """Under which keys the file keeps what we need. `answer` None: the file has none; those below it may be missing.
+    """Under which keys the file keeps what we need. `answer` None: the file has none; those below it may be missing, or "".
 
     `answer_key`: under which key of a task's answer scorers look for what the file says plainly, as "4". `more_meta`: columns that
     are kept in a task's meta under their own names.
@@ -98,7 +98,7 @@ def _message(message: Any, column: str, place: int, taken: dict[str, Encoded], p
 
 def _follow_ups(row: dict[str, Any], column: str) -> list[str]:
     """What the user says after each answer; none where the column is missing or null."""
-    texts = row.get(column)
+    texts = row.get(column) if column else None
     if texts is None:
         return []
     if not isinstance(texts, list) or not all(isinstance(text, str) and text.strip() for text in texts):
@@ -110,14 +110,14 @@ def _follow_ups(row: dict[str, Any], column: str) -> list[str]:
 
 def _meta(row: dict[str, Any], columns: Columns) -> dict[str, Any]:
     """What else is known of the task, such as its grade; nothing where the column is missing or null."""
-    meta = row.get(columns.meta)
+    meta = row.get(columns.meta) if columns.meta else None
     if meta is not None and not isinstance(meta, dict):
         raise NotATask(f"{columns.meta}: must be an object")
     return (meta or {}) | {name: row[name] for name in columns.more_meta if row.get(name) is not None}
 
 
 def _domain(row: dict[str, Any], column: str) -> str:
-    domain = row.get(column)
+    domain = row.get(column) if column else None
     if domain is None:
         return ""
     if not isinstance(domain, str) or not DOMAIN.fullmatch(domain):

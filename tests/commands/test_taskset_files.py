@@ -78,7 +78,7 @@ def test_code_beside_a_data_set_is_never_run(project, folder, tmp_path):
 def test_a_bad_line_names_row_and_reason(project, tmp_path):
     (tmp_path / "a.csv").write_text("prompt,answer\na,1\nb\n")
     message = refusal("import", tmp_path / "a.csv")
-    assert "line 3: has 1 cells, and the header 2" in message and "--quarantine" in message
+    assert "line 3: the header has 2 cells, this row 1" in message and "--quarantine" in message
     assert "1 tasks, 1 lines set aside" in said("import", tmp_path / "a.csv", "--quarantine")
 
 

@@ -108,8 +108,8 @@ def test_quoted_cells_hold_line_ends_and_rows_are_named_by_their_first_line(tmp_
 @pytest.mark.parametrize(
     ("row", "reason"),
     [
-        (b"only one", "has 1 cells, and the header 2"),
-        (b"a,b,c", "has 3 cells"),
+        (b"only one", "the header has 2 cells, this row 1"),
+        (b"a,b,c", "this row 3"),
         (b"\xff,b", "not UTF-8"),
         (b"a\x00,b", "NUL"),
         (b'"a"b,c', "expected after"),

@@ -249,7 +249,7 @@ def test_what_was_not_started_for_a_day_and_files_of_nobody_are_cleared_away(sen
 def test_columns_are_guessed_by_their_names(sent):
     one = sent({"question": "a", "solution": "b", "id": 7}, started=False)
     how = guessed(one.path)
-    assert (how.prompt, how.answer) == ("question", "solution")
+    assert (how.prompt, how.answer, how.domain, how.meta) == ("question", "solution", "", "")
     seen = look(one.path, how)
     assert seen.columns == ["question", "solution", "id"] and seen.rows[0].answer == {"value": "b"} and not seen.bad
 
@@ -267,3 +267,9 @@ def test_a_look_at_what_is_not_readable_says_why(sent):
 def test_choices_are_kept_as_they_were(sent):
     how = How(more_meta=("a", "b"), duplicates="drop", answer="")
     assert How.read(json.loads(json.dumps(how.written()))) == how and how.columns.answer is None
+
+
+def test_a_column_that_is_not_chosen_is_not_read(sent):
+    one = sent({"prompt": "a", "answer": 1, "": "Not A Domain", "meta": 7}, started=False)
+    seen = look(one.path, How(domain="", follow_ups="", meta=""))
+    assert not seen.bad and seen.rows[0].domain == "" and seen.rows[0].meta == {}

@@ -124,7 +124,7 @@ def one(request: HttpRequest, pk: int) -> HttpResponse:
     context = {
         "section": "tasksets", "one": found, "form": form, "how": how, "seen": seen, "rows": _rows(seen), "formats": FORMATS,
         "slug": request.POST.get("slug", found.slug), "columns": _columns(form, how, seen), "duplicates": DUPLICATES.items(),
-        "others": [(name, name in how.more_meta) for name in seen.columns],
+        "others": [(name, name in how.more_meta) for name in seen.columns if name not in (how.prompt, how.answer, how.meta)],
     }  # fmt: skip
     return render(request, "dashboard/taskset_look.html", context, status=422 if form.errors else 200)
 

@@ -90,7 +90,7 @@ def _record(number: int, row: list[str], header: list[str]) -> Record | BadLine:
     if not _is_text(said):
         return BadLine(number, "not UTF-8", excerpt_of(said.encode(errors="surrogateescape")))
     if len(row) != len(header):
-        return BadLine(number, f"has {len(row)} cells, and the header {len(header)}", excerpt_of(said.encode()))
+        return BadLine(number, f"the header has {len(header)} cells, this row {len(row)}", excerpt_of(said.encode()))
     return record_of_row(number, {name: cell or None for name, cell in zip(header, row, strict=True)})
 
 
