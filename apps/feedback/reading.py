@@ -64,7 +64,7 @@ def read(stream: BinaryIO, kind: str, columns: Mapping[str, str]) -> Iterator[Le
 
 
 def bad(number: int, raw: bytes, reason: str) -> RawBadLine:
-    return RawBadLine(number, reason, excerpt_of(raw), raw)
+    return RawBadLine(number, reason, excerpt_of(raw), raw=raw)
 
 
 def _lesson(number: int, raw: bytes, kind: str, columns: Mapping[str, str]) -> LessonLine:
