@@ -31,6 +31,8 @@ VERIFIERS_PATH = ":".join(str(Path(folder).resolve()) for folder in environment.
 
 # Weights and checkpoints: explorers and trainers must see the same folder.
 WEIGHTS_ROOT = Path(environment.text("RFTWEB_WEIGHTS", str(VAR / "weights"))).resolve()
+# Files that are to become tasksets, until they are; on several machines a shared folder, as for weights.
+IMPORTS_ROOT = Path(environment.text("RFTWEB_IMPORTS", str(VAR / "imports"))).resolve()
 ENGINES_PER_WORKER = environment.number("RFTWEB_ENGINES_PER_WORKER", 4, at_least=1)
 TRAINERS_PER_WORKER = environment.number("RFTWEB_TRAINERS_PER_WORKER", 2, at_least=1)
 # What an engine takes: threads of the embedded one, and of a GPU's memory vLLM's share (a trainer may live there too).
@@ -172,6 +174,7 @@ CELERY_TASK_ROUTES = {
     "train": {"queue": "train"},
     "sweep": {"queue": "control"},
     "watch": {"queue": "control"},
+    "import": {"queue": "control"},
 }
 CELERY_IMPORTS = [
     "workers.explorer.job",
@@ -180,6 +183,7 @@ CELERY_IMPORTS = [
     "workers.trainer.job",
     "workers.coordinator",
     "workers.watching",
+    "workers.importing.job",
     "workers.processes",
 ]
 # Every station is rung each second, by beat itself: were the sweep to ring them, it would wait behind the slices
@@ -191,6 +195,7 @@ CELERY_BEAT_SCHEDULE = {
     },
     "sweep": {"task": "sweep", "schedule": 10.0, "options": {"expires": 60.0}},
     "watch": {"task": "watch", "schedule": 15.0, "options": {"expires": 15.0}},
+    "import": {"task": "import", "schedule": 5.0, "options": {"expires": 15.0}},
 }
 CELERY_BEAT_SCHEDULE_FILENAME = str(VAR / "run" / "beat-schedule")
 

@@ -48,6 +48,7 @@ def _filled(route: str, run: Run, rollouts: list[int]) -> list[str]:
     environment = Environment.objects.filter(project=run.project).values_list("name", flat=True).first() or "none"
     episode = Episode.objects.filter(run=run).values_list("pk", flat=True).first() or 0
     rescoring = run.rescorings.values_list("pk", flat=True).first() or 0
+    importing = run.project.taskset_imports.values_list("pk", flat=True).first() or 0
     suspicion = Suspicion.objects.filter(run=run).values_list("pk", flat=True).first() or 0
     model = RaterModel.objects.filter(run=run).values_list("number", flat=True).first() or 0
     picture = Picture.objects.filter(project=run.project).values_list("sha256", flat=True).first() or "0" * 64
@@ -69,6 +70,7 @@ def _filled(route: str, run: Run, rollouts: list[int]) -> list[str]:
         "episodes/": [episode],
         "gold/": [item],
         "rescorings/": [rescoring],
+        "imports/": [importing],
         "suspicions/": [suspicion],
     }
     numbers |= {"settings/tokens/": [0]}

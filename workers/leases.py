@@ -9,12 +9,13 @@ from django.db import DatabaseError, connection
 
 
 @contextlib.contextmanager
-def kept(keep: Callable[[], object]) -> Iterator[None]:
-    """Meanwhile `keep` extends the leases: judges and programs may take longer than one lasts."""
+def kept(keep: Callable[[], object], every: float | None = None) -> Iterator[None]:
+    """Meanwhile `keep` extends the leases, every so many seconds: judges and programs may take longer than one lasts."""
+    every = every or settings.LEASE_SECONDS / 3
     done = threading.Event()
 
     def keep_on() -> None:
-        while not done.wait(settings.LEASE_SECONDS / 3):
+        while not done.wait(every):
             with contextlib.suppress(DatabaseError):  # the next turn tries again; a lease that is lost refuses what is written
                 keep()
         connection.close()

@@ -16,7 +16,9 @@ from typing import Any, BinaryIO
 from apps.accounts import strict_json
 from apps.feedback import parquet
 from apps.feedback.layouts import NotThisLayout, ours_of
-from apps.tasksets.reading import BYTE_ORDER_MARK, LONGEST_LINE, BadLine, NotATask, excerpt_of, lines_of, prompt_of
+from apps.tasksets.reading import NotATask, prompt_of
+from apps.tasksets.sources.jsonl import BYTE_ORDER_MARK, lines_of
+from apps.tasksets.sources.records import LONGEST_LINE, BadLine, excerpt_of
 
 TEXTS = {"demonstrations": ("answer",), "preferences": ("chosen", "rejected"), "thumbs": ("completion",)}
 
@@ -62,7 +64,7 @@ def read(stream: BinaryIO, kind: str, columns: Mapping[str, str]) -> Iterator[Le
 
 
 def bad(number: int, raw: bytes, reason: str) -> RawBadLine:
-    return RawBadLine(number, reason, excerpt_of(raw), raw)
+    return RawBadLine(number, reason, excerpt_of(raw), raw=raw)
 
 
 def _lesson(number: int, raw: bytes, kind: str, columns: Mapping[str, str]) -> LessonLine:

@@ -16,8 +16,8 @@ from apps.accounts import strict_json
 from apps.rewards import scorers
 from apps.rewards.scorers import RolloutView, TaskView
 from apps.rewards.scoring import Question
-from apps.tasksets.reading import lines_of
 from apps.tasksets.rows import user_message
+from apps.tasksets.sources.jsonl import lines_of
 
 OF_TASK = ("prompt", "domain", "meta")
 

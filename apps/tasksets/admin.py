@@ -3,12 +3,12 @@
 from django.contrib import admin
 
 from apps.accounts.ledger_admin import LedgerAdmin
-from apps.tasksets.models import QuarantinedLine, Task, Taskset
+from apps.tasksets.models import QuarantinedLine, Task, Taskset, TasksetImport
 
 
 @admin.register(Taskset)
 class TasksetAdmin(LedgerAdmin):
-    list_display = ["slug", "project", "source", "size", "quarantined", "created_at"]
+    list_display = ["slug", "project", "source", "size", "quarantined", "duplicates", "created_at"]
     list_select_related = ["project"]
     search_fields = ["slug", "title"]
 
@@ -24,3 +24,10 @@ class TaskAdmin(LedgerAdmin):
 class QuarantinedLineAdmin(LedgerAdmin):
     list_display = ["taskset", "line", "reason"]
     list_select_related = ["taskset"]
+
+
+@admin.register(TasksetImport)
+class TasksetImportAdmin(LedgerAdmin):
+    list_display = ["name", "project", "slug", "state", "rows", "reason", "created_at"]
+    list_select_related = ["project"]
+    raw_id_fields = ["taskset"]

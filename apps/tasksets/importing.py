@@ -1,26 +1,34 @@
-"""The two ways a taskset comes into being: from a JSON lines file, or from a seeded generator."""
+"""The two ways a taskset comes into being: from a file or folder, or from a seeded generator."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 from apps.accounts.models import Project, User
 from apps.tasksets import generators
 from apps.tasksets.beside import beside
+from apps.tasksets.duplicates import KEEP
 from apps.tasksets.models import Taskset
-from apps.tasksets.reading import Columns, read_jsonl
-from apps.tasksets.storing import Origin, store
+from apps.tasksets.reading import Columns, read
+from apps.tasksets.sources import opened
+from apps.tasksets.storing import Origin, Progress, store
 
 
-def import_jsonl(
+def import_file(
     path: Path,
     origin: Origin,
     columns: Columns = Columns(),  # noqa: B008 - frozen
     quarantine: bool = False,
-    progress: Callable[[int], None] = lambda position: None,
+    progress: Progress = lambda position: None,
+    format: str = "auto",
+    split: str = "",
+    duplicates: str = KEEP,
 ) -> Taskset:
-    """The file's tasks as a new taskset; `progress(bytes read)`. Raises BadLines, ValueError, OSError."""
-    with path.open("rb") as stream:
-        return store(origin, read_jsonl(stream, columns, beside(path)), quarantine, lambda read: progress(stream.tell()))
+    """The tasks of a file or folder as a new taskset; `progress(bytes read)`. Pictures may lie in files beside it.
+
+    Raises BadLines, NotReadable, ValueError, OSError.
+    """
+    source = opened(path, format, split)
+    rows = read(source, columns, beside(path / "folder" if path.is_dir() else path))
+    return store(origin, rows, quarantine, lambda read: progress(source.at), duplicates)
 
 
 def generate(
@@ -30,7 +38,7 @@ def generate(
     size: int,
     seed: int,
     by: User | None = None,
-    progress: Callable[[int], None] = lambda done: None,
+    progress: Progress = lambda done: None,
 ) -> Taskset:
     """`size` tasks of the generator `name` as a new taskset. Raises LookupError, ValueError."""
     rows = generators.find(name)(size, seed)

@@ -1,24 +1,22 @@
-"""Reading tasks from JSON lines: streamed, strict, and never stopping at a bad line.
+"""Records of any source as tasks: strict, and never stopping at a bad line.
 
-Every line is either a task or a `BadLine` with its number and reason; the reader holds one line at a time.
+Every record is either a task or a `BadLine` with its number and reason; the reader holds one at a time.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
-from apps.accounts import strict_json
 from apps.tasksets.messages import BadContent, Content, ReadPath, pictures_of, read_content, text_of
 from apps.tasksets.pictures import Encoded
 from apps.tasksets.rows import TaskRow, user_message
+from apps.tasksets.sources.jsonl import records_of
+from apps.tasksets.sources.records import BadLine, Record, excerpt_of
 
-LONGEST_LINE = 1 << 20  # bytes
 ROLES = frozenset({"system", "user", "assistant"})
 MOST_FOLLOW_UPS = 100
 DOMAIN = re.compile(r"[a-z0-9][a-z0-9_-]{0,59}")
-EXCERPT = 120  # characters of a bad line that are kept
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class NotATask(ValueError):
@@ -27,56 +25,43 @@ class NotATask(ValueError):
 
 @dataclass(frozen=True)
 class Columns:
-    """Under which keys the file keeps what we need. `answer` None: the file has none; those below it may be missing."""
+    """Under which keys the file keeps what we need. `answer` None: the file has none; those below it may be missing, or "".
+
+    `answer_key`: under which key of a task's answer scorers look for what the file says plainly, as "4". `more_meta`: columns that
+    are kept in a task's meta under their own names.
+    """
 
     prompt: str = "prompt"
     answer: str | None = "answer"
     follow_ups: str = "follow_ups"
     domain: str = "domain"
     meta: str = "meta"
+    answer_key: str = "value"
+    more_meta: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class BadLine:
-    """A line that is no task. `number` counts from 1."""
-
-    number: int
-    reason: str
-    excerpt: str
+def read(records: Iterable[Record | BadLine], columns: Columns, path: ReadPath | None = None) -> Iterator[TaskRow | BadLine]:
+    """Tasks and bad lines in the order of the records. `path` reads pictures beside the file."""
+    for record in records:
+        if isinstance(record, BadLine):
+            yield record
+            continue
+        try:
+            yield _task(record, columns, path)
+        except NotATask as error:
+            yield BadLine(record.number, str(error), excerpt_of(record.raw))
 
 
 def read_jsonl(stream: BinaryIO, columns: Columns, path: ReadPath | None = None) -> Iterator[TaskRow | BadLine]:
-    """Tasks and bad lines in the order of the file; blank lines are skipped. `path` reads pictures beside the file."""
-    for number, raw in enumerate(lines_of(stream), start=1):
-        if number == 1:
-            raw = raw.removeprefix(BYTE_ORDER_MARK)
-        if not raw.strip():
-            continue
-        try:
-            yield _task(raw, columns, path)
-        except (NotATask, strict_json.NotStrictJson) as error:
-            yield BadLine(number, str(error), excerpt_of(raw))
+    """Tasks and bad lines of JSON lines."""
+    return read(records_of(stream), columns, path)
 
 
-def lines_of(stream: BinaryIO) -> Iterator[bytes]:
-    """Lines of the stream; one that is too long comes cut just behind the limit, its rest is skipped."""
-    while raw := stream.readline(LONGEST_LINE + 2):
-        rest = raw
-        while len(rest) > LONGEST_LINE and not rest.endswith(b"\n"):
-            rest = stream.readline(LONGEST_LINE + 2)
-        yield raw
-
-
-def _task(raw: bytes, columns: Columns, path: ReadPath | None) -> TaskRow:
-    if len(raw.rstrip(b"\r\n")) > LONGEST_LINE:
-        raise NotATask(f"longer than {LONGEST_LINE} bytes")
-    row = strict_json.decode(raw)
-    if not isinstance(row, dict):
-        raise NotATask("not a JSON object")
-    taken: dict[str, Encoded] = {}
+def _task(record: Record, columns: Columns, path: ReadPath | None) -> TaskRow:
+    row, taken = record.fields, {}
     return TaskRow(
-        prompt_of(row, columns.prompt, taken, path), _answer(row, columns.answer), _meta(row, columns.meta),
-        _follow_ups(row, columns.follow_ups), tuple(taken.values()), _domain(row, columns.domain),
+        prompt_of(row, columns.prompt, taken, path), _answer(row, columns.answer, columns.answer_key), _meta(row, columns),
+        _follow_ups(row, columns.follow_ups), tuple(taken.values()), _domain(row, columns.domain), record.number,
     )  # fmt: skip
 
 
@@ -113,7 +98,7 @@ def _message(message: Any, column: str, place: int, taken: dict[str, Encoded], p
 
 def _follow_ups(row: dict[str, Any], column: str) -> list[str]:
     """What the user says after each answer; none where the column is missing or null."""
-    texts = row.get(column)
+    texts = row.get(column) if column else None
     if texts is None:
         return []
     if not isinstance(texts, list) or not all(isinstance(text, str) and text.strip() for text in texts):
@@ -123,16 +108,16 @@ def _follow_ups(row: dict[str, Any], column: str) -> list[str]:
     return texts
 
 
-def _meta(row: dict[str, Any], column: str) -> dict[str, Any]:
+def _meta(row: dict[str, Any], columns: Columns) -> dict[str, Any]:
     """What else is known of the task, such as its grade; nothing where the column is missing or null."""
-    meta = row.get(column)
+    meta = row.get(columns.meta) if columns.meta else None
     if meta is not None and not isinstance(meta, dict):
-        raise NotATask(f"{column}: must be an object")
-    return meta or {}
+        raise NotATask(f"{columns.meta}: must be an object")
+    return (meta or {}) | {name: row[name] for name in columns.more_meta if row.get(name) is not None}
 
 
 def _domain(row: dict[str, Any], column: str) -> str:
-    domain = row.get(column)
+    domain = row.get(column) if column else None
     if domain is None:
         return ""
     if not isinstance(domain, str) or not DOMAIN.fullmatch(domain):
@@ -140,16 +125,11 @@ def _domain(row: dict[str, Any], column: str) -> str:
     return domain
 
 
-def _answer(row: dict[str, Any], column: str | None) -> dict[str, Any]:
-    """An object is taken as it is; anything else becomes {"value": it}."""
+def _answer(row: dict[str, Any], column: str | None, key: str) -> dict[str, Any]:
+    """An object is taken as it is; anything else becomes {key: it}."""
     if column is None:
         return {}
     if column not in row or row[column] is None:
         raise NotATask(f"no {column!r}; a task needs an answer to be judged by")
     answer = row[column]
-    return answer if isinstance(answer, dict) else {"value": answer}
-
-
-def excerpt_of(raw: bytes) -> str:
-    """The line's beginning as storable text, for the list of bad lines."""
-    return raw[: EXCERPT * 4].decode(errors="replace").replace("\0", "\u2400").strip()[:EXCERPT]
+    return answer if isinstance(answer, dict) else {key: answer}

@@ -14,6 +14,7 @@ class TaskRow:
 
     `follow_ups`: what the user says after each answer of the policy; none in a task of one question. `pictures`: those that the
     prompt shows. `domain`: the field it is from, by which a run's scorers are chosen.
+    `line`: where an imported file has it, from 1; no part of the task.
     """
 
     prompt: list[dict[str, Content]]
@@ -22,6 +23,7 @@ class TaskRow:
     follow_ups: list[str] = field(default_factory=list)
     pictures: tuple[Encoded, ...] = ()
     domain: str = ""
+    line: int = field(default=0, compare=False)
 
 
 def user_message(text: str) -> list[dict[str, str]]:

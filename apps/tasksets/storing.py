@@ -3,15 +3,16 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 
 from django.db import transaction
 
 from apps.accounts.models import Project, User
-from apps.tasksets.messages import pictures_of
+from apps.tasksets.duplicates import DROP, KEEP, REFUSE, Seen
+from apps.tasksets.messages import pictures_of, text_of
 from apps.tasksets.models import Picture, QuarantinedLine, Task, Taskset
-from apps.tasksets.reading import BadLine
 from apps.tasksets.rows import TaskRow
+from apps.tasksets.sources.records import EXCERPT, BadLine
 
 BATCH = 1_000  # rows held in memory and written together
 BATCH_BYTES = 32 << 20  # of their pictures: a batch that holds more is written before it is full
@@ -24,7 +25,7 @@ class BadLines(ValueError):
     """The file was refused because of its bad lines; nothing was stored. `lines` are the first of `count`."""
 
     def __init__(self, lines: list[BadLine], count: int) -> None:
-        super().__init__(f"{count} lines are no tasks; the first is line {lines[0].number}: {lines[0].reason}")
+        super().__init__(f"{count} lines cannot become tasks; the first is line {lines[0].number}: {lines[0].reason}")
         self.lines = lines
         self.count = count
 
@@ -41,36 +42,70 @@ class Origin:
     by: User | None = None
 
 
+class Sieve:
+    """Which rows become tasks, which lines are set aside, and which refuse the file."""
+
+    def __init__(self, quarantine: bool, duplicates: str) -> None:
+        self.quarantine, self.duplicates = quarantine, duplicates
+        self.seen = Seen() if duplicates != KEEP else None
+        self.listed: list[BadLine] = []
+        self.refused = self.bad = self.same = 0
+
+    def sift(self, batch: list[TaskRow | BadLine]) -> tuple[list[TaskRow], list[BadLine]]:
+        """Tasks to store, and lines to set aside."""
+        rows = [row for row in batch if isinstance(row, TaskRow)]
+        bad = [row for row in batch if isinstance(row, BadLine)]
+        firsts = self.seen.first_lines(rows) if self.seen else [row.line for row in rows]
+        tasks = [row for row, first in zip(rows, firsts, strict=True) if row.line == first]
+        same = [_repeated(row, first) for row, first in zip(rows, firsts, strict=True) if row.line != first]
+        aside = (bad if self.quarantine else []) + (same if self.duplicates == DROP else [])
+        self.bad += len(bad)
+        self.same += len(same)
+        self._refuse(([] if self.quarantine else bad) + (same if self.duplicates == REFUSE else []))
+        return tasks, aside
+
+    def _refuse(self, lines: list[BadLine]) -> None:
+        self.refused += len(lines)
+        self.listed += sorted(lines, key=lambda line: line.number)[: LISTED - len(self.listed)]
+
+
 @transaction.atomic
 def store(
-    origin: Origin, rows: Iterable[TaskRow | BadLine], quarantine: bool = False, progress: Progress = lambda done: None
+    origin: Origin,
+    rows: Iterable[TaskRow | BadLine],
+    quarantine: bool = False,
+    progress: Progress = lambda done: None,
+    duplicates: str = KEEP,
 ) -> Taskset:
     """A new taskset of these rows; `progress(rows read)` after each batch.
 
-    Bad lines are kept beside the set when `quarantine`, otherwise they refuse it (BadLines).
+    Bad lines are kept beside the set when `quarantine`, otherwise they refuse it (BadLines). `duplicates`, of tasks that are there
+    already: "keep", "drop" (kept beside the set like bad lines, and counted), or "refuse" (BadLines, whatever `quarantine` says).
     Raises ValueError when nothing is left, IntegrityError when the slug is taken.
     """
     taskset = Taskset.objects.create(
         project=origin.project, slug=origin.slug, title=origin.title, source=origin.source, seed=origin.seed, created_by=origin.by
     )  # fmt: skip
-    digest, bad, count = hashlib.sha256(), [], 0
+    digest, sieve = hashlib.sha256(), Sieve(quarantine, duplicates)
     for read, batch in _batches(rows):
-        tasks = [row for row in batch if isinstance(row, TaskRow)]
-        lines = [row for row in batch if isinstance(row, BadLine)]
-        if quarantine:
-            QuarantinedLine.objects.bulk_create(_quarantined(taskset, line) for line in lines)
-        bad += lines[: LISTED - len(bad)]
-        count += len(lines)
+        tasks, aside = sieve.sift(batch)
+        QuarantinedLine.objects.bulk_create(_quarantined(taskset, line) for line in aside)
         taskset.size = _write(taskset, tasks, digest)
         taskset.shows_pictures |= any(pictures_of(task.prompt) for task in tasks)
         progress(read)
-    if bad and not quarantine:
-        raise BadLines(bad, count)
+    if sieve.refused:
+        raise BadLines(sieve.listed, sieve.refused)
     if not taskset.size:
         raise ValueError("there is no task in it")
-    taskset.quarantined, taskset.digest = count, digest.hexdigest()
-    taskset.save(update_fields=["size", "quarantined", "digest", "shows_pictures"])
+    taskset.quarantined, taskset.digest = sieve.bad, digest.hexdigest()
+    taskset.duplicates = sieve.same
+    taskset.save(update_fields=["size", "quarantined", "duplicates", "digest", "shows_pictures"])
     return taskset
+
+
+def _repeated(row: TaskRow, first: int) -> BadLine:
+    said = text_of(row.prompt[-1]["content"])
+    return BadLine(row.line, f"the same task as line {first}", said.strip()[:EXCERPT], first)
 
 
 def _batches(rows: Iterable[TaskRow | BadLine]) -> Iterator[tuple[int, list[TaskRow | BadLine]]]:
@@ -101,9 +136,8 @@ def task_of(taskset: Taskset, index: int, row: TaskRow) -> Task:
     """The row as a task at this place of the set, not saved."""
     # Tasks are spelt as they were before there were follow-ups and domains: the same set has the same digest for ever.
     # Pictures are in the prompt, by the digests of their bytes.
-    told = asdict(replace(row, pictures=()))
-    later = ("follow_ups", "domain")
-    said = {name: value for name, value in told.items() if name != "pictures" and (value or name not in later)}
+    later = {"follow_ups": row.follow_ups, "domain": row.domain}
+    said = {"prompt": row.prompt, "answer": row.answer, "meta": row.meta} | {name: value for name, value in later.items() if value}
     canonical = json.dumps(said, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     task_digest = hashlib.sha256(canonical.encode()).hexdigest()
     return Task(
@@ -113,4 +147,4 @@ def task_of(taskset: Taskset, index: int, row: TaskRow) -> Task:
 
 
 def _quarantined(taskset: Taskset, line: BadLine) -> QuarantinedLine:
-    return QuarantinedLine(taskset=taskset, line=line.number, reason=line.reason[:300], excerpt=line.excerpt)
+    return QuarantinedLine(taskset=taskset, line=line.number, reason=line.reason[:300], excerpt=line.excerpt, same_as=line.same_as)

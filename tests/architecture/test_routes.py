@@ -14,7 +14,7 @@ from apps.environments.models import Environment, Episode
 from apps.feedback.models import Rating
 from apps.rewards.models import Rescoring
 from apps.rollouts.models import Rollout
-from apps.tasksets.models import Picture
+from apps.tasksets.models import Picture, TasksetImport
 
 DOT = b64decode("R0lGODlhAQABAIAAAAAAAP///ywAAAAAAQABAAACAUwAOw==")  # a GIF of one pixel
 ROLES = ("nobody", "stranger", "rater", "owner", "administrator")
@@ -167,8 +167,14 @@ TABLE = {
         "GET": ("login", "absent", "absent", "in", "in"), "POST": ("login", "absent", "absent", "in", "in"),
     },
     RUN + "asked-tasks/": {"GET": None, "POST": STEERER},
+    "imports/of/<slug:project>/": {"GET": STEERER, "POST": STEERER},
+    "imports/<int:pk>/": {"GET": STEERER, "POST": STEERER},
+    "imports/<int:pk>/now/": {"GET": STEERER, "POST": None},
+    "imports/<int:pk>/stop/": {"GET": None, "POST": STEERER},
     "tasksets/": {"GET": PERSON, "POST": None},
     "tasksets/<slug:project>/<slug:slug>/": {"GET": MEMBER, "POST": None},
+    "tasksets/<slug:project>/<slug:slug>/export.<slug:format>": {"GET": STEERER, "POST": None},
+    "tasksets/<slug:project>/<slug:slug>/overlap/": {"GET": STEERER, "POST": None},
     "pictures/<sha256:sha256>/": {"GET": MEMBER, "POST": None},
     "environments/": {"GET": PERSON, "POST": None},
     ENVIRONMENT: {"GET": MEMBER, "POST": None},
@@ -220,6 +226,7 @@ def visit(cast, run, finish):
     environment = Environment.objects.create(project=run.project, name="maze", kind=Environment.Kind.PUSH)
     episode = Episode.objects.create(environment=environment, run=run, seed=0, turn_limit=3, state=Episode.State.WAITING)
     picture = Picture.take(run.project, DOT)
+    importing = TasksetImport.objects.create(project=run.project, name="a.jsonl", bytes=0)
     rescoring = Rescoring.create(run, run.settings, {}, [(group.pk, 2)])
     people = dict(zip(ROLES, (None, cast.carol, cast.bob, cast.alice, cast.admin), strict=True))
     named = {
@@ -236,6 +243,7 @@ def visit(cast, run, finish):
         pk = rating.pk if "ratings/<" in route else pk
         pk = episode.pk if "episodes/<" in route else pk
         pk = rescoring.pk if "rescorings/<int:pk>" in route else pk
+        pk = importing.pk if "imports/<int:pk>" in route else pk
         kind = "votes" if "exports" in route else "stop"
         for part, value in {**named, "<slug:slug>": slug, "<int:pk>": pk, "<slug:kind>": kind}.items():
             route = route.replace(part, str(value))

@@ -11,7 +11,7 @@ from apps.feedback import importing, parquet
 from apps.feedback.importing import BadLessons, Destination, import_lessons
 from apps.feedback.models import Demonstration, Preference, Thumb
 from apps.feedback.reading import LessonLine, read
-from apps.tasksets.importing import import_jsonl
+from apps.tasksets.importing import import_file
 from apps.tasksets.storing import Origin
 from tests.tasksets.test_messages import HOW_MANY, data_url, png, shown
 
@@ -59,7 +59,7 @@ def test_messages_of_another_spelling_are_the_same_prompt(project, taskset, file
 
 def test_a_prompt_with_a_picture_finds_its_task_and_is_refused_where_nobody_keeps_the_picture(project, file):
     prompt = [{"role": "user", "content": [shown(data_url(png())), HOW_MANY]}]
-    tasks = import_jsonl(file({"prompt": prompt, "answer": 3}), Origin(project, "seen", "Seen", "seen.jsonl"))
+    tasks = import_file(file({"prompt": prompt, "answer": 3}), Origin(project, "seen", "Seen", "seen.jsonl"))
     path = file({"prompt": prompt, "answer": "three"})
     import_lessons(path, "demonstrations", Destination(project, "f", tasks))
     assert Demonstration.objects.get().task == tasks.tasks.get()

@@ -7,7 +7,7 @@ import pytest
 from django.db import IntegrityError
 
 from apps.accounts.models import Project
-from apps.tasksets.importing import generate, import_jsonl
+from apps.tasksets.importing import generate, import_file
 from apps.tasksets.models import QuarantinedLine, Task, Taskset
 from apps.tasksets.storing import BadLines, Origin
 
@@ -31,7 +31,7 @@ def rows(count: int) -> list[object]:
 def test_a_clean_file_is_stored_in_its_order(project, tmp_path):
     seen = []
     path = write(tmp_path / "a.jsonl", rows(2_500))
-    taskset = import_jsonl(path, Origin(project, "sums", "Sums", "a.jsonl"), progress=seen.append)
+    taskset = import_file(path, Origin(project, "sums", "Sums", "a.jsonl"), progress=seen.append)
     assert (taskset.size, taskset.quarantined, taskset.seed) == (2_500, 0, None)
     assert [task.question for task in taskset.tasks.order_by("index")[1234:1236]] == ["1234+1", "1235+1"]
     assert seen == sorted(seen) and len(seen) == 3
@@ -40,14 +40,14 @@ def test_a_clean_file_is_stored_in_its_order(project, tmp_path):
 def test_one_bad_line_refuses_the_whole_file_and_names_it(project, tmp_path):
     path = write(tmp_path / "a.jsonl", [*rows(1_500), "oops", *rows(10)])
     with pytest.raises(BadLines) as caught:
-        import_jsonl(path, Origin(project, "sums", "Sums", "a.jsonl"))
+        import_file(path, Origin(project, "sums", "Sums", "a.jsonl"))
     assert [(line.number, line.excerpt) for line in caught.value.lines] == [(1501, "oops")]
     assert not Taskset.objects.exists() and not Task.objects.exists()
 
 
 def test_bad_lines_can_be_quarantined_instead(project, tmp_path):
     path = write(tmp_path / "a.jsonl", [*rows(3), "oops", '{"prompt": "a\\u0000", "answer": 1}', *rows(2)])
-    taskset = import_jsonl(path, Origin(project, "sums", "Sums", "a.jsonl"), quarantine=True)
+    taskset = import_file(path, Origin(project, "sums", "Sums", "a.jsonl"), quarantine=True)
     assert (taskset.size, taskset.quarantined) == (5, 2)
     assert list(QuarantinedLine.objects.values_list("line", flat=True)) == [4, 5]
     assert list(taskset.tasks.order_by("index").values_list("index", flat=True)) == list(range(5))
@@ -56,7 +56,7 @@ def test_bad_lines_can_be_quarantined_instead(project, tmp_path):
 @pytest.mark.parametrize("lines", [[], ["", "  "], ["oops"]])
 def test_a_file_without_tasks_is_refused(project, tmp_path, lines):
     with pytest.raises(ValueError):
-        import_jsonl(write(tmp_path / "a.jsonl", lines), Origin(project, "sums", "Sums", "a.jsonl"), quarantine=True)
+        import_file(write(tmp_path / "a.jsonl", lines), Origin(project, "sums", "Sums", "a.jsonl"), quarantine=True)
     assert not Taskset.objects.exists()
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from apps.tasksets.importing import import_jsonl
+from apps.tasksets.importing import import_file
 from apps.tasksets.models import Picture, Task
 from apps.tasksets.storing import BadLines, Origin
 from tests.tasksets.test_messages import HOW_MANY, data_url, png, shown
@@ -18,7 +18,7 @@ def write(folder, *contents):
 
 
 def bring(project, path):
-    return import_jsonl(path, Origin(project, "seen", "Seen", path.name))
+    return import_file(path, Origin(project, "seen", "Seen", path.name))
 
 
 def at(path: str) -> list:

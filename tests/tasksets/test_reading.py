@@ -6,8 +6,9 @@ import tracemalloc
 
 import pytest
 
-from apps.tasksets.reading import LONGEST_LINE, BadLine, Columns, read_jsonl
+from apps.tasksets.reading import Columns, read_jsonl
 from apps.tasksets.rows import TaskRow
+from apps.tasksets.sources.records import LONGEST_LINE, BadLine
 
 GOOD = b'{"prompt": "2+2", "answer": 4}'
 

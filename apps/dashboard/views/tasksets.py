@@ -15,10 +15,11 @@ from apps.dashboard.paging import page_of
 from apps.dashboard.successes import Histogram, ends_of, histograms
 from apps.rollouts.asked import AskedTask
 from apps.runs.models import NotPossible, Run
-from apps.tasksets.models import Taskset
+from apps.tasksets.models import Taskset, TasksetImport
 
 QUARANTINED_SHOWN = 100
 PROJECTS_SHOWN = 20
+IMPORTS_SHOWN = 20
 RUNS_SHOWN = 10
 SCALES_SHOWN = 10
 WAITING_SHOWN = 20
@@ -84,10 +85,14 @@ def _chosen(slug: str | None, drawn: Sequence[Histogram]) -> Run | None:
 @require_safe
 @login_required
 def tasksets(request: HttpRequest) -> HttpResponse:
-    """Everybody signed in: the tasksets of their projects."""
+    """Everybody signed in: the tasksets of their projects; imports under way are for those who run the project."""
     found = Taskset.objects.visible_to(request.user).select_related("project")
     own = Project.objects.run_by(request.user).order_by("slug")[:PROJECTS_SHOWN]
-    return render(request, "dashboard/tasksets.html", {"section": "tasksets", "page": page_of(found, request), "projects": own})
+    under_way = TasksetImport.objects.run_by(request.user).exclude(state__in=TasksetImport.OVER).select_related("project")
+    context = {
+        "section": "tasksets", "page": page_of(found, request), "projects": own, "imports": under_way[:IMPORTS_SHOWN],
+    }  # fmt: skip
+    return render(request, "dashboard/tasksets.html", context)
 
 
 @require_safe
@@ -103,6 +108,7 @@ def taskset(request: HttpRequest, project: str, slug: str) -> HttpResponse:
     context = {
         "section": "tasksets", "taskset": found, "tasks": tasks, "first": first, "previous": max(0, first - TASKS_SHOWN),
         "next": first + TASKS_SHOWN if first + TASKS_SHOWN < found.size else None,
+        "may_run": Project.objects.run_by(request.user).filter(pk=found.project_id).exists(),
         "quarantined": found.quarantined_lines.all()[:QUARANTINED_SHOWN], "runs": runs,
         "histograms": drawn, "ends": ends_of(chosen) if chosen else None,
         "asking": asking, "waiting": _waiting(asking), "scales": found.scales.order_by("name")[:SCALES_SHOWN],

@@ -1,10 +1,8 @@
-"""Tasksets: import JSON lines, generate from a seed, check for easy guesses, list."""
+"""Tasksets: import, export and compare files of tasks, generate from a seed, check for easy guesses, list."""
 
-import re
 import subprocess
 import sys
 from argparse import ArgumentParser
-from pathlib import Path
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
@@ -19,16 +17,15 @@ from apps.rewards.hacking.guessing import TRIES
 from apps.rewards.sandbox import NoSandbox
 from apps.runs.models import Run
 from apps.tasksets.generators import GENERATORS
-from apps.tasksets.importing import generate, import_jsonl
+from apps.tasksets.importing import generate
 from apps.tasksets.joining import join
 from apps.tasksets.models import Taskset
 from apps.tasksets.pages import NoRenderer
-from apps.tasksets.reading import Columns
 from apps.tasksets.scales import begun, finish
-from apps.tasksets.storing import BadLines, Origin
+from apps.tasksets.storing import Origin
 from rftweb.management.console import bar, project_named, run_named
+from rftweb.management.taskset_files import add_export, add_import, add_overlap, exported, imported, overlapped
 
-SHOWN = 20  # bad lines printed
 MOST_TRIES = 1_000
 LONGEST_NAME = 60  # of a scale
 THRESHOLDS = {
@@ -45,14 +42,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         verbs = parser.add_subparsers(dest="verb", required=True)
-        importing = verbs.add_parser("import", help="store the tasks of a JSON lines file")
-        importing.add_argument("file", type=Path)
-        importing.add_argument("--slug", help="name of the taskset (default: the file's)")
-        importing.add_argument("--title", default="")
-        importing.add_argument("--prompt", default="prompt", help="column of the prompt: a text, or chat messages")
-        importing.add_argument("--answer", default="answer", help="column of the answer that scorers judge by")
-        importing.add_argument("--no-answer", action="store_true", help="the file has no answers")
-        importing.add_argument("--quarantine", action="store_true", help="set bad lines aside instead of refusing the file")
+        importing = add_import(verbs)
         generating = verbs.add_parser("generate", help="store tasks drawn from a seed")
         generating.add_argument("generator", choices=sorted(GENERATORS))
         generating.add_argument("--size", type=int, default=500)
@@ -92,34 +82,29 @@ class Command(BaseCommand):
         estimating.add_argument("--engine", choices=["auto", "vllm", "transformers"], default="auto")
         estimating.add_argument("--most", type=int, help="tasks to try now; those that were tried are not tried again")
         estimating.add_argument("--otherwise", type=float, help="the difficulty, from 0 to 1, of tasks that cannot be judged")
+        exporting, overlapping = add_export(verbs), add_overlap(verbs)
         listing = verbs.add_parser("list", help="show what there is")
-        for verb in (importing, generating, testing, joining, guessing, estimating, listing):
+        for verb in (importing, exporting, overlapping, generating, testing, joining, guessing, estimating, listing):
             verb.add_argument("--project", help="slug of the project; may be left out when there is one")
 
     def handle(self, **options: object) -> None:
         verbs = {
             "import": self._import, "generate": self._generate, "tests": self._tests, "join": self._join, "guesses": self._guesses,
-            "difficulty": self._difficulty, "list": self._list,
+            "difficulty": self._difficulty, "export": self._export, "overlap": self._overlap, "list": self._list,
         }  # fmt: skip
         verbs[options["verb"]](options)
 
     def _import(self, options: dict) -> None:
-        path: Path = options["file"]
-        if not path.is_file():
-            raise CommandError(f"{path}: there is no such file")
-        slug = options["slug"] or re.sub(r"[^A-Za-z0-9_-]+", "-", path.stem).strip("-")[:50]
-        origin = Origin(project_named(options["project"]), slug, options["title"] or slug, path.name)
-        columns = Columns(options["prompt"], None if options["no_answer"] else options["answer"])
-        try:
-            with bar(f"reading {path.name}", path.stat().st_size) as progress:
-                taskset = import_jsonl(path, origin, columns, options["quarantine"], progress)
-        except BadLines as refusal:
-            raise CommandError(_listed(refusal)) from None
-        except IntegrityError:
-            raise CommandError(f"--slug: a taskset {slug!r} is there already; choose another") from None
-        except ValueError as error:
-            raise CommandError(f"{path}: {error}") from None
-        self._say_stored(taskset)
+        self._say_stored(imported(project_named(options["project"]), options))
+
+    def _export(self, options: dict) -> None:
+        taskset = _found(project_named(options["project"]), options["slug"])
+        self.stdout.write(self.style.SUCCESS(exported(taskset, options["file"], options["force"])))
+
+    def _overlap(self, options: dict) -> None:
+        project = project_named(options["project"])
+        for line in overlapped(_found(project, options["checked"]), _found(project, options["other"]), options):
+            self._tell(line)
 
     def _generate(self, options: dict) -> None:
         project, slug, size = project_named(options["project"]), options["slug"] or options["generator"], options["size"]
@@ -206,6 +191,7 @@ class Command(BaseCommand):
 
     def _say_stored(self, taskset: Taskset) -> None:
         aside = f", {taskset.quarantined} lines set aside" if taskset.quarantined else ""
+        aside += f", {taskset.duplicates} duplicates left out" if taskset.duplicates else ""
         self.stdout.write(self.style.SUCCESS(f"taskset {taskset.slug}: {taskset.size} tasks{aside}"))
 
 
@@ -261,10 +247,3 @@ def _in_worker(taskset: Taskset, policy: Policy, run: Run | None, options: dict,
     asked += ["--most", options["most"]] if options["most"] else []
     command = [sys.executable, "-m", "workers.guessing", taskset.pk, policy.pk, *asked]
     return subprocess.run(list(map(str, command)), cwd=settings.BASE_DIR, check=False).returncode
-
-
-def _listed(refusal: BadLines) -> str:
-    lines = [f"  line {line.number}: {line.reason}   {line.excerpt}" for line in refusal.lines[:SHOWN]]
-    more = [f"  and {refusal.count - SHOWN} more"] if refusal.count > SHOWN else []
-    advice = "nothing was stored; mend the lines, or set them aside with --quarantine"
-    return "\n".join([f"{refusal.count} lines are no tasks:", *lines, *more, advice])

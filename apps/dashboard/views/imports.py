@@ -1,0 +1,205 @@
+"""Importing tasks: a file is sent, looked at with its columns and first rows, and then read by a worker."""
+
+from dataclasses import replace
+from itertools import count
+from pathlib import PurePosixPath
+
+from django import forms
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
+from django.core.files.uploadedfile import UploadedFile
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.text import slugify
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from apps.accounts.models import Project
+from apps.dashboard.paging import page_of
+from apps.tasksets.duplicates import CHOICES
+from apps.tasksets.keeping import TooManyHeld, keep
+from apps.tasksets.looking import How, Look, guessed, look
+from apps.tasksets.models import ImportOver, TasksetImport
+from apps.tasksets.rows import TaskRow
+from apps.tasksets.sources import FORMATS, SUFFIXES
+
+LARGEST_BYTES = 1000 * 1000 * 1000
+IMPORTS_SHOWN = 20
+LONGEST_COLUMN = 200  # characters of a column's name
+COLUMNS = ("prompt", "answer", "domain", "follow_ups", "meta")
+WORDS = {
+    "prompt": ("Prompt", "a text, or chat messages that end with the user’s", ""),
+    "answer": ("Answer", "what scorers judge by", "it has none"),
+    "domain": ("Domain", "the field a task is from: it chooses scorers", "none"),
+    "follow_ups": ("Follow-ups", "a list of what the user says after each answer", "none"),
+    "meta": ("Meta", "an object of what else is known of a task", "none"),
+}
+DUPLICATES = {"keep": "keep them", "drop": "leave them out and list them", "refuse": "refuse the file"}
+
+
+class Upload(forms.Form):
+    """A file of tasks."""
+
+    file = forms.FileField(error_messages={"required": "Choose a file.", "empty": "The file is empty."})
+
+    def clean_file(self) -> UploadedFile:
+        file = self.cleaned_data["file"]
+        if file.size > LARGEST_BYTES:
+            raise forms.ValidationError(
+                f"The file has {file.size / 1e6:.0f} MB; pages take {LARGEST_BYTES / 1e6:.0f}. Use manage.py for larger ones."
+            )
+        return file
+
+
+class Choices(forms.Form):
+    """What the taskset is called, and how the file is read; see apps.tasksets.looking.How."""
+
+    slug = forms.SlugField(
+        max_length=50, error_messages={"invalid": "Use letters, digits, - and _ alone.", "required": "Say a name."}
+    )
+    format = forms.ChoiceField(choices=[(format, format) for format in FORMATS])
+    prompt = forms.CharField(max_length=LONGEST_COLUMN, strip=False, error_messages={"required": "Say which column."})
+    answer = forms.CharField(max_length=LONGEST_COLUMN, strip=False, required=False)
+    domain = forms.CharField(max_length=LONGEST_COLUMN, strip=False, required=False)
+    follow_ups = forms.CharField(max_length=LONGEST_COLUMN, strip=False, required=False)
+    meta = forms.CharField(max_length=LONGEST_COLUMN, strip=False, required=False)
+    answer_key = forms.CharField(
+        max_length=60, error_messages={"required": "Say what scorers call it; value, where you know no better."}
+    )
+    quarantine = forms.BooleanField(required=False)
+    duplicates = forms.ChoiceField(choices=[(choice, choice) for choice in CHOICES])
+
+    def __init__(self, importing: TasksetImport, *given: object) -> None:
+        super().__init__(*given)
+        self.importing = importing
+
+    def clean_slug(self) -> str:
+        slug = self.cleaned_data["slug"]
+        known = set(self.importing.project.tasksets.filter(slug__startswith=slug[:40]).values_list("slug", flat=True))
+        if slug in known:
+            free = next(name for number in count(2) if (name := f"{slug[:40]}-{number}") not in known)
+            raise forms.ValidationError(
+                f"A taskset {slug} is there already, and none ever changes; choose another name, as {free}."
+            )
+        return slug
+
+    def how(self, more_meta: tuple[str, ...]) -> How:
+        said = {name: value for name, value in self.cleaned_data.items() if name != "slug"}
+        return How(**said, more_meta=more_meta)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@login_required
+def imports(request: HttpRequest, project: str) -> HttpResponse:
+    """Owners and researchers of the project: its imports, and sending another file."""
+    found = _managed(request, get_object_or_404(Project.objects.visible_to(request.user), slug=project))
+    form = Upload(*((request.POST, request.FILES) if request.method == "POST" else ()))
+    if request.method == "POST" and form.is_valid():
+        try:
+            return redirect("taskset-import", _kept(request, found, form.cleaned_data["file"]).pk)
+        except TooManyHeld as error:
+            form.add_error("file", f"{error}.")
+        except OSError as error:
+            form.add_error("file", f"The file could not be kept: {error.strerror}.")
+    page = page_of(found.taskset_imports.select_related("by", "taskset__project"), request, size=IMPORTS_SHOWN)
+    context = {"section": "tasksets", "project": found, "form": form, "page": page, "suffixes": ",".join(SUFFIXES)}
+    return render(request, "dashboard/taskset_imports.html", context, status=422 if form.errors else 200)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@login_required
+def one(request: HttpRequest, pk: int) -> HttpResponse:
+    """Owners and researchers of the project: choosing how the file is read (`act=look`), starting the import, and following it."""
+    found = _import(request, pk)
+    if found.state != TasksetImport.State.LOOKED_AT:
+        return render(request, "dashboard/taskset_import.html", {"section": "tasksets", "one": found})
+    how, form = How.read(found.how), Choices(found)
+    if request.method == "POST":
+        form = Choices(found, request.POST)
+        if form.is_valid():
+            return _chosen(request, found, form, how)
+        said = {name: value for name, value in form.cleaned_data.items() if name != "slug"}
+        how = replace(how, **said, more_meta=_more_meta(request, found, how))
+    seen = look(found.path, how)
+    context = {
+        "section": "tasksets", "one": found, "form": form, "how": how, "seen": seen, "rows": _rows(seen), "formats": FORMATS,
+        "slug": request.POST.get("slug", found.slug), "columns": _columns(form, how, seen), "duplicates": DUPLICATES.items(),
+        "others": [(name, name in how.more_meta) for name in seen.columns if name not in (how.prompt, how.answer, how.meta)],
+    }  # fmt: skip
+    return render(request, "dashboard/taskset_look.html", context, status=422 if form.errors else 200)
+
+
+@require_safe
+@login_required
+def now(request: HttpRequest, pk: int) -> HttpResponse:
+    """Owners and researchers of the project: the part of the page that moves while the file is read."""
+    return render(request, "dashboard/_taskset_import_now.html", {"one": _import(request, pk)})
+
+
+@require_POST
+@login_required
+def stop(request: HttpRequest, pk: int) -> HttpResponse:
+    """Owners and researchers of the project: nothing of the file is stored, and it is deleted."""
+    found = _import(request, pk)
+    try:
+        found.stop(f"stopped by {request.user}")
+    except ImportOver as error:
+        messages.error(request, f"It was not stopped: {error}.")
+    return redirect("taskset-import", found.pk)
+
+
+def _managed(request: HttpRequest, project: Project) -> Project:
+    """The project, when the person may run it. Raises PermissionDenied for a mere viewer."""
+    if not Project.objects.run_by(request.user).filter(pk=project.pk).exists():
+        raise PermissionDenied("Only owners and researchers of this project import tasksets.")
+    return project
+
+
+def _import(request: HttpRequest, pk: int) -> TasksetImport:
+    seen = TasksetImport.objects.filter(project__in=Project.objects.visible_to(request.user))
+    found = get_object_or_404(seen.select_related("project", "by", "taskset__project"), pk=pk)
+    _managed(request, found.project)
+    return found
+
+
+def _kept(request: HttpRequest, project: Project, file: UploadedFile) -> TasksetImport:
+    name = PurePosixPath(file.name.replace("\0", "")).name[:200]
+    made = keep(project, request.user, name, file.size, file.chunks())
+    made.how, made.slug = guessed(made.path).written(), slugify(PurePosixPath(name).stem)[:50]
+    made.save(update_fields=["how", "slug"])
+    return made
+
+
+def _chosen(request: HttpRequest, found: TasksetImport, form: Choices, before: How) -> HttpResponse:
+    """Keep the choices, and start the import where that was asked. A new format has other columns, which are guessed anew."""
+    slug, how = form.cleaned_data["slug"], form.how(_more_meta(request, found, before))
+    is_other = how.format != before.format
+    try:
+        if request.POST.get("act") == "import" and not is_other:
+            found.start(slug, how.written())
+        else:
+            found.draft(slug, (guessed(found.path, how.format) if is_other else how).written())
+    except ImportOver as error:
+        messages.error(request, f"Nothing was changed: {error}.")
+    return redirect("taskset-import", found.pk)
+
+
+def _more_meta(request: HttpRequest, found: TasksetImport, how: How) -> tuple[str, ...]:
+    """The ticked columns, of those that the file has."""
+    ticked = set(request.POST.getlist("more_meta"))
+    return tuple(name for name in look(found.path, how).columns if name in ticked)
+
+
+def _columns(form: Choices, how: How, seen: Look) -> list[tuple]:
+    """(field, title, why, what an empty choice means, chosen, choices, what is wrong) of each column that is mapped."""
+    told = []
+    for name in COLUMNS:
+        chosen = getattr(how, name)
+        choices = dict.fromkeys([*seen.columns, *filter(None, [chosen])])
+        told.append((name, *WORDS[name], chosen, list(choices), form.errors.get(name, ())))
+    return told
+
+
+def _rows(seen: Look) -> list[tuple]:
+    """(line, task or None, bad line or None) of the first rows."""
+    return [(row.line, row, None) if isinstance(row, TaskRow) else (row.number, None, row) for row in seen.rows]

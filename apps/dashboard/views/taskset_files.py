@@ -1,0 +1,72 @@
+"""What is taken out of a taskset: its file, and what it has in common with another one."""
+
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.views.decorators.http import require_safe
+
+from apps.accounts.downloads import download
+from apps.accounts.models import Project
+from apps.tasksets.exporting import TYPES, pieces
+from apps.tasksets.models import Task, Taskset
+from apps.tasksets.overlap import THRESHOLD, TooMuch
+from apps.tasksets.overlapping import Overlap, compare
+
+MOST_TASKS = 20_000  # of both sets, that are compared while a page is waited for: some seconds
+PAIRS_SHOWN = 100
+
+
+@require_safe
+@login_required
+def export(request: HttpRequest, project: str, slug: str, format: str) -> HttpResponse:
+    """Owners and researchers of the project, for the file holds the answers: it is streamed as it is read."""
+    taskset = managed_taskset(request, project, slug)
+    if format not in TYPES:
+        raise Http404(f"no export .{format}")
+    return download(request, pieces(taskset, format), TYPES[format], f"{taskset.slug}.{format}")
+
+
+@require_safe
+@login_required
+def overlap(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+    """Owners and researchers of the project: which of its tasks the set `with` has as well."""
+    taskset = managed_taskset(request, project, slug)
+    others = Taskset.objects.filter(project=taskset.project).exclude(pk=taskset.pk).order_by("slug")
+    wanted = request.GET.get("with", "")
+    context = {"section": "tasksets", "taskset": taskset, "others": list(others), "wanted": wanted, "threshold": THRESHOLD}
+    if wanted:
+        if "\0" in wanted:
+            raise Http404("there is no such taskset")
+        other = get_object_or_404(others, slug=wanted)
+        context |= {"other": other, **_compared(taskset, other)}
+    return render(request, "dashboard/taskset_overlap.html", context)
+
+
+def managed_taskset(request: HttpRequest, project: str, slug: str) -> Taskset:
+    """The set, when the person may run the project. Raises Http404 for a stranger, PermissionDenied for a mere viewer."""
+    found = get_object_or_404(Taskset.objects.visible_to(request.user).select_related("project"), project__slug=project, slug=slug)
+    if not Project.objects.run_by(request.user).filter(pk=found.project_id).exists():
+        raise PermissionDenied("Only owners and researchers of this project take files from its tasksets.")
+    return found
+
+
+def _compared(taskset: Taskset, other: Taskset) -> dict:
+    if taskset.size + other.size > MOST_TASKS:
+        return {"refusal": f"The two have more than the {MOST_TASKS:,} tasks that a page compares."}
+    try:
+        found = compare(taskset, other)
+    except TooMuch as error:
+        return {"refusal": f"{taskset.slug} {error}."}
+    return {"found": found, "pairs": _shown(taskset, other, found)}
+
+
+def _shown(taskset: Taskset, other: Taskset, found: Overlap) -> list[tuple]:
+    """The largest shares first, each pair with both tasks; two queries."""
+    pairs = sorted(found.pairs, key=lambda pair: (-pair.is_exact, -pair.share, pair.checked, pair.other))[:PAIRS_SHOWN]
+    ours, theirs = _tasks(taskset, [pair.checked for pair in pairs]), _tasks(other, [pair.other for pair in pairs])
+    return [(pair, ours[pair.checked], theirs[pair.other]) for pair in pairs]
+
+
+def _tasks(taskset: Taskset, indexes: list[int]) -> dict[int, Task]:
+    return {task.index: task for task in taskset.tasks.filter(index__in=indexes).defer("answer")}

@@ -1,0 +1,66 @@
+"""The files of imports on disk: kept until their import is over, and no longer than a day where it was never started."""
+
+import time
+from collections.abc import Iterable
+from datetime import timedelta
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models.functions import Now
+
+from apps.accounts.models import Project, User
+from apps.tasksets.models import ImportOver, TasksetImport
+from apps.tasksets.sources import SUFFIXES
+
+MOST_HELD = 5  # files of a project that are looked at or under way
+LOOKED_AT_HOURS = 24
+ORPHANED_SECONDS = 3600  # after which a file that belongs to no import is deleted
+
+
+class TooManyHeld(ValueError):
+    """The project has as many files here as it may."""
+
+
+@transaction.atomic
+def keep(project: Project, by: User, name: str, size: int, pieces: Iterable[bytes]) -> TasksetImport:
+    """A new import of the file in these pieces, to be looked at. Raises TooManyHeld, OSError."""
+    Project.objects.select_for_update().get(pk=project.pk)
+    held = project.taskset_imports.exclude(state__in=TasksetImport.OVER)
+    if held.count() >= MOST_HELD:
+        raise TooManyHeld(f"{project.slug} has {MOST_HELD} files here that are not imported yet; import or discard one")
+    suffix = next((end for end in SUFFIXES if name.lower().endswith(end)), "")
+    made = TasksetImport.objects.create(project=project, by=by, name=name, suffix=suffix, bytes=size)
+    made.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        with made.path.open("wb") as stream:
+            stream.writelines(pieces)
+    except BaseException:
+        made.path.unlink(missing_ok=True)
+        raise
+    return made
+
+
+def clear_away() -> int:
+    """Give up what nobody started for a day, and delete files that no import needs; returns how many went."""
+    old = TasksetImport.objects.filter(state=TasksetImport.State.LOOKED_AT, created_at__lt=Now() - timedelta(hours=LOOKED_AT_HOURS))
+    for one in old:
+        try:
+            one.stop(f"not started within {LOOKED_AT_HOURS} hours")
+        except ImportOver:  # it was, just now
+            continue
+    return len(old) + _delete_orphans()
+
+
+def _delete_orphans() -> int:
+    if not settings.IMPORTS_ROOT.is_dir():
+        return 0
+    before = time.time() - ORPHANED_SECONDS
+    files = [file for file in settings.IMPORTS_ROOT.iterdir() if file.stat().st_mtime < before]
+    if not files:
+        return 0
+    needed = TasksetImport.objects.exclude(state__in=TasksetImport.OVER)
+    names = {one.path.name for one in needed}
+    orphans = [file for file in files if file.name not in names]
+    for file in orphans:
+        file.unlink(missing_ok=True)
+    return len(orphans)

@@ -1,0 +1,156 @@
+"""Files that became, or are to become, tasksets: looked at in the browser first, then read by a worker.
+
+The file is kept until its import is over. A worker reads all of it in one transaction: one that is killed leaves nothing, and the
+next one begins anew.
+"""
+
+from datetime import timedelta
+from pathlib import Path
+
+from django.conf import settings
+from django.db import models
+from django.db.models import F, Q
+from django.db.models.functions import Now
+
+from apps.accounts.models import Project, User
+from apps.tasksets.models.tasksets import Taskset
+
+MOST_ATTEMPTS = 3  # an import at which so many workers died is what they die of
+LINES_KEPT = 100  # bad lines that a failed import names
+
+
+class ImportOver(ValueError):
+    """It is not in the state for that any more; the message says in which it is."""
+
+
+class TasksetImportQuerySet(models.QuerySet):
+    def run_by(self, user: User) -> "TasksetImportQuerySet":
+        return self.filter(project__in=Project.objects.run_by(user))
+
+    def open(self) -> "TasksetImportQuerySet":
+        return self.filter(state__in=TasksetImport.OPEN)
+
+    def due(self) -> "TasksetImportQuerySet":
+        """What a worker may take up: nobody reads it, or who did has not been heard of for a lease."""
+        return self.open().filter(Q(lease_until=None) | Q(lease_until__lt=Now()))
+
+    def claim(self, owner: str, seconds: float) -> "TasksetImport | None":
+        """The oldest that is due, ours until the lease ends; None where none is. Each claim has another fence."""
+        sql = """
+            WITH due AS MATERIALIZED (
+                SELECT id FROM tasksets_tasksetimport WHERE state IN ('waiting', 'running')
+                    AND (lease_until IS NULL OR lease_until < statement_timestamp())
+                ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED)
+            UPDATE tasksets_tasksetimport i SET state = 'running', lease_owner = %(owner)s, fence = i.fence + 1, rows = 0, at = 0,
+                attempts = i.attempts + 1, started_at = coalesce(i.started_at, statement_timestamp()),
+                lease_until = statement_timestamp() + %(seconds)s * interval '1 second'
+            FROM due WHERE i.id = due.id RETURNING i.*"""
+        return next(iter(self.raw(sql, {"owner": owner, "seconds": seconds})), None)
+
+
+class TasksetImport(models.Model):
+    """A file that was sent to be a taskset, how it is to be read, and how far that is."""
+
+    class State(models.TextChoices):
+        LOOKED_AT = "looked_at", "looked at"
+        WAITING = "waiting", "waiting"
+        RUNNING = "running", "running"
+        DONE = "done", "done"
+        FAILED = "failed", "failed"
+        STOPPED = "stopped", "stopped"
+
+    OPEN = (State.WAITING, State.RUNNING)
+    OVER = (State.DONE, State.FAILED, State.STOPPED)
+
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="taskset_imports")
+    by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="taskset_imports")
+    name = models.CharField(max_length=200, help_text="The file's own name.")
+    suffix = models.CharField(max_length=10, blank=True, help_text="How it ends, which may tell its format.")
+    bytes = models.BigIntegerField(help_text="The file's size.")
+    slug = models.SlugField(blank=True, help_text="Of the taskset to be.")
+    how = models.JSONField(default=dict, help_text="How it is read: see apps.tasksets.looking.")
+    state = models.CharField(max_length=9, choices=State.choices, default=State.LOOKED_AT)
+    rows = models.PositiveIntegerField(default=0, help_text="Read so far.")
+    at = models.BigIntegerField(default=0, help_text="Bytes read so far.")
+    reason = models.CharField(max_length=300, blank=True, help_text="Why it failed, or who stopped it.")
+    bad = models.JSONField(default=list, help_text="The first lines that refused it: [line, reason, excerpt].")
+    bad_count = models.PositiveIntegerField(default=0, help_text="All lines that refused it.")
+    taskset = models.ForeignKey(Taskset, null=True, on_delete=models.SET_NULL, related_name="imports")
+    attempts = models.PositiveSmallIntegerField(default=0)
+    lease_owner = models.CharField(max_length=200, blank=True)
+    lease_until = models.DateTimeField(null=True)
+    fence = models.PositiveIntegerField(default=0)
+    created_at = models.DateTimeField(auto_now_add=True)
+    started_at = models.DateTimeField(null=True)
+    ended_at = models.DateTimeField(null=True)
+
+    objects = TasksetImportQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-pk"]
+        constraints = [models.CheckConstraint(condition=~Q(state="failed") | ~Q(reason=""), name="a_failed_import_says_why")]
+        indexes = [
+            models.Index(fields=["project", "-id"], name="imports_of_a_project"),
+            # The workers: the oldest that is not over.
+            models.Index(fields=["id"], name="open_imports", condition=Q(state__in=["waiting", "running"])),
+        ]
+
+    def __str__(self) -> str:
+        return f"import {self.pk} of {self.name}"
+
+    @property
+    def path(self) -> Path:
+        """Where the file is while the import is not over."""
+        return settings.IMPORTS_ROOT / f"{self.pk}{self.suffix}"
+
+    @property
+    def is_open(self) -> bool:
+        return self.state in self.OPEN
+
+    @property
+    def is_over(self) -> bool:
+        return self.state in self.OVER
+
+    @property
+    def share(self) -> float:
+        """Of the file that is read, 0 to 1."""
+        return min(1.0, self.at / self.bytes) if self.bytes else 0.0
+
+    def draft(self, slug: str, how: dict) -> None:
+        """Keep the choices. Raises ImportOver when it was started before."""
+        wanted = TasksetImport.objects.filter(pk=self.pk, state=self.State.LOOKED_AT)
+        self._require(wanted.update(slug=slug, how=how))
+
+    def start(self, slug: str, how: dict) -> None:
+        """To be read by the next worker. Raises ImportOver when it was started before."""
+        wanted = TasksetImport.objects.filter(pk=self.pk, state=self.State.LOOKED_AT)
+        self._require(wanted.update(state=self.State.WAITING, slug=slug, how=how))
+
+    def keep(self, rows: int, at: int, seconds: float) -> bool:
+        """Say how far it is and stay its reader; whether we are still that."""
+        return bool(self._ours().update(rows=rows, at=at, lease_until=Now() + timedelta(seconds=seconds)))
+
+    def finish(self, taskset: Taskset, rows: int) -> None:
+        """In the transaction that stores the tasks. Raises ImportOver where another reads it by now, or it was stopped."""
+        told = {"taskset": taskset, "rows": rows, "at": F("bytes")}
+        self._require(self._ours().update(state=self.State.DONE, lease_until=None, ended_at=Now(), **told))
+
+    def fail(self, reason: str, bad: list[list] = (), bad_count: int = 0) -> None:
+        """Nothing of it was stored. Raises ImportOver as `finish` does."""
+        said = {"reason": reason[:300] or "no reason was given", "bad": list(bad)[:LINES_KEPT], "bad_count": bad_count}
+        self._require(self._ours().update(state=self.State.FAILED, lease_until=None, ended_at=Now(), **said))
+        self.path.unlink(missing_ok=True)
+
+    def stop(self, reason: str) -> None:
+        """Nothing of it is stored. Raises ImportOver when it is over."""
+        wanted = TasksetImport.objects.filter(pk=self.pk).exclude(state__in=self.OVER)
+        self._require(wanted.update(state=self.State.STOPPED, reason=reason[:300], lease_until=None, ended_at=Now()))
+        self.path.unlink(missing_ok=True)
+
+    def _ours(self) -> TasksetImportQuerySet:
+        return TasksetImport.objects.filter(pk=self.pk, fence=self.fence, state=self.State.RUNNING)
+
+    def _require(self, changed: int) -> None:
+        self.refresh_from_db(fields=["state", "reason", "rows", "at", "slug", "how", "taskset", "bad", "bad_count", "ended_at"])
+        if not changed:
+            raise ImportOver(f"it is {self.get_state_display()} already")

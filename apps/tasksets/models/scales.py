@@ -1,0 +1,59 @@
+"""How hard the tasks of a set are: numbers that give them an order to draw by."""
+
+from collections.abc import Sequence
+
+from django.db import models
+from django.db.models.functions import Now
+
+from apps.tasksets.models.tasksets import Task, Taskset
+
+
+class DifficultyScale(models.Model):
+    """A number for each task of a set, by which they have an order (apps.tasksets.scales)."""
+
+    taskset = models.ForeignKey(Taskset, on_delete=models.CASCADE, related_name="scales")
+    name = models.CharField(max_length=60)
+    source = models.CharField(max_length=200, help_text="Where its numbers come from.")
+    ready = models.BooleanField(default=True, help_text="Every task has its number and its place; not so while they are estimated.")
+    bands = models.JSONField(default=dict, help_text="Of a scale of names, {name: [its first place, the place after its last]}.")
+    created_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["taskset", "name"], name="one_scale_per_name")]
+
+    def __str__(self) -> str:
+        return f"{self.name} of {self.taskset_id}"
+
+    def at(self, places: Sequence[int]) -> list["Task"]:
+        """The tasks at these places, in this order; place 0 has the lowest value."""
+        rows = self.difficulties.filter(place__in=places).select_related("task")
+        found = {row.place: row.task for row in rows}
+        return [found[place] for place in places]
+
+    def places(self, tasks: models.QuerySet) -> frozenset[int]:
+        """Of these tasks."""
+        return frozenset(self.difficulties.filter(task__in=tasks).values_list("place", flat=True))
+
+    def up_to(self, value: float) -> int:
+        """How many tasks have this value or less."""
+        last = self.difficulties.filter(value__lte=value).order_by("-value", "-place").values_list("place", flat=True).first()
+        return 0 if last is None else last + 1
+
+
+class TaskDifficulty(models.Model):
+    """A task's value on a scale, and its place among all."""
+
+    scale = models.ForeignKey(DifficultyScale, on_delete=models.CASCADE, related_name="difficulties", db_index=False)
+    task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="+")
+    value = models.FloatField()
+    place = models.PositiveIntegerField(null=True, help_text="NULL while the scale is not ready.")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["scale", "place"], name="one_task_per_place"),
+            models.UniqueConstraint(fields=["scale", "task"], name="one_place_per_task"),
+        ]
+        indexes = [models.Index(fields=["scale", "value", "place"], name="places_by_value")]  # DifficultyScale.up_to
+
+    def __str__(self) -> str:
+        return f"{self.task_id} at {self.place}"

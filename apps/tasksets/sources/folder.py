@@ -1,0 +1,103 @@
+"""A data set in a folder: as `Dataset.save_to_disk` and `DatasetDict.save_to_disk` leave it, or plain data files.
+
+Rows are numbered through all files in the order of their names, and a bad one names its file. Which split a plain file is of is
+told by its name or a folder's, as the Hub has it: `train-00000-of-00002.parquet`, `test/part.jsonl`.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from apps.accounts import strict_json
+from apps.tasksets.sources.records import BadLine, NotReadable, Record, Source
+
+DICT, STATE = "dataset_dict.json", "state.json"
+SPLITS = ("train", "test", "validation", "valid", "dev", "eval")
+LARGEST_STATE = 16 << 20  # bytes
+OURS = ("dataset_info.json", "dataset_infos.json", DICT, STATE)  # files about the data
+
+
+class Folder:
+    """Its files of one split, one after the other. Raises NotReadable where it does not say which are meant."""
+
+    def __init__(self, path: Path, reader: Callable[[Path], Source], suffixes: Mapping[str, str], format: str, split: str) -> None:
+        self.path = path
+        files = _saved(path, split) if _is_saved(path) else _plain(path, suffixes, format, split)
+        self.files = [(file, reader(file)) for file in files]
+        self.size, self.at = sum(source.size for _, source in self.files), 0
+
+    def __iter__(self) -> Iterator[Record | BadLine]:
+        before = rows = 0
+        for file, source in self.files:
+            number = 0
+            for number, record in enumerate(source, start=1):
+                self.at = before + source.at
+                yield self._placed(record, rows + number, file)
+            rows, before = rows + number, before + source.size
+        self.at = self.size
+
+    def _placed(self, record: Record | BadLine, number: int, file: Path) -> Record | BadLine:
+        if isinstance(record, Record) or len(self.files) == 1:
+            return replace(record, number=number)
+        return replace(record, number=number, reason=f"{file.relative_to(self.path)}, line {record.number}: {record.reason}")
+
+
+def _is_saved(path: Path) -> bool:
+    return (path / DICT).is_file() or (path / STATE).is_file()
+
+
+def _saved(path: Path, split: str) -> list[Path]:
+    if (path / DICT).is_file():
+        splits = _told(path / DICT, "splits")
+        if split not in splits and (split or len(splits) > 1):
+            raise NotReadable(f"say which split: {', '.join(splits)}")
+        return _saved(_inside(path, split or splits[0]), "")
+    if split:
+        raise NotReadable("the folder is one split; name none")
+    names = [part.get("filename") if isinstance(part, dict) else None for part in _told(path / STATE, "_data_files", (dict,))]
+    return [_inside(path, name) for name in names]
+
+
+def _told(file: Path, key: str, kinds: tuple[type, ...] = (str,)) -> list:
+    try:
+        found = strict_json.read(file, LARGEST_STATE)
+    except strict_json.NotStrictJson as error:
+        raise NotReadable(f"{file.name}: {error}") from None
+    listed = found.get(key) if isinstance(found, dict) else None
+    if not isinstance(listed, list) or not listed or not all(isinstance(one, kinds) for one in listed):
+        raise NotReadable(f"{file.name}: {key} names nothing")
+    return listed
+
+
+def _inside(path: Path, name: object) -> Path:
+    found = path / name if isinstance(name, str) and Path(name).name == name else None
+    if found is None or not found.exists():
+        raise NotReadable(f"there is no {str(name)[:100]!r} in the folder")
+    return found
+
+
+def _plain(path: Path, suffixes: Mapping[str, str], format: str, split: str) -> list[Path]:
+    found = sorted(
+        file for file in path.rglob("*")
+        if file.suffix.lower() in suffixes and file.name not in OURS and file.is_file()
+        and format in ("auto", suffixes[file.suffix.lower()])
+    )  # fmt: skip
+    kinds = sorted({suffixes[file.suffix.lower()] for file in found})
+    if not found or len(kinds) > 1:
+        what = f"holds {' and '.join(kinds)}; name one format" if found else "holds no data file"
+        raise NotReadable(f"the folder {what}")
+    splits = {file: _split_of(file.relative_to(path), split) for file in found}
+    named = sorted(set(splits.values()) - {""})
+    if split:
+        found = [file for file in found if splits[file] == split]
+    elif len(set(splits.values())) > 1:
+        raise NotReadable(f"say which split: {', '.join(named)}")
+    if not found:
+        raise NotReadable(f"no file's name says that it is of the split {split!r}")
+    return found
+
+
+def _split_of(file: Path, wanted: str) -> str:
+    words = [word for part in file.parts for word in re.split(r"[^a-z0-9]+", part.lower())]
+    return next((word for word in (wanted.lower(), *SPLITS) if word and word in words), "")

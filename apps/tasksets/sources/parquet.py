@@ -1,0 +1,33 @@
+"""Parquet, read page by page: of a row group no more than a few hundred rows are held as objects."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from apps.tasksets.sources.records import BadLine, NotReadable, Record, require_distinct
+from apps.tasksets.sources.tables import DAMAGE, ROWS_AT_ONCE, damaged, records_in
+
+MAGIC = b"PAR1"
+
+
+class Parquet:
+    """A file of it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.size, self.at = path, path.stat().st_size, 0
+        try:
+            require_distinct(pq.read_schema(path).names)
+        except DAMAGE as error:
+            raise NotReadable(f"no Parquet that can be read: {error}") from None
+
+    def __iter__(self) -> Iterator[Record | BadLine]:
+        done = 0
+        try:
+            with pq.ParquetFile(self.path) as file:
+                for batch in file.iter_batches(ROWS_AT_ONCE):
+                    yield from records_in(batch, done + 1)
+                    done += batch.num_rows
+                    self.at = self.size * done // file.metadata.num_rows
+        except DAMAGE as error:
+            raise damaged(done + 1, error) from None

@@ -1,0 +1,124 @@
+"""`manage.py taskset import` of every format: the columns' names, splits, and the Hub's own loading code on a folder."""
+
+import io
+import json
+
+import pyarrow as arrow
+import pyarrow.parquet as pq
+import pytest
+from django.core.management import CommandError, call_command
+
+from apps.tasksets.models import Taskset
+
+pytestmark = pytest.mark.django_db
+ROWS = [{"question": f"{n}+1", "result": str(n + 1), "grade": n} for n in range(5)]
+MAPPED = ("--prompt", "question", "--answer", "result", "--meta", "grade")
+
+
+def said(*arguments: object) -> str:
+    out = io.StringIO()
+    call_command("taskset", *map(str, arguments), stdout=out)
+    return out.getvalue()
+
+
+def refusal(*arguments: object) -> str:
+    with pytest.raises(CommandError) as caught:
+        said(*arguments)
+    return str(caught.value)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "set").mkdir()
+    pq.write_table(arrow.Table.from_pylist(ROWS), tmp_path / "set" / "train-00000-of-00001.parquet")
+    pq.write_table(arrow.Table.from_pylist(ROWS[:2]), tmp_path / "set" / "test-00000-of-00001.parquet")
+    return tmp_path / "set"
+
+
+def test_a_parquet_file_comes_in_with_its_columns_mapped(project, folder):
+    assert "5 tasks" in said("import", folder / "train-00000-of-00001.parquet", "--slug", "sums", *MAPPED)
+    task = Taskset.objects.get(slug="sums").tasks.get(index=3)
+    assert (task.question, task.answer, task.meta) == ("3+1", {"value": "4"}, {"grade": 3})
+
+
+def test_a_folder_asks_for_its_split(project, folder):
+    assert "say which split" in refusal("import", folder, *MAPPED)
+    assert "2 tasks" in said("import", folder, "--split", "test", "--slug", "two", *MAPPED)
+    assert Taskset.objects.get(slug="two").source == "set  test"
+
+
+def test_what_is_damaged_stores_nothing_and_says_why(project, tmp_path):
+    (tmp_path / "a.parquet").write_bytes(b"PAR1 and no more")
+    assert "no Parquet that can be read" in refusal("import", tmp_path / "a.parquet")
+    assert not Taskset.objects.exists()
+
+
+def test_the_hub_is_asked_by_the_loading_code_of_datasets(project, folder):
+    """`datasets` takes a folder where a name of the Hub stands, and reads both by the same code."""
+    pytest.importorskip("datasets")
+    assert "--split: say which: train, test" in refusal("import", folder, "--hub", *MAPPED)
+    assert "5 tasks" in said("import", folder, "--hub", "--split", "train", "--slug", "hub", *MAPPED)
+    task = Taskset.objects.get(slug="hub").tasks.get(index=4)
+    assert (task.question, task.answer, task.meta) == ("4+1", {"value": "5"}, {"grade": 4})
+
+
+def test_a_data_set_that_is_not_there_is_told_in_one_line(project, tmp_path):
+    pytest.importorskip("datasets")
+    message = refusal("import", tmp_path / "nothing", "--hub")
+    assert len(message.splitlines()) == 1 and "nothing" in message
+
+
+def test_code_beside_a_data_set_is_never_run(project, folder, tmp_path):
+    pytest.importorskip("datasets")
+    (folder / "set.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    assert "scripts are no longer supported" in refusal("import", folder, "--hub", "--split", "train", *MAPPED)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_bad_line_names_row_and_reason(project, tmp_path):
+    (tmp_path / "a.csv").write_text("prompt,answer\na,1\nb\n")
+    message = refusal("import", tmp_path / "a.csv")
+    assert "line 3: the header has 2 cells, this row 1" in message and "--quarantine" in message
+    assert "1 tasks, 1 lines set aside" in said("import", tmp_path / "a.csv", "--quarantine")
+
+
+def test_a_file_without_that_column_says_which_there_are(project, tmp_path):
+    (tmp_path / "a.jsonl").write_text(json.dumps(ROWS[0]))
+    assert "no column 'prompt'; there are grade, question, result" in refusal("import", tmp_path / "a.jsonl")
+
+
+def test_duplicates_are_dropped_or_refused_when_that_is_asked(project, tmp_path):
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in [*ROWS, ROWS[1]]))
+    assert "line 6: the same task as line 2" in refusal("import", tmp_path / "a.jsonl", "--duplicates", "refuse", *MAPPED)
+    assert "5 tasks, 1 duplicates left out" in said("import", tmp_path / "a.jsonl", "--duplicates", "drop", *MAPPED)
+
+
+@pytest.mark.parametrize("format", ["jsonl", "csv", "parquet"])
+def test_an_exported_set_comes_back_with_its_digest(project, tmp_path, format):
+    said("generate", "tone", "--size", 30)
+    digest = Taskset.objects.get(slug="tone").digest
+    assert digest in said("export", "tone", tmp_path / f"a.{format}")
+    said("import", tmp_path / f"a.{format}", "--slug", "again")
+    assert Taskset.objects.get(slug="again").digest == digest
+    assert "--force" in refusal("export", "tone", tmp_path / f"a.{format}")
+    assert [path.name for path in tmp_path.iterdir()] == [f"a.{format}"]
+
+
+def test_an_export_says_which_formats_there_are(project, tmp_path):
+    said("generate", "tone", "--size", 3)
+    assert "must end with .jsonl, .csv, .parquet" in refusal("export", "tone", tmp_path / "a.txt")
+    assert "no taskset 'tune'" in refusal("export", "tune", tmp_path / "a.csv")
+    assert "No such file" in refusal("export", "tone", tmp_path / "nowhere" / "a.csv")
+
+
+def test_the_overlap_of_two_sets_is_told_with_its_pairs(project, tmp_path):
+    said("generate", "sort", "--size", 30, "--slug", "train")
+    said("export", "train", tmp_path / "a.jsonl")
+    lines = (tmp_path / "a.jsonl").read_text().splitlines()
+    (tmp_path / "b.jsonl").write_text("\n".join([*lines[:3], '{"prompt": "something else", "answer": 1}']))
+    said("import", tmp_path / "b.jsonl", "--slug", "test")
+    message = said("overlap", "test", "train", "--pairs", tmp_path / "pairs.jsonl")
+    assert "test: 3 of 4 tasks are in train exactly, 0 more nearly (75.0%)" in message
+    pairs = [json.loads(line) for line in (tmp_path / "pairs.jsonl").read_text().splitlines()]
+    assert {"checked": 0, "other": 0, "share": 1.0, "is_exact": True} in pairs
+    assert "--threshold" in refusal("overlap", "test", "train", "--threshold", 0)

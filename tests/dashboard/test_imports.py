@@ -1,0 +1,232 @@
+"""A file of tasks in the browser: sent, looked at with its columns and first rows, imported by a worker, followed to its end."""
+
+import io
+import json
+
+import pyarrow as arrow
+import pyarrow.parquet as pq
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.urls import reverse
+
+from apps.dashboard.views import imports
+from apps.tasksets import keeping
+from apps.tasksets.models import Taskset, TasksetImport
+from workers.importing.importing import import_next
+
+ROWS = [{"question": f"{n}+1", "solution": n + 1, "level": "easy"} for n in range(30)]
+CHOSEN = {
+    "slug": "sums", "format": "auto", "prompt": "question", "answer": "solution", "domain": "domain", "follow_ups": "follow_ups",
+    "meta": "meta", "answer_key": "value", "duplicates": "keep",
+}  # fmt: skip
+State = TasksetImport.State
+
+
+@pytest.fixture(autouse=True)
+def folder(settings, tmp_path):
+    settings.IMPORTS_ROOT = tmp_path / "imports"
+    return settings.IMPORTS_ROOT
+
+
+@pytest.fixture
+def alice_client(client, alice):
+    client.force_login(alice)
+    return client
+
+
+@pytest.fixture
+def send(alice_client, project):
+    """Send a file as the form does; the import, or what the refusal's page says."""
+
+    def post(content: bytes, name: str = "my sums.jsonl") -> TasksetImport | str:
+        answer = alice_client.post(reverse("taskset-imports", args=["lab"]), {"file": SimpleUploadedFile(name, content)})
+        if answer.status_code == 302:
+            return TasksetImport.objects.latest("pk")
+        assert answer.status_code == 422
+        return answer.content.decode()
+
+    return post
+
+
+@pytest.fixture
+def choose(alice_client):
+    def post(one: TasksetImport, act: str = "look", **choices: object) -> tuple[int, str]:
+        answer = alice_client.post(reverse("taskset-import", args=[one.pk]), {**CHOSEN, "act": act, **choices}, follow=True)
+        one.refresh_from_db()
+        return answer.status_code, answer.content.decode()
+
+    return post
+
+
+@pytest.fixture
+def page(alice_client):
+    def get(name: str, *args: object) -> str:
+        answer = alice_client.get(reverse(name, args=args))
+        assert answer.status_code == 200
+        return answer.content.decode()
+
+    return get
+
+
+def lines(*rows: object) -> bytes:
+    return b"".join((row if isinstance(row, bytes) else json.dumps(row).encode()) + b"\n" for row in rows)
+
+
+def test_a_sent_file_is_shown_with_its_columns_guessed_and_nothing_is_stored(send, page):
+    one = send(lines(*ROWS))
+    html = page("taskset-import", one.pk)
+    assert (one.state, one.slug, one.how["prompt"], one.how["answer"]) == (State.LOOKED_AT, "my-sums", "question", "solution")
+    assert "The first 20 rows" in html and "all become tasks" in html and "17+1" in html and "25+1" not in html
+    assert '<option value="level"' in html and not Taskset.objects.exists()
+
+
+def test_bad_rows_are_shown_with_their_reasons(send, page):
+    html = page("taskset-import", send(lines(*ROWS[:2], b"oops", {"solution": 1})).pk)
+    assert "2 of them cannot become tasks" in html and "Expecting value" in html and "no column &#x27;question&#x27;" in html
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.parquet", "a.arrow"])
+def test_other_formats_are_seen_for_what_they_are(send, page, name):
+    table, stream = arrow.Table.from_pylist(ROWS), io.BytesIO()
+    if name == "a.parquet":
+        pq.write_table(table, stream)
+    elif name == "a.arrow":
+        with arrow.ipc.new_file(stream, table.schema) as writer:
+            writer.write_table(table)
+    else:
+        stream.write(b"question,solution,level\n" + b"".join(f"{n}+1,{n + 1},easy\n".encode() for n in range(30)))
+    assert "all become tasks" in page("taskset-import", send(stream.getvalue(), name).pk)
+
+
+def test_choices_are_kept_and_shown(send, choose):
+    one = send(lines(*ROWS))
+    status, html = choose(one, answer="", answer_key="word", more_meta=["level", "nowhere"], duplicates="drop", quarantine="on")
+    assert status == 200 and one.state == State.LOOKED_AT
+    assert (one.how["answer"], one.how["answer_key"], one.how["more_meta"]) == ("", "word", ["level"])
+    assert (one.how["duplicates"], one.how["quarantine"], one.slug) == ("drop", True, "sums")
+    assert "level easy" in html
+
+
+def test_another_format_is_looked_at_before_it_is_imported(send, choose):
+    one = send(lines(*ROWS))
+    _, html = choose(one, "import", format="parquet")
+    assert one.state == State.LOOKED_AT and "It cannot be read so: no Parquet" in html
+    choose(one, "look", format="auto")
+    assert one.how["prompt"] == "question"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_was_chosen_is_imported_and_the_page_follows(send, choose, page):
+    one = send(lines(*ROWS))
+    _, html = choose(one, "import", more_meta=["level"])
+    assert one.state == State.WAITING and "waits for a worker" in html and "data-again" in html
+    assert "Imports under way" in page("tasksets")
+    TasksetImport.objects.filter(pk=one.pk).update(state=State.RUNNING, rows=1234, at=one.bytes // 2)
+    assert "1,234 rows read, 50 %" in page("taskset-import-now", one.pk)
+    TasksetImport.objects.filter(pk=one.pk).update(state=State.WAITING)
+    assert import_next("test")
+    html = page("taskset-import-now", one.pk)
+    assert "done, 30 rows read" in html and "data-ended" in html and "Open sums" in html
+    task = Taskset.objects.get(slug="sums").tasks.get(index=4)
+    assert (task.question, task.answer, task.meta) == ("4+1", {"value": 5}, {"level": "easy"})
+    assert "Imports under way" not in page("tasksets")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_failed_import_lists_lines_and_reasons(send, choose, page):
+    one = send(lines(*ROWS, b"oops"))
+    choose(one, "import")
+    import_next("test")
+    html = page("taskset-import", one.pk)
+    assert "some of its lines cannot become tasks" in html and ">31<" in html and "oops" in html and "Nothing was stored" in html
+
+
+def test_an_import_can_be_stopped_and_its_file_goes(send, choose, alice_client, page, folder):
+    one = send(lines(*ROWS))
+    choose(one, "import")
+    alice_client.post(reverse("taskset-import-stop", args=[one.pk]))
+    assert "stopped by alice" in page("taskset-import", one.pk) and list(folder.iterdir()) == []
+    html = alice_client.post(reverse("taskset-import-stop", args=[one.pk]), follow=True).content.decode()
+    assert "it is stopped already" in html
+
+
+def test_an_import_is_started_once(send, choose):
+    one = send(lines(*ROWS))
+    choose(one, "import")
+    _, html = choose(one, "import", slug="other")
+    assert (one.state, one.slug) == (State.WAITING, "sums") and "waits for a worker" in html
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"slug": "sort"}, "A taskset sort is there already, and none ever changes; choose another name, as sort-2"),
+        ({"slug": "so rt"}, "Use letters, digits"),
+        ({"slug": ""}, "Say a name"),
+        ({"prompt": ""}, "Say which column"),
+        ({"answer_key": ""}, "Say what scorers call it"),
+        ({"format": "xml"}, "xml is not one of"),
+        ({"duplicates": "perhaps"}, "perhaps is not one of"),
+        ({"answer": "\0"}, "Null characters are not allowed"),
+        ({"meta": "x" * 300}, "at most 200 characters"),
+    ],
+)
+def test_wrong_choices_are_refused_at_their_field_and_the_others_stay(send, choose, taskset, wrong, words):
+    one = send(lines(*ROWS))
+    status, html = choose(one, "import", **{"more_meta": ["level"], "quarantine": "on", **wrong})
+    assert status == 422 and words in html and one.state == State.LOOKED_AT
+    assert 'name="quarantine" checked' in html and 'value="level" checked' in html
+
+
+@pytest.mark.parametrize(("content", "words"), [(b"", "The file is empty"), (b"x" * 11, "pages take")])
+def test_a_file_that_is_empty_or_too_large_is_refused(send, monkeypatch, content, words, folder):
+    monkeypatch.setattr(imports, "LARGEST_BYTES", 10)
+    assert words in send(content) and not TasksetImport.objects.exists()
+
+
+def test_a_project_with_too_many_files_says_what_to_do(send, monkeypatch):
+    monkeypatch.setattr(keeping, "MOST_HELD", 1)
+    send(b"{}")
+    assert "import or discard one" in send(b"{}")
+
+
+def test_no_file_at_all_is_refused(alice_client, project):
+    answer = alice_client.post(reverse("taskset-imports", args=["lab"]))
+    assert answer.status_code == 422 and "Choose a file" in answer.content.decode()
+
+
+@pytest.mark.parametrize(
+    "content", [b"\0\xff\xfe", b"PAR1", b"ARROW1", b"\xff\xff\xff\xff\xff\xff\xff\x7f" * 9, b"[" * 9999, b"\n\n"]
+)
+def test_whatever_is_sent_is_shown_as_what_cannot_be_read(send, page, content):
+    html = page("taskset-import", send(content, "a.bin").pk)
+    assert "cannot become tasks" in html or "It cannot be read so" in html or "There is no row" in html
+
+
+def test_a_file_that_went_away_says_so(send, page):
+    one = send(lines(*ROWS))
+    one.path.unlink()
+    assert "the file cannot be opened" in page("taskset-import", one.pk)
+
+
+def test_names_of_files_and_columns_are_shown_as_text(send, page):
+    one = send(lines({"prompt": "a", "answer": 1, "<b>column": 2}), "<i>a.jsonl")
+    html = page("taskset-import", one.pk) + page("taskset-imports", "lab")
+    assert "<b>column" not in html and "<i>a" not in html and "&lt;b&gt;column" in html
+
+
+def test_raters_see_no_imports_and_strangers_no_project(send, client, bob, carol):
+    one = send(lines(*ROWS))
+    for user, status in ((bob, 403), (carol, 404)):
+        client.force_login(user)
+        for address in (reverse("taskset-imports", args=["lab"]), reverse("taskset-import", args=[one.pk])):
+            assert client.get(address).status_code == client.post(address).status_code == status
+    client.force_login(bob)
+    assert "my-sums" not in client.get(reverse("tasksets")).content.decode()
+
+
+def test_the_list_of_imports_pages_and_asks_few_questions(alice_client, project, django_assert_max_num_queries):
+    TasksetImport.objects.bulk_create(TasksetImport(project=project, name=f"{n}.csv", bytes=1) for n in range(45))
+    with django_assert_max_num_queries(10):
+        html = alice_client.get(reverse("taskset-imports", args=["lab"])).content.decode()
+    assert html.count(".csv</a>") == 20 and "before=" in html

@@ -1,0 +1,69 @@
+"""A taskset's file and its overlap with another one, in the browser."""
+
+import pytest
+from django.urls import reverse
+
+from apps.dashboard.views import taskset_files
+from apps.tasksets.importing import generate, import_file
+from apps.tasksets.models import Taskset
+from apps.tasksets.storing import Origin
+
+
+@pytest.fixture
+def sets(project, tmp_path) -> tuple[Taskset, Taskset]:
+    """`test` has the first three of `train`'s twenty tasks, and one of its own."""
+    train = generate(project, "train", "sort", 20, seed=1)
+    said = [task.prompt[-1]["content"] for task in train.tasks.order_by("index")[:3]]
+    (tmp_path / "a.csv").write_text("\n".join(["prompt,answer", *(f'"{text}",1' for text in [*said, "of its own"])]))
+    return import_file(tmp_path / "a.csv", Origin(project, "test", "Test", "a.csv")), train
+
+
+@pytest.fixture
+def page(client, alice):
+    client.force_login(alice)
+
+    def get(name: str, *args: str, **query: str):
+        answer = client.get(reverse(name, args=["lab", *args]), query)
+        return answer.status_code, answer.content.decode() if not answer.streaming else b"".join(answer.streaming_content)
+
+    return get
+
+
+@pytest.mark.parametrize("format", ["jsonl", "csv", "parquet"])
+def test_a_download_comes_back_with_its_digest(page, sets, project, tmp_path, format):
+    status, content = page("taskset-export", "train", format)
+    (tmp_path / f"b.{format}").write_bytes(content)
+    back = import_file(tmp_path / f"b.{format}", Origin(project, "back", "Back", "b"))
+    assert (status, back.digest) == (200, sets[1].digest)
+
+
+def test_there_is_no_other_format(page, sets):
+    assert page("taskset-export", "train", "xml")[0] == 404
+
+
+def test_the_overlap_shows_how_many_and_which(page, sets):
+    status, html = page("taskset-overlap", "test", **{"with": "train"})
+    assert status == 200 and "3 exactly, 0 more nearly" in html and "75 %" in html
+    assert "of its own" not in html and sets[0].tasks.get(index=0).question in html
+
+
+def test_sets_without_common_tasks_say_so(page, sets, project, tmp_path):
+    (tmp_path / "c.csv").write_text("prompt,answer\nnothing like it,1\n")
+    import_file(tmp_path / "c.csv", Origin(project, "other", "Other", "c.csv"))
+    assert "No task of the one is in the other" in page("taskset-overlap", "other", **{"with": "train"})[1]
+
+
+def test_sets_too_large_for_a_page_name_the_command(page, sets, monkeypatch):
+    monkeypatch.setattr(taskset_files, "MOST_TASKS", 10)
+    assert "manage.py taskset overlap test train" in page("taskset-overlap", "test", **{"with": "train"})[1]
+
+
+@pytest.mark.parametrize("wanted", ["nothing", "test", "\0"])
+def test_a_set_that_cannot_be_compared_with_is_not_found(page, sets, wanted):
+    assert page("taskset-overlap", "test", **{"with": wanted})[0] == 404
+
+
+def test_raters_see_the_tasks_but_no_way_to_their_answers(client, bob, sets):
+    client.force_login(bob)
+    html = client.get(reverse("taskset", args=["lab", "test"])).content.decode()
+    assert "export.jsonl" not in html and "of its own" in html

@@ -1,0 +1,299 @@
+"""Each format gives the same tasks, row by row, and names what it cannot read; none of it stops the reader."""
+
+import io
+import json
+import random
+from datetime import date
+from decimal import Decimal
+
+import pyarrow as arrow
+import pyarrow.feather as feather
+import pyarrow.parquet as pq
+import pytest
+
+from apps.tasksets.reading import Columns, read
+from apps.tasksets.rows import TaskRow
+from apps.tasksets.sources import guessed, opened
+from apps.tasksets.sources.jsonl import records_of
+from apps.tasksets.sources.records import LONGEST_LINE, BadLine, NotReadable, Record
+from apps.tasksets.sources.tables import ROWS_AT_ONCE
+
+ROWS = [{"prompt": f"{n}+1", "answer": str(n + 1)} for n in range(3)]
+TASKS = [TaskRow([{"role": "user", "content": f"{n}+1"}], {"value": str(n + 1)}) for n in range(3)]
+
+
+def as_jsonl(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def as_csv(path, rows):
+    path.write_text("\n".join(",".join(row.values()) for row in [dict(zip(rows[0], rows[0], strict=True)), *rows]))
+
+
+def as_parquet(path, rows):
+    pq.write_table(arrow.Table.from_pylist(rows), path, row_group_size=2)
+
+
+def as_arrow(path, rows):
+    feather.write_feather(arrow.Table.from_pylist(rows), str(path))
+
+
+def as_arrow_stream(path, rows):
+    table = arrow.Table.from_pylist(rows)
+    with path.open("wb") as stream, arrow.ipc.new_stream(stream, table.schema) as writer:
+        writer.write_table(table, max_chunksize=2)
+
+
+WRITERS = {"jsonl": as_jsonl, "csv": as_csv, "parquet": as_parquet, "arrow": as_arrow, "stream": as_arrow_stream}
+
+
+def records(path, **how):
+    return list(opened(path, **how))
+
+
+def csv_of(tmp_path, text, name="a.csv"):
+    path = tmp_path / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return records(path)
+
+
+def fields(found):
+    return [record.fields if isinstance(record, Record) else record.reason for record in found]
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_the_same_rows_are_the_same_tasks_in_every_format(tmp_path, kind):
+    path = tmp_path / f"a.{'arrow' if kind == 'stream' else kind}"
+    WRITERS[kind](path, ROWS)
+    source = opened(path)
+    assert list(read(source, Columns())) == TASKS
+    assert source.at == source.size
+    assert [type(row) for row in source] == [Record] * 3  # read again from its beginning
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow", "stream"])
+def test_a_format_that_names_itself_is_found_whatever_the_file_is_called(tmp_path, kind):
+    WRITERS[kind](tmp_path / "data", ROWS)
+    assert guessed(tmp_path / "data") == ("parquet" if kind == "parquet" else "arrow")
+
+
+@pytest.mark.parametrize(("name", "format"), [("a.csv", "csv"), ("a.TSV", "csv"), ("a.ndjson", "jsonl"), ("a", "jsonl")])
+def test_texts_are_known_by_their_names(tmp_path, name, format):
+    (tmp_path / name).write_text("{}")
+    assert guessed(tmp_path / name) == format
+
+
+def test_columns_are_mapped_and_an_answer_is_kept_under_the_key_that_scorers_read(tmp_path):
+    as_csv(tmp_path / "a.csv", [{"q": "2+2", "a": "4", "field": "math", "level": "1", "from": "book"}])
+    columns = Columns("q", "a", domain="field", answer_key="number", more_meta=("level", "from", "nowhere"))
+    (task,) = read(opened(tmp_path / "a.csv"), columns)
+    assert (task.answer, task.domain, task.meta) == ({"number": "4"}, "math", {"level": "1", "from": "book"})
+
+
+# -- CSV ---------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("separator", ",;\t|")
+def test_csv_takes_the_separator_of_its_header(tmp_path, separator):
+    found = csv_of(tmp_path, f"a{separator}b\n1{separator}2\n")
+    assert fields(found) == [{"a": "1", "b": "2"}]
+
+
+def test_quoted_cells_hold_line_ends_and_rows_are_named_by_their_first_line(tmp_path):
+    found = csv_of(tmp_path, '\ufeffprompt,answer\r\n"one\ntwo, ""three""",1\r\n\r\nfour,\r\n')
+    assert [record.number for record in found] == [2, 5]
+    assert fields(found) == [{"prompt": 'one\ntwo, "three"', "answer": "1"}, {"prompt": "four", "answer": None}]
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        (b"only one", "the header has 2 cells, this row 1"),
+        (b"a,b,c", "this row 3"),
+        (b"\xff,b", "not UTF-8"),
+        (b"a\x00,b", "NUL"),
+        (b'"a"b,c', "expected after"),
+        (b"a," + b"b" * (LONGEST_LINE + 10), "longer than"),
+        (b"a," + b"b" * LONGEST_LINE, "longer than"),
+    ],
+)
+def test_a_bad_row_of_csv_is_named_and_the_next_is_read(tmp_path, row, reason):
+    good, bad, last = csv_of(tmp_path, b"prompt,answer\na,1\n" + row + b"\nb,2\n")
+    assert isinstance(good, Record) and isinstance(bad, BadLine) and isinstance(last, Record)
+    assert bad.number == 3 and reason in bad.reason
+
+
+def test_lines_that_went_with_an_open_quote_are_named(tmp_path):
+    (bad,) = csv_of(tmp_path, 'prompt,answer\n"a,1\nb,2\nc,3\n')
+    assert "lines 2 to 4 are this one row" in bad.reason
+
+
+def test_an_open_quote_swallows_a_bounded_number_of_lines(tmp_path):
+    rows = "".join(f"{'x' * 1000},{n}\n" for n in range(3000))
+    found = csv_of(tmp_path, f'prompt,answer\n"open,1\n{rows}')
+    assert isinstance(found[0], BadLine) and len(found) > 1500
+
+
+@pytest.mark.parametrize("text", ["", "a,,b\n1,2,3\n", "a,a\n1,2\n", b"\xff\xfea\x00,\x00b\x00\n", "a,a.json\n1,2\n"])
+def test_csv_without_a_header_is_not_readable(tmp_path, text):
+    with pytest.raises(NotReadable):
+        csv_of(tmp_path, text)
+
+
+def test_a_column_that_says_so_holds_json(tmp_path):
+    text = 'prompt,answer.json\na,"{""value"": 4}"\nb,{\nc,\nd,"{""value"": NaN}"\n'
+    first, broken, empty, not_a_number = fields(csv_of(tmp_path, text))
+    assert first == {"prompt": "a", "answer": {"value": 4}} and empty == {"prompt": "c", "answer": None}
+    assert "answer.json: " in broken and "NaN" in not_a_number
+
+
+# -- tables ------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow", "stream"])
+def test_what_is_not_json_is_refused_by_row_or_spelt_as_text(tmp_path, kind):
+    plain = {"a": 1.5, "when": date(2026, 1, 2), "cost": Decimal("1.50"), "raw": b"x"}
+    rows = [plain, {"a": float("nan")}, {"a": float("inf")}, {"a": 2.0}]
+    WRITERS[kind](tmp_path / "a.x", rows)
+    first, nan, infinite, last = fields(records(tmp_path / "a.x"))
+    assert first == {"a": 1.5, "when": "2026-01-02", "cost": "1.50", "raw": None}
+    assert "NaN" in nan and "Infinity" in infinite and last["a"] == 2.0
+
+
+def test_a_text_that_is_no_utf8_spoils_its_own_row_alone(tmp_path):
+    broken = arrow.Array.from_buffers(
+        arrow.utf8(), 2, [None, arrow.py_buffer(b"\0\0\0\0\1\0\0\0\2\0\0\0"), arrow.py_buffer(b"a\xff")]
+    )
+    pq.write_table(arrow.table({"prompt": broken}), tmp_path / "a.parquet")
+    assert fields(records(tmp_path / "a.parquet")) == [{"prompt": "a"}, "not UTF-8"]
+
+
+def test_a_row_too_long_is_refused_and_named(tmp_path):
+    as_parquet(tmp_path / "a.parquet", [{"a": "x"}, {"a": "x" * LONGEST_LINE}, {"a": "y"}])
+    assert [type(row) for row in records(tmp_path / "a.parquet")] == [Record, BadLine, Record]
+
+
+def test_rows_are_numbered_across_batches(tmp_path):
+    as_parquet(tmp_path / "a.parquet", [{"a": n} for n in range(2 * ROWS_AT_ONCE + 7)])
+    found = records(tmp_path / "a.parquet")
+    assert [row.number for row in found] == [row.fields["a"] + 1 for row in found] == list(range(1, 2 * ROWS_AT_ONCE + 8))
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow", "stream"])
+@pytest.mark.parametrize("keep", [10, 0.6])
+def test_a_damaged_table_is_not_readable(tmp_path, kind, keep):
+    path = tmp_path / "a.x"
+    WRITERS[kind](path, [{"prompt": f"{n}" * 50} for n in range(5000)])
+    whole = path.read_bytes()
+    path.write_bytes(whole[: keep if keep > 1 else int(len(whole) * keep)])
+    with pytest.raises(NotReadable):
+        records(path)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow", "stream"])
+@pytest.mark.parametrize("seed", range(5))
+def test_a_file_with_wrong_bytes_is_read_or_refused_and_nothing_else(tmp_path, kind, seed):
+    draw, path = random.Random(seed), tmp_path / "a.x"
+    WRITERS[kind](path, [{"prompt": f"{n}" * 3, "answer": {"value": n, "all": [n, 2]}} for n in range(40)])
+    whole = path.read_bytes()
+    for _ in range(100):
+        spoilt = bytearray(whole)
+        for _ in range(draw.randint(1, 6)):
+            spoilt[draw.randrange(6, len(spoilt))] = draw.randrange(256)
+        path.write_bytes(spoilt)
+        try:
+            assert {type(row) for row in records(path, format="parquet" if kind == "parquet" else "arrow")} <= {Record, BadLine}
+        except NotReadable as error:
+            assert "can be read" in str(error) or "cannot be read" in str(error) or "several columns" in str(error)
+
+
+def test_two_columns_of_one_name_are_refused(tmp_path):
+    pq.write_table(arrow.Table.from_arrays([arrow.array([1]), arrow.array([2])], ["a", "a"]), tmp_path / "a.parquet")
+    with pytest.raises(NotReadable, match="several columns are named 'a'"):
+        records(tmp_path / "a.parquet")
+
+
+@pytest.mark.parametrize("format", ["parquet", "arrow"])
+def test_a_file_that_is_not_what_is_said_is_not_readable(tmp_path, format):
+    as_jsonl(tmp_path / "a.jsonl", ROWS)
+    with pytest.raises(NotReadable, match="that can be read"):
+        records(tmp_path / "a.jsonl", format=format)
+
+
+# -- folders -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def saved(tmp_path):
+    datasets = pytest.importorskip("datasets")
+    one = datasets.Dataset.from_list(ROWS)
+    datasets.DatasetDict(train=one, test=one.select([1])).save_to_disk(tmp_path / "both", num_shards={"train": 2, "test": 1})
+    return tmp_path / "both"
+
+
+def test_a_saved_data_set_is_read_with_all_its_shards(saved):
+    assert list(read(opened(saved / "train"), Columns())) == TASKS
+    assert list(read(opened(saved, split="test"), Columns())) == TASKS[1:2]
+
+
+def test_a_saved_dictionary_asks_which_split(saved):
+    with pytest.raises(NotReadable, match="say which split: train, test"):
+        opened(saved)
+    with pytest.raises(NotReadable, match="name none"):
+        opened(saved / "train", split="train")
+
+
+def test_plain_data_files_are_read_in_order_by_split(tmp_path):
+    (tmp_path / "data").mkdir()
+    as_parquet(tmp_path / "data" / "train-00000-of-00002.parquet", ROWS[:2])
+    as_parquet(tmp_path / "data" / "train-00001-of-00002.parquet", ROWS[2:])
+    as_parquet(tmp_path / "data" / "test-00000-of-00001.parquet", ROWS[:1])
+    found = records(tmp_path, split="train")
+    assert [(row.number, row.fields) for row in found] == list(enumerate(ROWS, start=1))
+    with pytest.raises(NotReadable, match="say which split: test, train"):
+        opened(tmp_path)
+    with pytest.raises(NotReadable, match="'dev'"):
+        opened(tmp_path, split="dev")
+
+
+def test_a_bad_row_of_a_folder_names_its_file_and_line(tmp_path):
+    as_jsonl(tmp_path / "a.jsonl", ROWS)
+    (tmp_path / "b.jsonl").write_text('{"prompt": "x", "answer": 1}\noops\n')
+    bad = records(tmp_path)[-1]
+    assert bad.number == 5 and bad.reason.startswith("b.jsonl, line 2: ")
+
+
+def test_a_folder_of_several_formats_or_none_is_refused(tmp_path):
+    with pytest.raises(NotReadable, match="no data file"):
+        opened(tmp_path)
+    as_jsonl(tmp_path / "a.jsonl", ROWS)
+    as_csv(tmp_path / "a.csv", ROWS)
+    with pytest.raises(NotReadable, match="csv and jsonl"):
+        opened(tmp_path)
+    assert len(records(tmp_path, format="csv")) == 3
+
+
+@pytest.mark.parametrize(
+    "state", ["{", "[]", '{"_data_files": []}', '{"_data_files": [{"filename": "../x.arrow"}]}', '{"_data_files": [{}]}']
+)
+def test_a_state_that_leads_elsewhere_is_refused(tmp_path, state):
+    as_arrow_stream(tmp_path / "x.arrow", ROWS)
+    (tmp_path / "saved").mkdir()
+    (tmp_path / "saved" / "state.json").write_text(state)
+    with pytest.raises(NotReadable):
+        opened(tmp_path / "saved")
+
+
+def test_a_split_of_one_file_is_refused(tmp_path):
+    as_jsonl(tmp_path / "a.jsonl", ROWS)
+    with pytest.raises(NotReadable, match="this is a file"):
+        opened(tmp_path / "a.jsonl", split="train")
+
+
+def test_an_arrow_file_of_one_batch_is_read_in_pieces(tmp_path):
+    as_arrow(tmp_path / "a.arrow", [{"a": n} for n in range(ROWS_AT_ONCE * 3)])
+    assert len(records(tmp_path / "a.arrow")) == ROWS_AT_ONCE * 3
+
+
+def test_reading_a_pipe_needs_no_file():
+    assert fields(records_of(io.BytesIO(b'{"a": 1}\n\n{"a": 2}'))) == [{"a": 1}, {"a": 2}]

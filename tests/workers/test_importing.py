@@ -1,0 +1,275 @@
+"""Sent files become tasksets whole or not at all, by workers that may be killed, and always say why not."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from django.conf import settings as configured
+from django.db import connection
+from django.db.models.functions import Now
+
+from apps.tasksets import keeping
+from apps.tasksets.keeping import TooManyHeld, clear_away, keep
+from apps.tasksets.looking import How, guessed, look
+from apps.tasksets.models import ImportOver, QuarantinedLine, Task, Taskset, TasksetImport
+from apps.tasksets.models.imports import MOST_ATTEMPTS
+from tests.browser.conftest import _url_of
+from workers.importing import job
+from workers.importing.importing import Reading, import_next
+
+# The reader says how far it is on a connection of its own, which sees what is committed.
+pytestmark = pytest.mark.django_db(transaction=True)
+State = TasksetImport.State
+
+
+@pytest.fixture(autouse=True)
+def folder(settings, tmp_path) -> Path:
+    settings.IMPORTS_ROOT = tmp_path / "imports"
+    return settings.IMPORTS_ROOT
+
+
+@pytest.fixture
+def sent(project, alice):
+    """An import of these lines, started unless `started` says no."""
+
+    def send(*lines: object, name: str = "sums.jsonl", slug: str = "sums", started: bool = True, **how: object) -> TasksetImport:
+        raw = "".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines).encode()
+        made = keep(project, alice, name, len(raw), [raw])
+        if started:
+            made.start(slug, How(**how).written())
+        return made
+
+    return send
+
+
+def rows(count: int) -> list[dict]:
+    return [{"prompt": f"{n}+1", "answer": n + 1} for n in range(count)]
+
+
+def ended(one: TasksetImport) -> TasksetImport:
+    while import_next("test"):
+        pass
+    one.refresh_from_db()
+    return one
+
+
+def test_a_sent_file_becomes_a_taskset_and_the_file_goes(sent, alice, folder):
+    one = ended(sent(*rows(1_500)))
+    assert (one.state, one.rows, one.at, one.share) == (State.DONE, 1_500, one.bytes, 1.0)
+    assert (one.taskset.slug, one.taskset.size, one.taskset.created_by, one.taskset.source) == ("sums", 1_500, alice, "sums.jsonl")
+    assert list(folder.iterdir()) == []
+
+
+def test_it_is_read_as_was_chosen(sent):
+    lines = [{"q": "a", "a": "b", "level": 1}, {"q": "a", "a": "b", "level": 2}, "oops"]
+    one = ended(sent(*lines, prompt="q", answer="a", answer_key="word", more_meta=("level",), quarantine=True, duplicates="drop"))
+    task = one.taskset.tasks.get()
+    assert (task.question, task.answer, task.meta) == ("a", {"word": "b"}, {"level": 1})
+    assert list(QuarantinedLine.objects.values_list("line", "same_as")) == [(2, 1), (3, None)]
+
+
+def test_bad_lines_end_it_with_their_reasons_and_nothing_is_stored(sent, folder):
+    one = ended(sent(*rows(3), "oops", *["{}"] * 150))
+    assert one.state == State.FAILED and one.reason == "some of its lines cannot become tasks"
+    assert one.bad_count == 151 and len(one.bad) == 100 and one.bad[0][0] == 4 and one.bad[0][2] == "oops"
+    assert not Taskset.objects.exists() and list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("lines", "how", "reason"),
+    [
+        (rows(1), {"format": "parquet"}, "no Parquet that can be read"),
+        ([""], {}, "no task in it"),
+        (rows(1), {"slug": "sort"}, "'sort' is there already"),
+    ],
+)
+def test_what_cannot_be_imported_says_why(sent, taskset, lines, how, reason):
+    one = ended(sent(*lines, **how))
+    assert one.state == State.FAILED and reason in one.reason
+
+
+def test_a_file_that_is_not_there_says_what_is_to_be_set(sent):
+    one = sent(*rows(1))
+    one.path.unlink()
+    assert "RFTWEB_IMPORTS" in ended(one).reason
+
+
+def test_a_fault_of_ours_ends_it_and_the_next_is_read(sent, monkeypatch):
+    first, second = sent(*rows(1)), sent(*rows(1), slug="other")
+    monkeypatch.setattr(How, "read", classmethod(lambda cls, stored: 1 / 0))
+    assert import_next("test")
+    monkeypatch.undo()
+    assert ended(second).state == State.DONE
+    first.refresh_from_db()
+    assert (first.state, first.reason) == (State.FAILED, "ZeroDivisionError: division by zero")
+
+
+def test_pictures_of_other_files_in_the_folder_are_not_read(sent, folder):
+    content = [{"type": "image", "path": "2.png"}, {"type": "text", "text": "what?"}]
+    one = ended(sent({"prompt": [{"role": "user", "content": content}], "answer": 1}))
+    assert "beside an imported taskset alone" in one.bad[0][1]
+
+
+# -- leases ------------------------------------------------------------------------------------------------------------------
+
+
+def test_two_workers_take_different_files(sent):
+    first, second = sent(*rows(1)), sent(*rows(1))
+    assert [TasksetImport.objects.claim(who, 60) for who in ("one", "two", "three")] == [first, second, None]
+
+
+def test_what_was_not_started_or_is_over_is_not_taken(sent):
+    sent(*rows(1), started=False)
+    sent(*rows(1)).stop("stopped")
+    assert not import_next("test")
+
+
+def test_a_reader_whose_lease_ended_stores_nothing(sent):
+    one = sent(*rows(5))
+    late = TasksetImport.objects.claim("late", 60)
+    TasksetImport.objects.update(lease_until=Now())
+    assert ended(one).state == State.DONE
+    assert not late.keep(5, 5, 60)
+    with pytest.raises(ImportOver):
+        late.finish(one.taskset, 5)
+    with pytest.raises(ImportOver):
+        late.fail("late")
+
+
+def test_a_reader_gives_up_when_it_is_stopped(sent):
+    one = sent(*rows(5))
+    reading = Reading(TasksetImport.objects.claim("test", 60))
+    reading.tell()
+    reading.go_on(3, 30)
+    one.stop("stopped by alice")
+    reading.tell()
+    with pytest.raises(ImportOver):
+        reading.go_on(4, 40)
+    one.refresh_from_db()
+    assert (one.state, one.reason) == (State.STOPPED, "stopped by alice")
+
+
+def test_how_far_it_is_can_be_seen_meanwhile(sent):
+    one = sent(*rows(5))
+    reading = Reading(TasksetImport.objects.claim("test", 60), rows=3, at=one.bytes // 2)
+    reading.tell()
+    one.refresh_from_db()
+    assert one.rows == 3 and 0.4 < one.share < 0.6
+
+
+def test_a_file_at_which_workers_die_ends_with_the_reason(sent):
+    one = sent(*rows(1))
+    for _ in range(MOST_ATTEMPTS):
+        assert TasksetImport.objects.claim("dying", 60)
+        TasksetImport.objects.update(lease_until=Now())
+    assert "never came to its end" in ended(one).reason and not Taskset.objects.exists()
+
+
+# -- the process -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def processes(monkeypatch, folder):
+    """What the job starts reads the test's database and folder; none of it is left behind."""
+    monkeypatch.setenv("DATABASE_URL", _url_of(connection.settings_dict))
+    monkeypatch.setenv("REDIS_URL", configured.REDIS_URL)
+    monkeypatch.setenv("RFTWEB_VAR", str(configured.VAR))
+    monkeypatch.setenv("RFTWEB_IMPORTS", str(folder))
+    monkeypatch.setattr(job, "_importing", None)
+    yield
+    if job._importing:
+        job._importing.kill()
+        job._importing.wait()
+
+
+def test_the_job_begins_one_process_while_something_is_due_and_it_ends_by_itself(sent, processes):
+    job.take_up()
+    assert job._importing is None
+    first, second = sent(*rows(3)), sent(*rows(3), slug="other")
+    job.take_up()
+    begun = job._importing
+    job.take_up()
+    assert job._importing is begun and begun.wait(60) == 0
+    assert {TasksetImport.objects.get(pk=one.pk).state for one in (first, second)} == {State.DONE}
+
+
+def test_what_a_killed_process_began_is_imported_once_by_the_next(sent, processes, eventually):
+    one = sent(*rows(60_000))
+    job.take_up()
+    eventually(lambda: TasksetImport.objects.filter(pk=one.pk, rows__gt=0, state=State.RUNNING).exists(), 60)
+    job._importing.kill()
+    job._importing.wait()
+    assert not Taskset.objects.exists() and not Task.objects.exists()
+    TasksetImport.objects.update(lease_until=Now())
+    job.take_up()
+    assert job._importing.wait(120) == 0
+    one.refresh_from_db()
+    assert (one.state, one.attempts, one.taskset.size, Task.objects.count()) == (State.DONE, 2, 60_000, 60_000)
+
+
+# -- files -------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_project_holds_a_bounded_number_of_files(sent, monkeypatch, folder):
+    monkeypatch.setattr(keeping, "MOST_HELD", 2)
+    first, _ = sent("a", started=False), sent("b")
+    with pytest.raises(TooManyHeld, match="lab has 2 files"):
+        sent("c")
+    first.stop("discarded")
+    sent("c")
+    assert len(list(folder.iterdir())) == 2
+
+
+def test_a_file_that_cannot_be_written_leaves_nothing(project, alice, folder):
+    def torn():
+        yield b"half"
+        raise OSError("the disk is full")
+
+    with pytest.raises(OSError):
+        keep(project, alice, "a.csv", 9, torn())
+    assert not TasksetImport.objects.exists() and list(folder.iterdir()) == []
+
+
+def test_what_was_not_started_for_a_day_and_files_of_nobody_are_cleared_away(sent, folder):
+    old, new = sent("a", started=False), sent("b", started=False)
+    TasksetImport.objects.filter(pk=old.pk).update(created_at="2020-01-01T00:00Z")
+    (folder / "0.jsonl").write_text("nobody's")
+    for file in folder.iterdir():
+        os.utime(file, (0, 0))
+    assert clear_away() == 2
+    assert [file.name for file in folder.iterdir()] == [new.path.name]
+    old.refresh_from_db()
+    assert (old.state, old.reason) == (State.STOPPED, "not started within 24 hours")
+
+
+# -- looking -----------------------------------------------------------------------------------------------------------------
+
+
+def test_columns_are_guessed_by_their_names(sent):
+    one = sent({"question": "a", "solution": "b", "id": 7}, started=False)
+    how = guessed(one.path)
+    assert (how.prompt, how.answer, how.domain, how.meta) == ("question", "solution", "", "")
+    seen = look(one.path, how)
+    assert seen.columns == ["question", "solution", "id"] and seen.rows[0].answer == {"value": "b"} and not seen.bad
+
+
+def test_a_look_reads_the_first_rows_alone_and_names_bad_ones(sent):
+    one = sent(*rows(5), "oops", *rows(50), started=False)
+    seen = look(one.path, How())
+    assert len(seen.rows) == 20 and [line.number for line in seen.bad] == [6]
+
+
+def test_a_look_at_what_is_not_readable_says_why(sent):
+    assert "no Arrow IPC" in look(sent("a", started=False).path, How(format="arrow")).refusal
+
+
+def test_choices_are_kept_as_they_were(sent):
+    how = How(more_meta=("a", "b"), duplicates="drop", answer="")
+    assert How.read(json.loads(json.dumps(how.written()))) == how and how.columns.answer is None
+
+
+def test_a_column_that_is_not_chosen_is_not_read(sent):
+    one = sent({"prompt": "a", "answer": 1, "": "Not A Domain", "meta": 7}, started=False)
+    seen = look(one.path, How(domain="", follow_ups="", meta=""))
+    assert not seen.bad and seen.rows[0].domain == "" and seen.rows[0].meta == {}

@@ -1,0 +1,86 @@
+"""One file into a taskset: all of it in one transaction, said how far every second, given up when it is not ours any more."""
+
+from dataclasses import dataclass
+
+import structlog
+from django.conf import settings
+from django.db import IntegrityError, InterfaceError, OperationalError, transaction
+
+from apps.tasksets.looking import How
+from apps.tasksets.models import ImportOver, Taskset, TasksetImport
+from apps.tasksets.models.imports import MOST_ATTEMPTS
+from apps.tasksets.reading import read
+from apps.tasksets.sources import opened
+from apps.tasksets.storing import BadLines, Origin, store
+from workers.leases import kept
+
+log = structlog.get_logger(__name__)
+SAID_EVERY = 1.0  # seconds
+
+
+@dataclass
+class Reading:
+    """How far the reader is: written by it, told to the database by another thread."""
+
+    taken: TasksetImport
+    rows: int = 0
+    at: int = 0
+    is_ours: bool = True
+
+    def tell(self) -> None:
+        self.is_ours = self.taken.keep(self.rows, self.at, settings.LEASE_SECONDS)
+
+    def go_on(self, rows: int, at: int) -> None:
+        """Raises ImportOver when it was stopped, or taken up by another."""
+        self.rows, self.at = rows, at
+        if not self.is_ours:
+            raise ImportOver("it is no longer ours")
+
+
+def import_next(owner: str) -> bool:
+    """Import the oldest file that is due; says whether there was one. A database that goes away is raised: the import stays due."""
+    taken = TasksetImport.objects.claim(owner, settings.LEASE_SECONDS)
+    if taken is None:
+        return False
+    try:
+        if taken.attempts > MOST_ATTEMPTS:
+            taken.fail(f"it was begun {MOST_ATTEMPTS} times and never came to its end")
+        else:
+            _import(taken)
+    except ImportOver as over:
+        log.info("import_given_up", taskset=taken.slug, reason=str(over))
+    return True
+
+
+def _import(taken: TasksetImport) -> None:
+    try:
+        taskset = _stored(taken)
+    except (ImportOver, OperationalError, InterfaceError):
+        raise
+    except BadLines as refusal:
+        lines = [[line.number, line.reason, line.excerpt] for line in refusal.lines]
+        taken.fail("some of its lines cannot become tasks", lines, refusal.count)
+    except IntegrityError:
+        taken.fail(f"a taskset {taken.slug!r} is there already")
+    except FileNotFoundError:
+        taken.fail("its file is not on this machine: RFTWEB_IMPORTS must name one folder for all of them")
+    except (ValueError, OSError) as error:
+        taken.fail(str(error))
+    except Exception as error:  # what went wrong is kept with it, and the next file's turn comes
+        log.exception("import_failed", taskset=taken.slug)
+        taken.fail(f"{type(error).__name__}: {error}")
+    else:
+        log.info("imported", taskset=taskset.slug, tasks=taskset.size)
+        taken.path.unlink(missing_ok=True)
+
+
+def _stored(taken: TasksetImport) -> Taskset:
+    how, reading = How.read(taken.how), Reading(taken)
+    source = opened(taken.path, how.format)
+    rows = read(source, how.columns)  # pictures beside it are none: the folder holds other people's files
+    origin = Origin(taken.project, taken.slug, taken.slug, taken.name, by=taken.by)
+    with kept(reading.tell, SAID_EVERY), transaction.atomic():
+        progress = lambda done: reading.go_on(done, source.at)  # noqa: E731
+        taskset = store(origin, rows, how.quarantine, progress, how.duplicates)
+        taken.finish(taskset, reading.rows)
+    return taskset
