@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import os
+import threading
 from pathlib import Path
 from wsgiref.headers import Headers
 
@@ -41,7 +42,7 @@ def compressed(path: Path) -> Path:
     target = folder / f"{hashlib.sha256(data).hexdigest()}.gz"
     if not target.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        unfinished = folder / f"{target.name}.{os.getpid()}"
+        unfinished = folder / f"{target.name}.{os.getpid()}.{threading.get_ident()}"  # several may make it at once
         unfinished.write_bytes(gzip.compress(data, 9, mtime=0))
         unfinished.replace(target)
     return target

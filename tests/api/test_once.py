@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from threading import Barrier
+from threading import Barrier, Lock
 
 import pytest
 from django.db import connection
@@ -91,10 +91,16 @@ def test_a_change_is_done_once_as_well(caller):
 
 
 def together(count: int, work: Callable[[int], object]) -> list:
-    """The results of `count` threads that begin at the same moment, each with a connection of its own."""
-    start = Barrier(count)
+    """The results of `count` threads that begin at the same moment, each with a connection of its own.
+
+    These are made one after the other, and may wait for each other as long as they must: the database gives a new one
+    five seconds and a lock ten, which fifty together use up on a busy machine.
+    """
+    start, door = Barrier(count), Lock()
 
     def whole(n: int) -> object:
+        with door, connection.cursor() as cursor:
+            cursor.execute("SET lock_timeout = 0")
         start.wait()
         try:
             return work(n)

@@ -1,5 +1,6 @@
 """What the pages of environments and episodes say, who may see and do what on them, and what they cost."""
 
+import re
 from dataclasses import replace
 from datetime import timedelta
 
@@ -22,6 +23,7 @@ from tests.played import name_in, play
 
 MOST = {"environments": 14, "environment": 20, "episode": 14}
 BIDI = "\u202egnp.exe"
+MARK = re.compile(r"(?<!\d)0\.83")  # 10.83 may be a second of the clock
 
 
 @pytest.fixture
@@ -220,9 +222,9 @@ def test_a_turn_that_is_no_number_is_not_there(alice_client, maze, query):
 def test_who_judges_blind_reads_what_was_said_and_no_reward(bob_client, maze):
     EpisodeTurn.objects.filter(reward__isnull=False).update(reward=0.8317, info={"score": 0.8317})
     for address in ("environments", "environment"):
-        assert "0.83" not in page(bob_client, address, *(["lab", "maze"] if address == "environment" else []))
+        assert not MARK.search(page(bob_client, address, *(["lab", "maze"] if address == "environment" else [])))
     html = page(bob_client, "episode", done(maze).pk)
-    assert "0.83" not in html and "data-p=" not in html and "You judge this run blind" in html and "@ . . #" in html
+    assert not MARK.search(html) and "data-p=" not in html and "You judge this run blind" in html and "@ . . #" in html
 
 
 def test_a_viewer_sees_rewards(client, seeded, maze):

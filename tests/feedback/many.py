@@ -37,9 +37,11 @@ def a_past(run: Run, rater: int, size: int) -> None:
 
 
 PAST = (
+    # In an hour: what is counted since midnight is all of it, though midnight come meanwhile.
     """INSERT INTO feedback_rating (rollout_id, run_id, rater_id, form, answer, critique, shown, client_uuid, is_current,
-           is_withdrawn, is_late, seconds, changes)
-       SELECT id, run_id, %(rater)s, 'stars', '{"stars": 3}', '', ARRAY[id], gen_random_uuid(), true, false, false, 5, 0
+           is_withdrawn, is_late, seconds, changes, at)
+       SELECT id, run_id, %(rater)s, 'stars', '{"stars": 3}', '', ARRAY[id], gen_random_uuid(), true, false, false, 5, 0,
+           now() + interval '1 hour'
        FROM rollouts_rollout WHERE run_id = %(run)s ORDER BY id DESC LIMIT %(size)s""",
     """INSERT INTO rewards_reward (rollout_id, source, scorer, value, reason, details, by_id, is_current, at)
        SELECT rollout_id, 'human', 'stars', 0.5, '', '{}', rater_id, true, now() FROM feedback_rating WHERE run_id = %(run)s""",

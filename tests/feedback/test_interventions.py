@@ -125,7 +125,7 @@ def test_an_act_asked_while_its_rollout_ends_is_either_refused_or_never_taken(ro
         with transaction.atomic():
             Rollout.objects.filter(pk=rollout.pk).update(state=Rollout.State.FINISHED)
             ending.set()
-            asking.wait(5)
+            asking.wait(30)
             refuse_left([rollout.pk])
         connection.close()
 
@@ -138,7 +138,7 @@ def test_an_act_asked_while_its_rollout_ends_is_either_refused_or_never_taken(ro
 
     ends, asks = threading.Thread(target=end), threading.Thread(target=beg)
     ends.start()
-    ending.wait(5)
+    ending.wait(30)
     asks.start()
     asks.join(0.5)
     assert asks.is_alive(), "it must wait for the end to be written"

@@ -40,8 +40,10 @@ def test_its_ratings_arrive_through_the_public_endpoint_and_settle_the_group(liv
 
 
 def test_a_web_process_that_is_away_is_waited_for(live_server, group):
-    rater = Rater(f"http://127.0.0.1:{free_port()}", AT_ONCE)
-    assert rater.turn() == OUTAGE_S
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # ours for as long as it is asked, and nobody listens there
+        rater = Rater(f"http://127.0.0.1:{taken.getsockname()[1]}", AT_ONCE)
+        assert rater.turn() == OUTAGE_S
     rater.site = Rater(live_server.url, AT_ONCE).site
     assert rater.turn() == LOOK_S
     assert Rating.objects.count() == 3
@@ -74,12 +76,6 @@ def _terminate(backend: int) -> None:
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_terminate_backend(%s)", [backend])
     connection.close()
-
-
-def free_port() -> int:
-    with socket.socket() as trial:
-        trial.bind(("127.0.0.1", 0))
-        return trial.getsockname()[1]
 
 
 @pytest.mark.parametrize("form", ["thumbs", "pairwise", "ranking", "best_worst", "rubric", "turns"])

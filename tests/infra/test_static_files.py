@@ -1,9 +1,14 @@
 """Texts go compressed to whoever takes that, and are the same text."""
 
 import gzip
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
 
 from django.conf import settings
 from django.test import Client
+
+from rftweb.static_files import compressed
 
 
 def body(response) -> bytes:
@@ -23,3 +28,17 @@ def test_what_was_seen_before_is_not_sent_again():
     first = Client().get("/static/css/app.css", headers={"Accept-Encoding": "gzip"})
     again = Client().get("/static/css/app.css", headers={"Accept-Encoding": "gzip", "If-None-Match": first["ETag"]})
     assert again.status_code == 304
+
+
+def test_two_threads_that_make_the_same_at_once_both_have_it(settings, tmp_path, monkeypatch):
+    settings.VAR, text = tmp_path, settings.BASE_DIR / "static/css/app.css"
+    written, replace = Barrier(2), Path.replace
+
+    def once_both_are_written(unfinished: Path, target: Path) -> Path:
+        written.wait(60)
+        return replace(unfinished, target)
+
+    monkeypatch.setattr(Path, "replace", once_both_are_written)
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(compressed, [text, text])
+    assert first == second and gzip.decompress(first.read_bytes()) == text.read_bytes()

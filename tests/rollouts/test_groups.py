@@ -136,7 +136,7 @@ def test_two_claimers_never_take_the_same_group(new_run):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(120)
     assert len(taken) == len(set(taken)) == 100
 
 
@@ -155,7 +155,7 @@ def test_two_explorers_never_open_the_same_draw(new_run):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(120)
     assert sorted(Group.objects.values_list("draw_index", flat=True)) == list(range(40))
 
 

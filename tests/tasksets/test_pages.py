@@ -4,9 +4,11 @@ import contextlib
 import io
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -108,6 +110,20 @@ def test_what_would_be_laid_out_for_ever_is_stopped(html, monkeypatch):
     monkeypatch.setattr(rendering, "CPU_S", 0.3)
     with pytest.raises(NoPage, match=r"longer than 0\.3 s"):
         rendered(html)
+
+
+def test_a_limit_that_was_swallowed_is_told_again(monkeypatch):
+    def busy(seconds: float) -> None:
+        ends = time.process_time() + seconds
+        while time.process_time() < ends:
+            pass
+
+    monkeypatch.setattr(rendering, "AGAIN_S", 0.1)
+    with pytest.raises(rendering._TooLong), rendering._at_most(0.1):
+        with contextlib.suppress(rendering._TooLong):  # as Python does in a finalizer
+            busy(5)
+        busy(5)
+    assert signal.getitimer(signal.ITIMER_PROF) == (0.0, 0.0)
 
 
 @pytest.mark.parametrize(

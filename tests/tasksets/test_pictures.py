@@ -22,6 +22,11 @@ def written(image: Image.Image, format: str = "PNG", **options) -> bytes:
     return stream.getvalue()
 
 
+def noise(width: int, height: int) -> Image.Image:
+    """Grey at random, the same each time; Pillow's own noise goes on where whoever asked before left off."""
+    return Image.frombytes("L", (width, height), random.Random(7).randbytes(width * height))
+
+
 def opened(png: bytes) -> Image.Image:
     return Image.open(io.BytesIO(png))
 
@@ -36,7 +41,7 @@ def test_each_format_is_taken_and_kept_as_an_rgb_png_named_by_its_bytes(format):
 
 
 def test_what_we_kept_is_kept_again_byte_for_byte():
-    once = encode(written(Image.effect_noise((50, 40), 80)))
+    once = encode(written(noise(50, 40)))
     assert encode(once.png) == once
 
 
@@ -102,8 +107,8 @@ def png_of(width: int, height: int, data: bytes) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", data) + chunk(b"IEND", b"")
 
 
-GOOD = written(Image.effect_noise((40, 40), 50))
-JPEG = written(Image.effect_noise((40, 40), 50), "JPEG", progressive=True)
+GOOD = written(noise(40, 40))
+JPEG = written(noise(40, 40), "JPEG", progressive=True)
 REFUSED = {
     "nothing": (b"", "nothing"),
     "text": (b"hello", "no picture that we read"),
@@ -112,7 +117,7 @@ REFUSED = {
     "bmp": (written(Image.new("L", (4, 4)), "BMP"), "no picture that we read"),
     "too many bytes": (GOOD + b"\0" * pictures.MOST_BYTES, "bytes; at most"),
     "cut short": (GOOD[: len(GOOD) // 2], "cannot be read"),
-    "cut short GIF": (written(Image.effect_noise((40, 40), 50), "GIF")[:300], "ends before"),
+    "cut short GIF": (written(noise(40, 40), "GIF")[:300], "ends before"),
     "GIF without a picture": (b"GIF89a\x01\0\x01\0\0\0\0;", "no picture in the file"),
     "damaged": (GOOD[:60] + b"\xff" * 40 + GOOD[100:], "cannot be read"),
     "more pixels than there is data": (png_of(100, 100, zlib.compress(b"\0")), "cannot be read"),
@@ -147,7 +152,7 @@ def test_a_gif_of_millions_of_blocks_is_read_in_the_time_of_its_length():
 def test_bytes_changed_at_random_never_raise_anything_else():
     draw = random.Random(5)
     for format in ("PNG", "JPEG", "WEBP", "GIF"):
-        raw = written(Image.effect_noise((24, 24), 50), format)
+        raw = written(noise(24, 24), format)
         for _ in range(200):
             broken = bytearray(raw)
             for _ in range(draw.randint(1, 6)):

@@ -21,6 +21,7 @@ from apps.tasksets.pages.refusals import NoPage, NoRenderer
 WIDTH, HEIGHT = 224, 168  # pixels of the window, unless told
 SHORTEST_SIDE, LONGEST_SIDE = 32, 1024
 CPU_S = 4.0  # of processor time for a page: a hundred times what an ordinary one takes
+AGAIN_S = 0.5  # of processor time later it is told again: Python swallows what is raised where it clears something up
 POINTS = 0.75  # in a pixel
 ONE_AT_A_TIME = threading.Lock()  # neither Pango's fonts nor PDFium stand two threads at once
 PACKAGES = ("libpango-1.0-0", "libpangoft2-1.0-0", "libharfbuzz-subset0", "fonts-dejavu-core")  # Debian's, or others like them
@@ -113,7 +114,7 @@ def _at_most(seconds: float) -> Iterator[None]:
         yield
         return
     before = signal.signal(signal.SIGPROF, _stop)
-    signal.setitimer(signal.ITIMER_PROF, seconds)
+    signal.setitimer(signal.ITIMER_PROF, seconds, AGAIN_S)
     try:
         yield
     finally:
