@@ -7,15 +7,26 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from apps.feedback.models import Guess
 from apps.pipelines import evaluation_sets
 from apps.pipelines.deciding import Case
 from apps.pipelines.operators import find
 from apps.pipelines.operators.contract import OperatorOptions
 from apps.runs.pipeline import OperatorChoice
 
+
+def guessed(cases: Sequence[Case], options: Sequence[OperatorOptions]) -> list[tuple[int, int] | None]:
+    """For each group, how often its task was guessed right and of how many tries; of several policies the best guesser's."""
+    rows = Guess.objects.filter(task__in={case.group.task_id for case in cases}, tries__gt=0)
+    found: dict[int, tuple[int, int]] = {}
+    for task, right, tries in rows.values_list("task_id", "right", "tries"):
+        found[task] = max(found.get(task, (0, tries)), (right, tries), key=lambda said: (said[0] / said[1], said[1]))
+    return [found.get(case.group.task_id) for case in cases]
+
+
 # Field of a Sample → what it is for each of the groups of one run, in their order, given the options of all who ask for it.
 Answer = Callable[[Sequence[Case], Sequence[Any]], list[Any]]
-ANSWERS: Mapping[str, Answer] = {"also_in": evaluation_sets.also_in}
+ANSWERS: Mapping[str, Answer] = {"also_in": evaluation_sets.also_in, "guessed": guessed}
 
 
 def answered(pipeline: Sequence[OperatorChoice], cases: Sequence[Case]) -> list[Case]:

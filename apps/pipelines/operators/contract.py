@@ -30,6 +30,7 @@ class Sample:
 
     What follows is looked up for operators that name it in `ASKS`. `also_in`: by the name of an evaluation set, the task of it of
     which this one's prompt says most, None where it says nothing of any; a set that cannot be read is not among them.
+    `guessed`: how often its task was right without thinking, of how many tries; None where nobody tried.
     """
 
     rollout: int
@@ -48,6 +49,7 @@ class Sample:
     advantage: float | None = None
     silent: str = ""
     also_in: Mapping[str, Pair | None] = field(default_factory=dict)
+    guessed: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)

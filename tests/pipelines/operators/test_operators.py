@@ -59,6 +59,7 @@ def test_every_operator_takes_nothing_and_gives_a_reason_for_all_that_it_leaves_
             stop_reason="length" if n == 5 else "stop",
             age=n % 3,
             also_in={"test": Pair(7, 0, 1.0, True) if n == 3 else None},
+            guessed=(n, 8) if n > 3 else None,
         )
         for n, text in enumerate(texts)
     ]
@@ -115,6 +116,17 @@ def test_a_group_whose_task_is_in_an_evaluation_set_goes_as_a_whole():
 def test_no_task_passes_by_an_evaluation_set_that_cannot_be_read():
     with pytest.raises(LookupError, match="'gone'"):
         applied("contaminated", [sample(1, also_in={"test": None})], tasksets=["test", "gone"])
+
+
+def test_groups_whose_task_is_guessed_without_thinking_go_as_wholes():
+    tried = [None, (0, 8), (1, 8), (4, 8)]
+    samples = [sample(2 * n + m, group=n, guessed=found) for n, found in enumerate(tried) for m in (0, 1)]
+    said = applied("easy_to_guess", samples)
+    assert [one.rollout for one in said.kept] == [0, 1, 2, 3]
+    assert said.reasons[4] == "its task was guessed right without thinking, 1 of 8 times"
+    assert kept("easy_to_guess", samples, most=0.25) == [0, 1, 2, 3, 4, 5]
+    assert kept("easy_to_guess", samples, most=0.25, unchecked="drop") == [2, 3, 4, 5]
+    assert "nobody checked" in applied("easy_to_guess", samples, unchecked="drop").reasons[0]
 
 
 def test_letters_of_another_script_are_counted():
