@@ -21,7 +21,7 @@ from apps.tasksets.overlapping import prompts_of, said_in
 
 log = structlog.get_logger(__name__)
 MOST_TASKS = 50_000  # of the sets of a run's pipeline together: their indexes are built while groups wait
-MOST_HELD = 10_000_000  # 8-grams of all indexes of a process, 12 bytes each
+MOST_HELD = 5_000_000  # 8-grams of all indexes of a process: 12 bytes each, and some 3 µs to build
 ASK = "also_in"
 
 
@@ -60,18 +60,31 @@ def _text(prompt: Sequence[dict], follow_ups: Sequence[str]) -> str:
 
 
 _held: OrderedDict[str, Index] = OrderedDict()  # by digest, the one that was asked for last at the end
+_sizes: dict[str, int] = {}  # by digest, 8-grams of every set that was read: what is too large is read once
 _lock = Lock()
 
 
-def index_of(taskset: Taskset) -> Index:
-    """From memory, or built now. Raises TooMuch."""
+def index_of(taskset: Taskset, room: int) -> Index:
+    """From memory, or built now. Raises TooMuch for one of more than `room` 8-grams."""
     with _lock:
-        if taskset.digest not in _held:
-            _held[taskset.digest] = Index(taskset)
-        _held.move_to_end(taskset.digest)
+        if taskset.digest not in _held and _sizes.get(taskset.digest, 0) <= room:
+            _held[taskset.digest] = _built(taskset)
         while len(_held) > 1 and sum(index.size for index in _held.values()) > MOST_HELD:
             _held.popitem(last=False)
+        if _sizes[taskset.digest] > room:
+            raise TooMuch(f"has more than {room} 8-grams")
+        _held.move_to_end(taskset.digest)
         return _held[taskset.digest]
+
+
+def _built(taskset: Taskset) -> Index:
+    try:
+        index = Index(taskset)
+    except TooMuch:
+        _sizes[taskset.digest] = MOST_HELD + 1
+        raise
+    _sizes[taskset.digest] = index.size
+    return index
 
 
 def also_in(cases: Sequence[Case], options: Sequence) -> list[dict[str, Pair | None]]:
@@ -82,12 +95,16 @@ def also_in(cases: Sequence[Case], options: Sequence) -> list[dict[str, Pair | N
 
 
 def _indexes(tasksets: Iterable[Taskset]) -> Iterator[tuple[str, Index]]:
-    """Without a set that no memory holds: the operator says that it is missing, and its groups wait for another pipeline."""
+    """Without a set that memory cannot hold beside those before it: the operator misses it, and its groups wait."""
+    room = MOST_HELD
     for taskset in tasksets:
         try:
-            yield taskset.slug, index_of(taskset)
+            index = index_of(taskset, room)
         except TooMuch as error:
             log.error("evaluation_set_too_large", taskset=taskset.slug, reason=str(error))
+        else:
+            room -= index.size
+            yield taskset.slug, index
 
 
 def _sets(project: int, names: Iterable[str]) -> dict[str, Taskset]:

@@ -1,6 +1,7 @@
 """What an operator is told of evaluation sets: which of their tasks a group's prompt says, and which sets a pipeline may name."""
 
 import json
+from collections import OrderedDict
 
 import pytest
 from django.urls import reverse
@@ -17,6 +18,7 @@ from apps.rollouts.models import Group
 from apps.runs.pipeline import OperatorChoice
 from apps.tasksets.growing import grown_from_nothing
 from apps.tasksets.models import Task
+from apps.tasksets.overlap import TooMuch
 from apps.tasksets.rows import TaskRow
 from apps.tasksets.storing import Origin, store
 
@@ -40,7 +42,8 @@ def stored(project):
 
 @pytest.fixture(autouse=True)
 def nothing_held(monkeypatch):
-    evaluation_sets._held.clear()
+    monkeypatch.setattr(evaluation_sets, "_held", OrderedDict())
+    monkeypatch.setattr(evaluation_sets, "_sizes", {})
 
 
 def without(*names: str, **more: object) -> list[dict]:
@@ -105,19 +108,19 @@ def test_the_same_question_about_another_picture_is_another_task(project):
 
 def test_an_index_is_built_once_for_the_same_content(stored, django_assert_num_queries):
     one, same = stored("one", LONG), stored("same", LONG)
-    built = index_of(one)
+    built = index_of(one, 1_000)
     with django_assert_num_queries(0):
-        assert index_of(same) is built
+        assert index_of(same, 1_000) is built
 
 
 def test_the_index_that_was_not_used_for_longest_makes_room(stored, monkeypatch):
     one, two, three = (stored(name, f"{LONG} {name}") for name in ("one", "two", "three"))
-    monkeypatch.setattr(evaluation_sets, "MOST_HELD", 2 * index_of(one).size)
-    kept = index_of(one)
-    index_of(two)
-    index_of(one)
-    index_of(three)
-    assert list(evaluation_sets._held) == [one.digest, three.digest] and index_of(one) is kept
+    monkeypatch.setattr(evaluation_sets, "MOST_HELD", 2 * index_of(one, 1_000).size)
+    kept = index_of(one, 1_000)
+    index_of(two, 1_000)
+    index_of(one, 1_000)
+    index_of(three, 1_000)
+    assert list(evaluation_sets._held) == [one.digest, three.digest] and index_of(one, 1_000) is kept
 
 
 def test_a_set_that_no_memory_holds_keeps_groups_waiting(new_run, judge, stored, monkeypatch):
@@ -126,6 +129,24 @@ def test_a_set_that_no_memory_holds_keeps_groups_waiting(new_run, judge, stored,
     run = new_run(pipeline=without("held-out"), group_attempts=1)
     judge(run, (0.0, 1.0))
     assert "too large" in given_up(run).get().reason
+
+
+def test_sets_that_memory_holds_one_by_one_are_too_large_together(new_run, judge, stored, monkeypatch):
+    one = index_of(stored("one", LONG), 1_000)
+    stored("two", f"{LONG} again")
+    monkeypatch.setattr(evaluation_sets, "MOST_HELD", one.size + 1)
+    run = new_run(pipeline=without("one", "two"), group_attempts=1)
+    judge(run, (0.0, 1.0))
+    assert "'two' is gone, or too large" in given_up(run).get().reason
+
+
+def test_a_set_that_no_memory_holds_is_read_once(stored, monkeypatch, django_assert_num_queries):
+    large = stored("held-out", LONG)
+    monkeypatch.setattr(evaluation_sets, "MOST_HELD", 3)
+    with pytest.raises(TooMuch):
+        index_of(large, evaluation_sets.MOST_HELD)
+    with django_assert_num_queries(0), pytest.raises(TooMuch, match="8-grams"):
+        index_of(large, evaluation_sets.MOST_HELD)
 
 
 # -- which may be named ------------------------------------------------------------------------------------------------------
@@ -141,6 +162,12 @@ def test_sets_that_cannot_be_compared_with_are_told_by_field(plan, project, stor
         f"{field}.2": "the project has no taskset 'asked' that stays as it is",
         f"{field}.3": "'sort' is what the run draws from: all of its groups would be dropped; name sets that it is tested with",
     }
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a\x00b", "x" * 51])
+def test_what_can_be_no_name_is_not_looked_for(plan, project, name):
+    [(field, words)] = problems_of(plan(pipeline=without("held-out", name)), project).items()
+    assert field == "pipeline.0.options.tasksets.1" and "pattern" in words
 
 
 def test_more_tasks_than_are_compared_with_are_refused(plan, project, stored, monkeypatch):

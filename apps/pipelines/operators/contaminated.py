@@ -9,6 +9,7 @@ with the same words are one task to it, also where a hidden answer tells them ap
 """
 
 from collections.abc import Sequence
+from typing import Annotated
 
 from pydantic import Field
 
@@ -19,8 +20,11 @@ FAMILY = "filter"
 ASKS = ("also_in",)
 
 
+Slug = Annotated[str, Field(pattern=r"^[-a-zA-Z0-9_]{1,50}$")]
+
+
 class Options(OperatorOptions):
-    tasksets: tuple[str, ...] = Field(min_length=1, max_length=10, description="Names of evaluation sets of the same project.")
+    tasksets: tuple[Slug, ...] = Field(min_length=1, max_length=10, description="Names of evaluation sets of the same project.")
     share: float = Field(THRESHOLD, gt=0, le=1, description="Of an evaluation task's 8-grams, from which on it is in the prompt.")
 
 
