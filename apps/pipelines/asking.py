@@ -12,6 +12,7 @@ from apps.pipelines import evaluation_sets
 from apps.pipelines.deciding import Case
 from apps.pipelines.operators import find
 from apps.pipelines.operators.contract import OperatorOptions
+from apps.pipelines.recent import recent
 from apps.runs.pipeline import OperatorChoice
 
 
@@ -26,7 +27,7 @@ def guessed(cases: Sequence[Case], options: Sequence[OperatorOptions]) -> list[t
 
 # Field of a Sample → what it is for each of the groups of one run, in their order, given the options of all who ask for it.
 Answer = Callable[[Sequence[Case], Sequence[Any]], list[Any]]
-ANSWERS: Mapping[str, Answer] = {"also_in": evaluation_sets.also_in, "guessed": guessed}
+ANSWERS: Mapping[str, Answer] = {"also_in": evaluation_sets.also_in, "guessed": guessed, "recent": recent}
 
 
 def answered(pipeline: Sequence[OperatorChoice], cases: Sequence[Case]) -> list[Case]:

@@ -20,6 +20,23 @@ class OperatorOptions(BaseModel):
 
 
 @dataclass(frozen=True)
+class Figures:
+    """A judged group before any operator: its task's domain, its answers' mean tokens, and their mean success from 0 to 1."""
+
+    domain: str
+    tokens: float
+    success: float
+
+
+@dataclass(frozen=True)
+class Recent:
+    """A group's own figures, and those of groups that were decided before it was judged, the newest first."""
+
+    own: Figures
+    before: tuple[Figures, ...]
+
+
+@dataclass(frozen=True)
 class Sample:
     """A judged rollout, and what is known of it.
 
@@ -30,7 +47,8 @@ class Sample:
 
     What follows is looked up for operators that name it in `ASKS`. `also_in`: by the name of an evaluation set, the task of it of
     which this one's prompt says most, None where it says nothing of any; a set that cannot be read is not among them.
-    `guessed`: how often its task was right without thinking, of how many tries; None where nobody tried.
+    `guessed`: how often its task was right without thinking, of how many tries; None where nobody tried. `recent`: its group and
+    those before it, in figures.
     """
 
     rollout: int
@@ -50,6 +68,7 @@ class Sample:
     silent: str = ""
     also_in: Mapping[str, Pair | None] = field(default_factory=dict)
     guessed: tuple[int, int] | None = None
+    recent: Recent | None = None
 
 
 @dataclass(frozen=True)
