@@ -13,7 +13,7 @@ from apps.environments.traces.api import EpisodesOfRun
 from apps.feedback.api import RatingQueue, Ratings
 from apps.feedback.items_api import Claims, KeepSlot, ReleaseSlot, SkipSlot, Slots
 from apps.feedback.tracing_api import Exports, Replays, Trace, TraceOfRating
-from apps.pipelines.operators import require_known as require_known_operators
+from apps.pipelines.checking import require_known as require_known_operators
 from apps.rewards.api import OneRescoring, Rescorings, StopRescoring
 from apps.rewards.scoring import require_known_scorers
 from apps.rollouts.api import OneRollout, Rollouts
@@ -26,7 +26,7 @@ def require_known_names(plan: RunConfig, project: Project) -> None:
     """Raises ConfigError naming what the plan refers to and the project does not have."""
     require_known_scorers(plan, project)
     require_known_environment(plan, project)
-    require_known_operators(plan)
+    require_known_operators(plan, project)
 
 
 app_name = "api"

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from apps.pipelines.checking import problems_of
 from apps.pipelines.models import CutRollout, OperatorCount
-from apps.pipelines.operators import FAMILIES, Operator, find, names, problems_of
+from apps.pipelines.operators import FAMILIES, Operator, find, names
 from apps.pipelines.operators.describing import Option, options_of
 from apps.runs.changing import changed
 from apps.runs.config import ConfigError, as_yaml, loaded
@@ -58,8 +59,8 @@ def read(run: Run, text: str, seen: str) -> PipelineForm:
         plan = changed(run.settings, {"pipeline": said or []}, has_begun=run.state != Run.State.CREATED)
     except ConfigError as error:
         return PipelineForm(text, seen, None, error.problems)
-    if problems := problems_of(plan.pipeline):
-        return PipelineForm(text, seen, None, {f"pipeline.{name}": why for name, why in problems.items()})
+    if problems := problems_of(plan, run.project):
+        return PipelineForm(text, seen, None, problems)
     return PipelineForm(text, seen, plan.pipeline)
 
 

@@ -6,8 +6,9 @@ of one group keeps no other waiting.
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from apps.pipelines.applying import OperatorFailed, Pass, apply
 from apps.pipelines.crediting import Judged, of_group
@@ -24,12 +25,17 @@ ANSWER_ONLY = "answered only: the staleness bound had no room when it was asked"
 
 @dataclass(frozen=True)
 class Case:
-    """A judged group with what may be learned from it. `version`: the newest that is published, which ages are counted from."""
+    """A judged group with what may be learned from it.
+
+    `version`: the newest that is published, which ages are counted from. `asked`: what was looked up of it for operators, by the
+    field of a Sample.
+    """
 
     group: Group
     rollouts: Sequence[Rollout]
     judgements: dict[int, list[Judgement]]
     version: int
+    asked: Mapping[str, Any] = field(default_factory=dict)
 
     def judgements_of(self, rollout: int) -> list[Judgement]:
         return self.judgements.get(rollout, [])
@@ -129,7 +135,7 @@ def samples_of(plan: RunConfig, case: Case) -> list[Sample]:
                 rollout.pk, case.group.pk, BETWEEN_TURNS.join(said_by_policy(rollout.text, rollout.turns)), reward, full,
                 {one.scorer: one.value for one in judgements if not one.is_human}, peoples_word(judgements),
                 rollout.completion_tokens, rollout.stop_reason, max(0, case.version - (rollout.first_version or 0)),
-                task.domain, task.question, task.meta,
+                task.domain, task.question, task.meta, **case.asked,
             )
         )  # fmt: skip
     return found

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from apps.pipelines.applying import Cut, Pass
+from apps.pipelines.asking import answered
 from apps.pipelines.deciding import Case, Decision, decide
 from apps.pipelines.operators.contract import Sample
 from apps.pipelines.refining import cases_of
@@ -53,7 +54,7 @@ def dry_run(run: Run, pipeline: Sequence[OperatorChoice], most: int = GROUPS) ->
     cases = _as_they_were(run, cases_of(groups))
     plan = run.settings
     without = decide(plan.model_copy(update={"pipeline": ()}), cases)
-    decisions = decide(plan.model_copy(update={"pipeline": tuple(pipeline)}), cases)
+    decisions = decide(plan.model_copy(update={"pipeline": tuple(pipeline)}), answered(pipeline, cases))
     reasons = Counter(one.dropped for one in decisions if one.dropped)
     failures = Counter(one.failed for one in decisions if one.failed)
     told = (_lines(decisions), reasons.most_common(REASONS), failures.most_common(REASONS))

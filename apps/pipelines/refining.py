@@ -9,6 +9,7 @@ from django.db.models import prefetch_related_objects
 from django.db.models.functions import Now
 
 from apps.buffer.models import Experience
+from apps.pipelines.asking import answered
 from apps.pipelines.deciding import Case, Decision, decide
 from apps.pipelines.models import record
 from apps.rewards.combining import success
@@ -39,7 +40,7 @@ def refine(groups: Sequence[Group]) -> int:
 
 
 def _refine_run(plan: RunConfig, cases: Sequence[Case]) -> int:
-    return sum(_write_held(plan, decision) for decision in decide(plan, cases))
+    return sum(_write_held(plan, decision) for decision in decide(plan, answered(plan.pipeline, cases)))
 
 
 def cases_of(groups: Sequence[Group]) -> list[Case]:

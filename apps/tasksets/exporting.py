@@ -16,6 +16,7 @@ import pyarrow as arrow
 import pyarrow.parquet as pq
 
 from apps.accounts.downloads import CHUNK, in_chunks
+from apps.accounts.redacting import Redactor
 from apps.tasksets.messages import pictures_of
 from apps.tasksets.models import Picture, Task, Taskset
 
@@ -30,15 +31,17 @@ Row = dict[str, Any]
 Progress = Callable[[int], None]
 
 
-def pieces(taskset: Taskset, format: str, progress: Progress = lambda done: None) -> Iterator[bytes]:
+def pieces(
+    taskset: Taskset, format: str, progress: Progress = lambda done: None, redactor: Redactor | None = None
+) -> Iterator[bytes]:
     """The file, piece by piece, a few hundred tasks at a time. `format`: one of TYPES; `progress(tasks written)`."""
-    return {"jsonl": _jsonl, "csv": _csv, "parquet": _parquet}[format](taskset, _counted(taskset, progress))
+    return {"jsonl": _jsonl, "csv": _csv, "parquet": _parquet}[format](taskset, _counted(taskset, progress, redactor))
 
 
-def _counted(taskset: Taskset, progress: Progress) -> Iterator[list[Row]]:
+def _counted(taskset: Taskset, progress: Progress, redactor: Redactor | None) -> Iterator[list[Row]]:
     done = 0
     for rows in rows_of(taskset):
-        yield rows
+        yield rows if redactor is None else [redactor.all_of(row) for row in rows]
         done += len(rows)
         progress(done)
 

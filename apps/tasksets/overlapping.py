@@ -1,6 +1,6 @@
 """The overlap of two stored tasksets: what their users say, task against task."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from apps.tasksets.messages import text_of
@@ -50,13 +50,18 @@ def compare(
 
 def texts_of(taskset: Taskset) -> Iterator[str]:
     """What the user says in each task, in the order of the set; system messages and model answers say nothing of the task."""
-    for prompt, follow_ups in _rows(taskset):
-        said = [text_of(message["content"]) for message in prompt if message["role"] == "user"]
-        yield "\n".join([*said, *follow_ups])
+    for prompt, follow_ups in prompts_of(taskset):
+        yield said_in(prompt, follow_ups)
 
 
-def _rows(taskset: Taskset) -> Iterator[tuple[list, list]]:
-    """By index, each batch a query of its own."""
+def said_in(prompt: Sequence[dict], follow_ups: Sequence[str]) -> str:
+    """What the user says in a task, as one text."""
+    said = [text_of(message["content"]) for message in prompt if message["role"] == "user"]
+    return "\n".join([*said, *follow_ups])
+
+
+def prompts_of(taskset: Taskset) -> Iterator[tuple[list, list]]:
+    """(prompt, follow-ups) of its tasks by index, each batch a query of its own."""
     for first in range(0, taskset.size, ROWS_AT_ONCE):
         some = taskset.tasks.filter(index__gte=first, index__lt=first + ROWS_AT_ONCE).order_by("index")
         yield from some.values_list("prompt", "follow_ups")

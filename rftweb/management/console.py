@@ -11,6 +11,8 @@ from apps.accounts.models import Project
 from apps.runs.config import ConfigError
 from apps.runs.models import Run
 
+REDACT = "put marks for e-mail addresses, telephone, IBAN and card numbers and IP addresses, and tell how many"
+
 
 def project_named(slug: str | None) -> Project:
     """The project of that slug; without a slug the only one there is. Raises CommandError."""

@@ -17,6 +17,7 @@ from django.core.management.base import CommandError
 from django.db import IntegrityError
 
 from apps.accounts.models import Project
+from apps.accounts.redacting import Redactor
 from apps.tasksets.duplicates import CHOICES, KEEP
 from apps.tasksets.exporting import TYPES, pieces
 from apps.tasksets.importing import import_file
@@ -28,7 +29,7 @@ from apps.tasksets.rows import TaskRow
 from apps.tasksets.sources import FORMATS
 from apps.tasksets.sources.records import BadLine
 from apps.tasksets.storing import BadLines, Origin, store
-from rftweb.management.console import bar
+from rftweb.management.console import REDACT, bar
 
 SHOWN = 20  # bad lines printed
 
@@ -138,25 +139,28 @@ def add_export(verbs: _SubParsersAction) -> ArgumentParser:
     exporting.add_argument("slug", help="of the taskset")
     exporting.add_argument("file", type=Path, help=f"its end says the format: {', '.join(TYPES)}")
     exporting.add_argument("--force", action="store_true", help="write over a file that is there")
+    exporting.add_argument("--redact", action="store_true", help=REDACT)
     return exporting
 
 
-def exported(taskset: Taskset, path: Path, force: bool) -> str:
+def exported(taskset: Taskset, path: Path, force: bool, redact: bool) -> str:
     """Write the file and say what it holds. It has its name when it is whole; raises CommandError."""
     format = path.suffix.lower().removeprefix(".")
     if format not in TYPES:
         raise CommandError(f"{path}: must end with .{', .'.join(TYPES)}")
     if path.exists() and not force:
         raise CommandError(f"{path}: is there already; say --force to write over it")
-    partial = path.with_name(f".{path.name}.part")
+    partial, redactor = path.with_name(f".{path.name}.part"), Redactor() if redact else None
     try:
         with partial.open("wb") as stream, bar(f"writing {path.name}", taskset.size) as progress:
-            stream.writelines(pieces(taskset, format, progress))
+            stream.writelines(pieces(taskset, format, progress, redactor))
         partial.replace(path)
     except OSError as error:
         raise CommandError(f"{path}: {error.strerror}") from None
     finally:
         partial.unlink(missing_ok=True)
+    if redactor:
+        return f"{path}: {taskset.size} tasks, redacted: {redactor.words}"
     return f"{path}: {taskset.size} tasks, digest {taskset.digest or 'none, for it grows'}"
 
 

@@ -9,6 +9,8 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from apps.tasksets.models import Taskset
+from apps.tasksets.rows import TaskRow
+from apps.tasksets.storing import Origin, store
 
 pytestmark = pytest.mark.django_db
 ROWS = [{"question": f"{n}+1", "result": str(n + 1), "grade": n} for n in range(5)]
@@ -102,6 +104,21 @@ def test_an_exported_set_comes_back_with_its_digest(project, tmp_path, format):
     assert Taskset.objects.get(slug="again").digest == digest
     assert "--force" in refusal("export", "tone", tmp_path / f"a.{format}")
     assert [path.name for path in tmp_path.iterdir()] == [f"a.{format}"]
+
+
+@pytest.mark.parametrize("format", ["jsonl", "csv", "parquet"])
+def test_a_set_leaves_without_personal_data_and_says_how_much_it_had(project, tmp_path, format):
+    rows = [
+        TaskRow([{"role": "user", "content": "Who is ada@mail.example?"}], {"value": "+49 30 1234567"}, {"from": "x@y.example"})
+    ]
+    store(Origin(project, "people", "", "test"), rows)
+    file = tmp_path / f"a.{format}"
+    assert "1 tasks, redacted: 2 e-mail addresses, 1 telephone numbers" in said("export", "people", file, "--redact")
+    said("import", file, "--slug", "again")
+    task = Taskset.objects.get(slug="again").tasks.get()
+    assert (task.question, task.answer, task.meta) == (
+        "Who is [e-mail address]?", {"value": "[telephone number]"}, {"from": "[e-mail address]"},
+    )  # fmt: skip
 
 
 def test_an_export_says_which_formats_there_are(project, tmp_path):

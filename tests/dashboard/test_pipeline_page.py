@@ -55,6 +55,12 @@ def test_a_dry_run_tells_what_would_be_left_out_and_writes_nothing(alice_client,
     assert Run.objects.get().settings.pipeline == () and not CutRollout.objects.exists()
 
 
+def test_an_evaluation_set_that_is_not_there_is_told_by_field(alice_client):
+    answer = save(alice_client, "- operator: contaminated\n  options: {tasksets: [held-out]}\n")
+    assert answer.status_code == 422 and "no taskset &#x27;held-out&#x27;" in answer.content.decode()
+    assert "pipeline.0.options.tasksets.0" in answer.content.decode() and Run.objects.get().settings.pipeline == ()
+
+
 def test_a_dry_run_shows_rewards_before_and_after(alice_client, seeded):
     assert "→ -" in tried(alice_client, SHAPED)
 

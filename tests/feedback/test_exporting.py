@@ -10,6 +10,7 @@ from datasets import load_dataset
 from django.core.management import CommandError, call_command
 from trl import is_conversational
 
+from apps.accounts.redacting import Redactor
 from apps.feedback.exporting.rows import ROWS_AT_ONCE, Wanted, rows_of
 from apps.feedback.exporting.schemas import COLUMNS, KINDS
 from apps.feedback.models import Demonstration, Item, Preference, Rating
@@ -60,6 +61,27 @@ def test_every_vote_is_there_once_and_those_replaced_are_marked(run, raters):
     assert rows[again.pk]["values"] == [(again.stars - 1) / 4]
     assert json.loads(rows[again.pk]["answer"]) == {"stars": again.stars}
     assert rows[again.pk]["texts"] == [first.rollout.text]
+
+
+def test_personal_data_gets_marks_in_every_text_and_what_was_answered_stays_json(run, raters):
+    [one, *_] = of_one_group(run)
+    Rollout.objects.filter(pk=one.pk).update(text="Ask ada@mail.example, or +49 30 1234567.")
+    said = say(run, raters[0], "rewrite", {"text": 'Ask\nada@mail.example "now"'}, [one], critique="4111 1111 1111 1111 is my card")
+    redactor = Redactor()
+    row = next(row for row in exported(run, "votes", redactor=redactor) if row["rating"] == said.pk)
+    assert row["texts"] == ["Ask [e-mail address], or [telephone number]."] and row["critique"] == "[card number] is my card"
+    assert json.loads(row["answer"]) == {"text": 'Ask\n[e-mail address] "now"'}
+    assert redactor.counts["card numbers"] == 1 and row["at"] == said.at and list(row) == list(COLUMNS["votes"])
+    [group] = [row for row in exported(run, "groups", redactor=redactor) if one.pk in row["rollouts"]]
+    assert "[telephone number]" in group["completions"][group["rollouts"].index(one.pk)][0]["content"]
+
+
+def test_the_command_tells_how_much_it_replaced(run, raters, tmp_path):
+    [one, *_] = of_one_group(run)
+    say(run, raters[0], "stars", {"stars": 3}, [one], critique="write to ada@mail.example")
+    out, path = io.StringIO(), tmp_path / "votes.parquet"
+    call_command("export", "votes", run.slug, "--redact", "--format", "parquet", "--out", str(path), stdout=out)
+    assert "redacted: 1 e-mail addresses" in out.getvalue() and b"ada@mail" not in path.read_bytes()
 
 
 def test_a_comparison_is_a_pair_with_its_margin(run, raters):

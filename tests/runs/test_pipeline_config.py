@@ -2,7 +2,7 @@
 
 import pytest
 
-from apps.pipelines.operators import require_known
+from apps.pipelines.checking import require_known
 from apps.runs.config import ConfigError
 
 
@@ -17,9 +17,9 @@ def test_an_unknown_key_of_a_step_is_told_with_what_was_meant(plan):
     assert "did you mean `options`" in caught.value.problems["pipeline.0.option"]
 
 
-def test_unknown_operators_and_options_are_told_by_field(plan):
+def test_unknown_operators_and_options_are_told_by_field(plan, project):
     with pytest.raises(ConfigError) as caught:
-        require_known(plan(pipeline=[{"operator": "truncated", "options": {"do": "burn"}}, {"operator": "filter"}]))
+        require_known(plan(pipeline=[{"operator": "truncated", "options": {"do": "burn"}}, {"operator": "filter"}]), project)
     assert set(caught.value.problems) == {"pipeline.0.options.do", "pipeline.1.operator"}
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from django.db.models import Prefetch
 
+from apps.accounts.redacting import Redactor
 from apps.environments.models import Environment, Episode, EpisodeTurn
 from apps.environments.observations import messages, opening
 from apps.environments.traces.wording import message_of
@@ -23,11 +24,25 @@ Pngs = Callable[[str], bytes]
 WRITTEN = (Rollout.State.FINISHED, Rollout.State.FAILED)
 
 
-def lines_of(run: Run) -> Iterator[bytes]:
+def lines_of(run: Run, redactor: Redactor | None = None) -> Iterator[bytes]:
     """A line for each episode of the run whose rollout is written: of each rollout the last attempt."""
     tokenizer = tokenizer_fingerprint(run.policy)
     for episode in _episodes(run):
-        yield json.dumps(_episode(run, episode, tokenizer), ensure_ascii=False, allow_nan=False).encode() + b"\n"
+        line = _episode(run, episode, tokenizer)
+        line = line if redactor is None else _redacted(line, redactor)
+        yield json.dumps(line, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+
+
+def _redacted(line: dict, redactor: Redactor) -> dict:
+    """Without personal data, and where there was any without tokens too: they spell what was said."""
+    before = redactor.counts.total()
+    clean = redactor.all_of(line)
+    if redactor.counts.total() == before:
+        return line
+    for trace in clean["traces"]:
+        trace["nodes"] = [{**node, "token_ids": [], "mask": [], "logprobs": []} for node in trace["nodes"]]
+        trace["info"][OURS] |= {"versions": [], "pictures": []}
+    return clean
 
 
 def _pngs(project_id: int) -> Pngs:

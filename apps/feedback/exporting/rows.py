@@ -13,6 +13,7 @@ from django.conf import settings
 from django.db.models import Model, Prefetch, Q, QuerySet
 
 from apps.accounts.models import User
+from apps.accounts.redacting import Redactor
 from apps.buffer.models import Experience
 from apps.feedback.forms import FORMS
 from apps.feedback.models import Demonstration, Preference, Rating
@@ -30,12 +31,16 @@ Row = dict[str, object]
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which rows: of a run, and if given of one form, said since then. `pseudonyms`: names stand for people."""
+    """Which rows: of a run, and if given of one form, said since then.
+
+    `pseudonyms`: names stand for people; `redactor`: replaces personal data in every text.
+    """
 
     run: Run
     form: str = ""
     since: datetime | None = None
     pseudonyms: bool = False
+    redactor: Redactor | None = None
 
     def name_of(self, user: User | None) -> str | None:
         """The same pseudonym for the same person throughout a project, which nobody can turn back without the secret key."""
@@ -62,7 +67,15 @@ class Wanted:
 
 def rows_of(kind: str, wanted: Wanted) -> Iterator[Row]:
     """The export's rows, oldest first."""
-    return ROWS[kind](wanted)
+    rows = ROWS[kind](wanted)
+    return rows if wanted.redactor is None else (_redacted(row, wanted.redactor) for row in rows)
+
+
+def _redacted(row: Row, redactor: Redactor) -> Row:
+    """What was answered is JSON in a text: redacted as the object that it is, so that it stays one."""
+    clean = redactor.all_of({name: value for name, value in row.items() if name != "answer"})
+    answer = {"answer": json.dumps(redactor.all_of(json.loads(row["answer"])), ensure_ascii=False)} if "answer" in row else {}
+    return {name: (clean | answer)[name] for name in row}
 
 
 def in_batches(rows: QuerySet, size: int = ROWS_AT_ONCE) -> Iterator[list[Model]]:

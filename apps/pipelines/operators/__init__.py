@@ -1,9 +1,10 @@
 """Operators: plain functions from a list of samples to a shorter or changed one, each a module of this package, found by its name.
 
 A module with an `apply(samples, options) -> Sifted` is an operator. Its docstring says what it does; `FAMILY` under what it is
-listed (clean, filter or shape); it may set `Options` (typed options) and `STAGES` (where it may stand, its own first: on whole
-groups before advantages unless told). docs/pipelines.md shows how to add one. Samples of several groups come together; an
-operator never sees half a group before advantages.
+listed (clean, filter or shape); it may set `Options` (typed options), `STAGES` (where it may stand, its own first: on whole
+groups before advantages unless told) and `ASKS` (fields of a sample that are looked up for it, apps.pipelines.asking).
+docs/pipelines.md shows how to add one. Samples of several groups come together; an operator never sees half a group before
+advantages.
 """
 
 import difflib
@@ -16,10 +17,9 @@ from types import ModuleType
 from pydantic import ValidationError
 
 from apps.pipelines.operators.contract import GROUPS, Operator, OperatorOptions, Sample, Sifted
-from apps.runs.config import ConfigError, RunConfig
 from apps.runs.pipeline import OperatorChoice
 
-__all__ = ["FAMILIES", "Operator", "OperatorOptions", "Sample", "Sifted", "find", "names", "problems_of", "read", "require_known"]
+__all__ = ["FAMILIES", "Operator", "OperatorOptions", "Sample", "Sifted", "find", "names", "problems_of", "read"]
 
 ABOUT_OPERATORS = ("contract", "describing")  # the package's modules that are none
 FAMILIES = ("clean", "filter", "shape")
@@ -50,6 +50,7 @@ def read(module: ModuleType) -> Operator:
         options=getattr(module, "Options", OperatorOptions),
         stages=getattr(module, "STAGES", (GROUPS,)),
         family=module.FAMILY,
+        asks=getattr(module, "ASKS", ()),
     )
 
 
@@ -59,12 +60,6 @@ def problems_of(choices: Sequence[OperatorChoice]) -> dict[str, str]:
     for place, choice in enumerate(choices):
         found |= {f"{place}.{field}": why for field, why in _problems(choice).items()}
     return found
-
-
-def require_known(plan: RunConfig) -> None:
-    """Raises ConfigError naming the operators that do not exist, and options that they do not take."""
-    if problems := problems_of(plan.pipeline):
-        raise ConfigError({f"pipeline.{field}": why for field, why in problems.items()})
 
 
 def _problems(choice: OperatorChoice) -> dict[str, str]:

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from apps.runs.pipeline import Stage
+from apps.tasksets.overlap import Pair
 
 GROUPS, EXPERIENCES = "groups", "experiences"
 
@@ -19,6 +20,23 @@ class OperatorOptions(BaseModel):
 
 
 @dataclass(frozen=True)
+class Figures:
+    """A judged group before any operator: its task's domain, its answers' mean tokens, and their mean success from 0 to 1."""
+
+    domain: str
+    tokens: float
+    success: float
+
+
+@dataclass(frozen=True)
+class Recent:
+    """A group's own figures, and those of groups that were decided before it was judged, the newest first."""
+
+    own: Figures
+    before: tuple[Figures, ...]
+
+
+@dataclass(frozen=True)
 class Sample:
     """A judged rollout, and what is known of it.
 
@@ -26,6 +44,11 @@ class Sample:
     `by_scorer`: what machines said; `by_people`: what people say together, None where nobody was heard. `age`: published versions
     since the oldest that sampled a token of it. `advantage`: None before the stage of experiences. `silent`: why nothing is learned
     from it though it counts in the baseline of its group; "" for all others.
+
+    What follows is looked up for operators that name it in `ASKS`. `also_in`: by the name of an evaluation set, the task of it of
+    which this one's prompt says most, None where it says nothing of any; a set that cannot be read is not among them.
+    `guessed`: how often its task was right without thinking, of how many tries; None where nobody tried. `recent`: its group and
+    those before it, in figures.
     """
 
     rollout: int
@@ -43,6 +66,9 @@ class Sample:
     meta: Mapping[str, Any] = field(default_factory=dict)
     advantage: float | None = None
     silent: str = ""
+    also_in: Mapping[str, Pair | None] = field(default_factory=dict)
+    guessed: tuple[int, int] | None = None
+    recent: Recent | None = None
 
 
 @dataclass(frozen=True)
@@ -55,7 +81,11 @@ class Sifted:
 
 @dataclass(frozen=True)
 class Operator:
-    """One module of the package, read. `stages`: where it may stand, its own first; `family`: what it is listed under."""
+    """One module of the package, read.
+
+    `stages`: where it may stand, its own first; `family`: what it is listed under; `asks`: fields of a Sample that are looked up
+    for it.
+    """
 
     name: str
     summary: str
@@ -63,6 +93,7 @@ class Operator:
     options: type[OperatorOptions]
     stages: tuple[Stage, ...]
     family: str
+    asks: tuple[str, ...] = ()
 
     def read_options(self, options: Mapping[str, Any]) -> OperatorOptions:
         """Raises pydantic's ValidationError, which names the field."""

@@ -7,12 +7,13 @@ import yaml
 from django.core.management.base import BaseCommand, CommandError
 
 from apps.accounts.models import Project
+from apps.accounts.redacting import Redactor
 from apps.environments.traces.exporting import lines_of
 from apps.environments.traces.importing import Destination, import_episodes
 from apps.environments.traces.looking import BadEpisodes
 from apps.policies.models import Policy
 from apps.runs.config import ConfigError
-from rftweb.management.console import explained, project_named, run_named
+from rftweb.management.console import REDACT, explained, project_named, run_named
 
 
 class Command(BaseCommand):
@@ -24,6 +25,7 @@ class Command(BaseCommand):
         exporting = verbs.add_parser("export", help="write the lines to standard output")
         exporting.add_argument("run", help="slug of the run")
         exporting.add_argument("--project")
+        exporting.add_argument("--redact", action="store_true", help=REDACT)
         importing = verbs.add_parser("import", help="make a run of a file, all of it or nothing")
         importing.add_argument("project", help="slug of the project")
         importing.add_argument("file", type=Path)
@@ -37,8 +39,11 @@ class Command(BaseCommand):
         {"export": self._export, "import": self._import}[options["verb"]](options)
 
     def _export(self, options: dict) -> None:
-        for line in lines_of(run_named(options["run"], options["project"])):
+        redactor = Redactor() if options["redact"] else None
+        for line in lines_of(run_named(options["run"], options["project"]), redactor):
             self.stdout.write(line.decode(), ending="")
+        if redactor:
+            self.stderr.write(f"redacted: {redactor.words}")
 
     def _import(self, options: dict) -> None:
         project, path = project_named(options["project"]), options["file"]

@@ -8,11 +8,12 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 
+from apps.accounts.redacting import Redactor
 from apps.feedback.exporting.rows import Wanted
 from apps.feedback.exporting.schemas import KINDS
 from apps.feedback.exporting.writing import FORMATS, file_name, write
 from apps.feedback.forms import FORMS
-from rftweb.management.console import run_named
+from rftweb.management.console import REDACT, run_named
 
 
 class Command(BaseCommand):
@@ -27,11 +28,13 @@ class Command(BaseCommand):
         parser.add_argument("--form", choices=sorted(FORMS), default="", help="only what was said by this form")
         parser.add_argument("--since", type=moment, help="only what was said since then: 2026-11-21 or 2026-11-21T15:00")
         parser.add_argument("--pseudonyms", action="store_true", help="name people rater-… instead of by their accounts")
+        parser.add_argument("--redact", action="store_true", help=REDACT)
         parser.add_argument("--project", help="slug of the project; may be left out when there is one")
 
     def handle(self, **options: object) -> None:
         run = run_named(options["run"], options["project"])
-        wanted = Wanted(run, options["form"], options["since"], options["pseudonyms"])
+        redactor = Redactor() if options["redact"] else None
+        wanted = Wanted(run, options["form"], options["since"], options["pseudonyms"], redactor)
         path: Path = options["out"] or Path(file_name(options["kind"], wanted, options["format"]))
         try:
             with path.open("xb") as stream:
@@ -40,7 +43,8 @@ class Command(BaseCommand):
             raise CommandError(f"--out: {path} is there already; choose another") from None
         except OSError as error:
             raise CommandError(f"--out: {error}") from None
-        self.stdout.write(self.style.SUCCESS(f"{count} {options['kind'].replace('_', ' ')} in {path}"))
+        said = f"; redacted: {redactor.words}" if redactor else ""
+        self.stdout.write(self.style.SUCCESS(f"{count} {options['kind'].replace('_', ' ')} in {path}{said}"))
 
 
 def moment(text: str) -> datetime:

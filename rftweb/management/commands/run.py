@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import IntegrityError, InterfaceError, OperationalError, connection
 
 from apps.environments.choosing import require_known_environment
-from apps.pipelines.operators import require_known as require_known_operators
+from apps.pipelines.checking import require_known as require_known_operators
 from apps.rewards.scoring import require_known_scorers
 from apps.runs import config
 from apps.runs.models import NotPossible, Run
@@ -55,7 +55,7 @@ class Command(BaseCommand):
             plan = config.from_yaml(path.read_text(encoding="utf-8"))
             require_known_scorers(plan, project)
             require_known_environment(plan, project)
-            require_known_operators(plan)
+            require_known_operators(plan, project)
             run = Run.create(project=project, slug=slug, title=options["title"] or slug, plan=plan)
         except config.ConfigError as error:
             raise explained(error) from None

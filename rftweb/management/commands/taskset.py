@@ -99,7 +99,7 @@ class Command(BaseCommand):
 
     def _export(self, options: dict) -> None:
         taskset = _found(project_named(options["project"]), options["slug"])
-        self.stdout.write(self.style.SUCCESS(exported(taskset, options["file"], options["force"])))
+        self.stdout.write(self.style.SUCCESS(exported(taskset, options["file"], options["force"], options["redact"])))
 
     def _overlap(self, options: dict) -> None:
         project = project_named(options["project"])

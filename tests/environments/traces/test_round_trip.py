@@ -6,9 +6,10 @@ import tracemalloc
 import pytest
 from django.core.management import CommandError, call_command
 
+from apps.accounts.redacting import Redactor
 from apps.buffer.models import Experience, plan_step
 from apps.dashboard.reconciliation import CHECKS
-from apps.environments.models import Episode
+from apps.environments.models import Episode, EpisodeTurn
 from apps.environments.traces import importing, looking, reading
 from apps.environments.traces.exporting import lines_of
 from apps.environments.traces.importing import Destination, import_episodes
@@ -44,6 +45,20 @@ def test_a_line_holds_the_conversation_with_its_tokens_and_rewards(played):
     assert trace["rewards"] == {"guess_number": {"score": 1.0, "weight": 1.0}}
     assert (line["ok"], broken["ok"], broken["is_timeout"]) == (True, False, True)
     assert broken["traces"][0]["rewards"] == {"guess_number": None}
+
+
+def test_personal_data_leaves_with_neither_its_words_nor_its_tokens(played, file_of, project, policy):
+    beside_the_broken_one = EpisodeTurn.objects.filter(number=1).latest("pk")
+    EpisodeTurn.objects.filter(pk=beside_the_broken_one.pk).update(observation="call +4915112345678")
+    redactor, whole = Redactor(), parsed(played)
+    lines = [json.loads(line) for line in lines_of(played, redactor)]
+    changed = [n for n, (before, after) in enumerate(zip(whole, lines, strict=True)) if before != after]
+    [(trace,)] = [lines[n]["traces"] for n in changed]
+    text = json.dumps(lines)
+    assert "4915112345678" not in text and redactor.counts["telephone numbers"] == text.count("[telephone number]") > 0
+    assert [(node["token_ids"], node["mask"], node["logprobs"]) for node in trace["nodes"]] == [([], [], [])] * len(trace["nodes"])
+    again = import_episodes(file_of(lines=lines), Destination(project, "again", policy)).run
+    assert [one.state for one in rollouts_of(again)].count(Rollout.State.FINISHED) == 2  # of the three that were
 
 
 def test_what_was_exported_and_imported_is_exported_the_same(played, imported):

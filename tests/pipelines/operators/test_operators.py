@@ -11,6 +11,7 @@ from apps.pipelines.operators import FAMILIES, find, names, problems_of
 from apps.pipelines.operators.contract import EXPERIENCES, GROUPS, Sample
 from apps.pipelines.operators.duplicates import jaccard, shingles_of
 from apps.runs.pipeline import OperatorChoice
+from apps.tasksets.overlap import Pair
 
 
 def sample(rollout: int, **known: object) -> Sample:
@@ -38,7 +39,10 @@ def test_every_operator_says_what_it_does_and_where_it_stands(name):
     assert all(field.description for field in operator.options.model_fields.values())
 
 
-NEEDED = {"arithmetic": {"by": "tokens"}, "spread_most": {"keep": 2}, "judges_agree": {"scorers": ["one", "other"]}}
+NEEDED = {
+    "arithmetic": {"by": "tokens"}, "spread_most": {"keep": 2}, "judges_agree": {"scorers": ["one", "other"]},
+    "contaminated": {"tasksets": ["test"]},
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", names())
@@ -47,7 +51,16 @@ def test_every_operator_takes_nothing_and_gives_a_reason_for_all_that_it_leaves_
     assert applied(name, [], **options).kept == []
     texts = ["", "i cannot help with that", "a " * 80, "\ufffd", "слово", "fine"]
     samples = [
-        sample(n, text=text, reward=n % 2, tokens=n, stop_reason="length" if n == 5 else "stop", age=n % 3)
+        sample(
+            n,
+            text=text,
+            reward=n % 2,
+            tokens=n,
+            stop_reason="length" if n == 5 else "stop",
+            age=n % 3,
+            also_in={"test": Pair(7, 0, 1.0, True) if n == 3 else None},
+            guessed=(n, 8) if n > 3 else None,
+        )
         for n, text in enumerate(texts)
     ]
     said = applied(name, samples, **options)
@@ -88,6 +101,32 @@ def test_loops_are_left_out_and_long_answers_are_not():
     words = [f"w{n}" for n in range(200)]
     samples = [sample(1, text="go on and on " * 40), sample(2, text=" ".join(words)), sample(3, text="")]
     assert kept("repetition", samples) == [2, 3]
+
+
+def test_a_group_whose_task_is_in_an_evaluation_set_goes_as_a_whole():
+    met = [Pair(4, 0, 1.0, True), Pair(5, 0, 0.7, False), Pair(5, 0, 0.69, False), None]
+    samples = [sample(2 * n + m, group=n, also_in={"easy": None, "test": pair}) for n, pair in enumerate(met) for m in (0, 1)]
+    said = applied("contaminated", samples, tasksets=["easy", "test"])
+    assert [one.rollout for one in said.kept] == [4, 5, 6, 7]
+    assert said.reasons[1] == "task 4 of evaluation set test says the same"
+    assert said.reasons[3] == "says 70% of task 5 of evaluation set test"
+    assert kept("contaminated", samples, tasksets=["test"], share=0.71) == [2, 3, 4, 5, 6, 7]
+
+
+def test_no_task_passes_by_an_evaluation_set_that_cannot_be_read():
+    with pytest.raises(LookupError, match="'gone'"):
+        applied("contaminated", [sample(1, also_in={"test": None})], tasksets=["test", "gone"])
+
+
+def test_groups_whose_task_is_guessed_without_thinking_go_as_wholes():
+    tried = [None, (0, 8), (1, 8), (4, 8)]
+    samples = [sample(2 * n + m, group=n, guessed=found) for n, found in enumerate(tried) for m in (0, 1)]
+    said = applied("easy_to_guess", samples)
+    assert [one.rollout for one in said.kept] == [0, 1, 2, 3]
+    assert said.reasons[4] == "its task was guessed right without thinking, 1 of 8 times"
+    assert kept("easy_to_guess", samples, most=0.25) == [0, 1, 2, 3, 4, 5]
+    assert kept("easy_to_guess", samples, most=0.25, unchecked="drop") == [2, 3, 4, 5]
+    assert "nobody checked" in applied("easy_to_guess", samples, unchecked="drop").reasons[0]
 
 
 def test_letters_of_another_script_are_counted():

@@ -1,0 +1,49 @@
+"""What operators ask of a group beyond itself, looked up before they work: they see rows, never the database."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pydantic import ValidationError
+
+from apps.feedback.models import Guess
+from apps.pipelines import evaluation_sets
+from apps.pipelines.deciding import Case
+from apps.pipelines.operators import find
+from apps.pipelines.operators.contract import OperatorOptions
+from apps.pipelines.recent import recent
+from apps.runs.pipeline import OperatorChoice
+
+
+def guessed(cases: Sequence[Case], options: Sequence[OperatorOptions]) -> list[tuple[int, int] | None]:
+    """For each group, how often its task was guessed right and of how many tries; of several policies the best guesser's."""
+    rows = Guess.objects.filter(task__in={case.group.task_id for case in cases}, tries__gt=0)
+    found: dict[int, tuple[int, int]] = {}
+    for task, right, tries in rows.values_list("task_id", "right", "tries"):
+        found[task] = max(found.get(task, (0, tries)), (right, tries), key=lambda said: (said[0] / said[1], said[1]))
+    return [found.get(case.group.task_id) for case in cases]
+
+
+# Field of a Sample → what it is for each of the groups of one run, in their order, given the options of all who ask for it.
+Answer = Callable[[Sequence[Case], Sequence[Any]], list[Any]]
+ANSWERS: Mapping[str, Answer] = {"also_in": evaluation_sets.also_in, "guessed": guessed, "recent": recent}
+
+
+def answered(pipeline: Sequence[OperatorChoice], cases: Sequence[Case]) -> list[Case]:
+    """The groups of one run with what the operators of this pipeline ask; nothing is looked up where none asks."""
+    asked: dict[str, list[OperatorOptions]] = defaultdict(list)
+    for name, options in _questions(pipeline):
+        asked[name].append(options)
+    columns = {name: ANSWERS[name](cases, options) for name, options in asked.items() if cases}
+    return [replace(case, asked={name: values[at] for name, values in columns.items()}) for at, case in enumerate(cases)]
+
+
+def _questions(pipeline: Sequence[OperatorChoice]) -> Iterator[tuple[str, OperatorOptions]]:
+    for choice in pipeline:
+        try:
+            operator = find(choice.operator)
+            options = operator.read_options(choice.options)
+        except (LookupError, ValidationError):  # it fails by name when its turn comes
+            continue
+        yield from ((name, options) for name in operator.asks)

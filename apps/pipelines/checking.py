@@ -1,0 +1,18 @@
+"""Whether a run's pipeline can work: operators and options that are there, and what they name in the project."""
+
+from apps.accounts.models import Project
+from apps.pipelines import evaluation_sets
+from apps.pipelines.operators import problems_of as problems_of_operators
+from apps.runs.config import ConfigError, RunConfig
+
+
+def problems_of(plan: RunConfig, project: Project) -> dict[str, str]:
+    """What is wrong with the plan's pipeline, by dotted field: `pipeline.2.options.above`."""
+    found = problems_of_operators(plan.pipeline) or evaluation_sets.problems_of(plan, project)
+    return {f"pipeline.{field}": why for field, why in found.items()}
+
+
+def require_known(plan: RunConfig, project: Project) -> None:
+    """Raises ConfigError naming the operators that do not exist, options that they do not take, and sets that are not there."""
+    if problems := problems_of(plan, project):
+        raise ConfigError(problems)

@@ -1,0 +1,97 @@
+"""Thins out groups of what the newest ones have too much of, by domain, length or success, so that the others are heard too.
+
+    a_k    share of band k among the last `window` groups that came here
+    level  m with  m / Σ_j min(a_j, m) = most  (the largest band brought down to `most`), or min_j a_j where that is out of reach
+    chance of a group of band k to stay:  max(least, min(1, m / a_k))
+
+Whether it stays is drawn from its number and the seed, against groups that were closed before it was judged: a second try decides
+alike. What is left out was sampled and judged for nothing, up to 1 / `least` groups for one; where the mix of tasks alone is to
+change, the selection `mixture` costs nothing.
+
+What it does to what is learned: by domain it changes the mix of tasks, and the gradient is that of the new mix. By length or
+success it chooses groups by what the policy itself did, so the gradient is biased: what is rare weighs more than it is asked, and
+what came out rare by chance more still. No weight corrects it.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from apps.pipelines.operators.contract import Figures, OperatorOptions, Sample, Sifted, sift_groups
+
+FAMILY = "filter"
+ASKS = ("recent",)
+BANDS = 5  # of success
+EXACT = 1e-9
+
+
+class Options(OperatorOptions):
+    by: Literal["domain", "length", "success"] = Field(
+        "domain", description="What is balanced: the task's domain, mean tokens (in powers of two) or mean success (in fifths)."
+    )
+    most: float = Field(0.5, gt=0, lt=1, description="Largest share of the newest groups that one band may have.")
+    least: float = Field(0.25, ge=0.01, le=1, description="Least chance of a group to stay, whatever its band.")
+    window: int = Field(200, ge=10, le=1_000, description="Groups before it that are looked at.")
+    fewest: int = Field(50, ge=10, le=1_000, description="While there are fewer, all stay.")
+    seed: int = Field(0, ge=0, description="Another seed lets other groups stay.")
+
+    @model_validator(mode="after")
+    def _in_order(self) -> "Options":
+        if self.fewest > self.window:
+            raise ValueError(f"fewest is {self.fewest}, above window, {self.window}")
+        return self
+
+
+def apply(samples: Sequence[Sample], options: Options) -> Sifted:
+    return sift_groups(samples, lambda members: _why_not(members[0], options))
+
+
+def _why_not(sample: Sample, options: Options) -> str:
+    before = sample.recent.before[: options.window] if sample.recent else ()
+    if len(before) < options.fewest:
+        return ""
+    counts, band = Counter(band_of(figures, options.by) for figures in before), band_of(sample.recent.own, options.by)
+    shares = {name: count / len(before) for name, count in counts.items()}
+    chance = chance_of(band, shares, options)
+    if drawn(sample.group, options) < chance:
+        return ""
+    return f"{band} made up {shares[band]:.0%} of the {len(before)} groups before; {chance:.0%} of such stay"
+
+
+def band_of(figures: Figures, by: str) -> str:
+    if by == "domain":
+        return f"domain {figures.domain!r}" if figures.domain else "no domain"
+    if by == "length":
+        low = 1 << max(0, int(figures.tokens).bit_length() - 1)
+        return f"length {low} to {2 * low - 1}"
+    fifth = min(BANDS - 1, int(figures.success * BANDS))
+    return f"success {fifth / BANDS:g} to {(fifth + 1) / BANDS:g}"
+
+
+def chance_of(band: str, shares: Mapping[str, float], options: Options) -> float:
+    """Of a group of this band to stay; 1 of one that was not there before."""
+    if band not in shares:
+        return 1.0
+    return max(options.least, min(1.0, level(shares.values(), options.most) / shares[band]))
+
+
+def level(shares: Sequence[float], most: float) -> float:
+    """The share to which larger ones are cut, so that the largest is `most` of what is left."""
+    falling = sorted(shares, reverse=True)
+    if falling[0] <= most:
+        return falling[0]
+    for cut in range(1, len(falling)):
+        if cut * most < 1 - EXACT:
+            found = most * sum(falling[cut:]) / (1 - cut * most)
+            if found >= falling[cut] - EXACT:
+                return found
+    return falling[-1]
+
+
+def drawn(group: int, options: Options) -> float:
+    """From 0 to 1, always the same for the same group, seed and `by`."""
+    said = f"{options.seed}:{options.by}:{group}".encode()
+    return int.from_bytes(hashlib.blake2b(said, digest_size=8).digest()) / 2**64

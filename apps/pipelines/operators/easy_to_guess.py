@@ -1,0 +1,32 @@
+"""Leaves out groups whose task is right without thinking: they pay for luck, and teach nothing.
+
+Kimi k1.5 (arXiv 2501.12599, section 2.1) drops a task whose answer a model that may not reason gets right within N = 8 tries. The
+tries are those that `manage.py taskset guesses` made (apps.feedback.suspicions.guesses), of several policies the best guesser's.
+Choices among few answers are right by chance: `most` is for these.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import Field
+
+from apps.pipelines.operators.contract import OperatorOptions, Sample, Sifted, sift_groups
+
+FAMILY = "filter"
+ASKS = ("guessed",)
+
+
+class Options(OperatorOptions):
+    most: float = Field(0.0, ge=0, lt=1, description="Share of the tries that may be right by luck; Kimi k1.5 takes none.")
+    unchecked: Literal["keep", "drop"] = Field("keep", description="What becomes of groups whose task nobody has checked.")
+
+
+def apply(samples: Sequence[Sample], options: Options) -> Sifted:
+    return sift_groups(samples, lambda members: _why_not(members[0], options))
+
+
+def _why_not(sample: Sample, options: Options) -> str:
+    if sample.guessed is None:
+        return "nobody checked whether its task is guessed" if options.unchecked == "drop" else ""
+    right, tries = sample.guessed
+    return f"its task was guessed right without thinking, {right} of {tries} times" if right > options.most * tries else ""

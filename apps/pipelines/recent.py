@@ -1,0 +1,64 @@
+"""A judged group and the run's groups before it in figures, for operators that compare it with what was learned from of late."""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from django.db.models import Q
+
+from apps.pipelines.deciding import Case
+from apps.pipelines.operators.contract import Figures, Recent
+from apps.rewards.combining import Judgement, combined, success
+from apps.rewards.judgements import judgements_of
+from apps.rollouts.models import Group, Rollout
+from apps.runs.config import RunConfig
+
+REACH = 4  # times the window of draws that are looked through: the others were dropped, or are not decided yet
+# Those that came as far as the operator: what it left out itself is part of what it compares with.
+CAME = Q(state=Group.State.ADMITTED) | Q(state=Group.State.DROPPED, reason__startswith="balance: ")
+
+
+def recent(cases: Sequence[Case], options: Sequence) -> list[Recent]:
+    """For each of these groups of one run its own figures, and those of the groups before it, the newest first."""
+    plan, window = cases[0].group.run.settings, max(one.window for one in options)
+    before = [_before(case.group, window) for case in cases]
+    figures = _figures(plan, {pk for some in before for pk in some}, any(one.by == "success" for one in options))
+    return [
+        Recent(_own(plan, case), tuple(figures[pk] for pk in some if pk in figures))
+        for case, some in zip(cases, before, strict=True)
+    ]
+
+
+def _before(group: Group, window: int) -> list[int]:
+    """Those that were closed when it was judged: the same ones at a second try."""
+    drawn = group.run.groups.filter(draw_index__lt=group.draw_index, draw_index__gte=group.draw_index - REACH * window)
+    closed = drawn.filter(CAME, closed_at__lte=group.judged_at)
+    return list(closed.order_by("-draw_index").values_list("pk", flat=True)[:window])
+
+
+def _figures(plan: RunConfig, groups: Iterable[int], with_success: bool) -> dict[int, Figures]:
+    """By group; `success` is 0 where nobody asks for it."""
+    finished = Rollout.objects.filter(group__in=groups, state=Rollout.State.FINISHED, completion_tokens__gt=0)
+    rows = list(
+        finished.exclude(origin=Rollout.Origin.SYNTHETIC).values_list("pk", "group_id", "completion_tokens", "group__task__domain")
+    )
+    said = judgements_of([pk for pk, *_ in rows]) if with_success else {}
+    answers: dict[tuple[int, str], list[tuple[int, int]]] = defaultdict(list)
+    for pk, group, tokens, domain in rows:
+        answers[group, domain].append((pk, tokens))
+    return {group: _told(plan, domain, some, said) for (group, domain), some in answers.items()}
+
+
+def _own(plan: RunConfig, case: Case) -> Figures:
+    answers = [(rollout.pk, rollout.completion_tokens) for rollout in case.rollouts]
+    return _told(plan, case.group.task.domain, answers, case.judgements)
+
+
+def _told(plan: RunConfig, domain: str, answers: Sequence[tuple[int, int]], said: Mapping[int, Sequence[Judgement]]) -> Figures:
+    rewards = [reward for pk, _ in answers if (reward := combined(said.get(pk, ()), plan, domain)) is not None]
+    successes = [success(reward, plan, domain) for reward in rewards]
+    return Figures(domain, _mean([tokens for _, tokens in answers]), _mean(successes))
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values) if values else 0.0

@@ -1,0 +1,69 @@
+"""What an operator is told of the groups before one: those that came as far, were closed by then, in figures."""
+
+from apps.dashboard.reconciliation import every_group_stands_somewhere
+from apps.pipelines.dry_run import dry_run
+from apps.pipelines.operators.balance import Options
+from apps.pipelines.operators.contract import Figures
+from apps.pipelines.recent import recent
+from apps.pipelines.refining import cases_of
+from apps.rollouts.models import Group
+from apps.runs.pipeline import OperatorChoice
+
+
+def told(group, **options):
+    [found] = recent(cases_of([Group.objects.get(pk=group.pk)]), [Options(**options)])
+    return found
+
+
+def test_groups_before_are_told_in_figures_the_newest_first(new_run, judge):
+    run = new_run()
+    run.taskset.tasks.update(domain="math")
+    judge(run, (0.0, 1.0), (1.0, 0.5))
+    [last] = judge(run, (0.5, 0.0))
+    found = told(last, by="success")
+    assert found.own == Figures("math", 4.0, 0.25) and found.before == (Figures("math", 4.0, 0.75), Figures("math", 4.0, 0.5))
+
+
+def test_rewards_are_looked_up_where_success_is_asked_for_alone(run, judge, django_assert_num_queries):
+    judge(run, (0.0, 1.0))
+    [last] = judge(run, (1.0, 0.5))
+    cases = cases_of([Group.objects.get(pk=last.pk)])
+    assert cases[0].group.run.settings
+    with django_assert_num_queries(2):
+        recent(cases, [Options(by="length")])
+    with django_assert_num_queries(3):
+        recent(cases, [Options(by="success")])
+
+
+def test_what_balance_left_out_came_as_far_and_what_others_did_has_not(run, judge):
+    groups = judge(run, *[(0.0, 1.0)] * 3)
+    [last] = judge(run, (0.0, 1.0))
+    Group.objects.filter(pk=groups[0].pk).update(state=Group.State.DROPPED, reason="balance: domain 'math' made up 90%")
+    Group.objects.filter(pk=groups[1].pk).update(state=Group.State.DROPPED, reason="length: more than 3 tokens")
+    assert len(told(last).before) == 2 and told(groups[0]).before == ()
+
+
+def test_a_second_try_is_told_the_same(run, judge):
+    judge(run, (0.0, 1.0))
+    first, second = judge(run, (0.0, 1.0), (0.0, 1.0))
+    before = told(second)
+    judge(run, (0.0, 0.5))
+    assert told(second) == before == told(first) and len(before.before) == 1
+
+
+def test_what_is_thinned_out_says_of_what_there_was_too_much_and_counts_as_having_come(new_run, judge, monkeypatch):
+    run = new_run(max_staleness=10, pipeline=[{"operator": "balance", "options": {"by": "success", "fewest": 10}}])
+    judge(run, *[(0.0, 1.0)] * 8, *[(0.0, 0.25)] * 2)
+    monkeypatch.setattr("apps.pipelines.operators.balance.drawn", lambda group, options: 0.5)
+    usual, rare = judge(run, (0.0, 1.0), (0.0, 0.25))
+    assert usual.reason == "balance: success 0.4 to 0.6 made up 80% of the 10 groups before; 25% of such stay"
+    assert rare.state == Group.State.ADMITTED and list(every_group_stands_somewhere()) == []
+    [later] = judge(run, (0.0, 1.0))
+    assert len(told(later, by="success").before) == 12
+
+
+def test_a_run_that_begins_is_not_thinned_out(new_run, judge):
+    run = new_run(pipeline=[{"operator": "balance", "options": {"by": "length", "most": 0.1}}])
+    groups = judge(run, *[(0.0, 1.0)] * 4)
+    assert {group.state for group in groups} == {Group.State.ADMITTED} and list(every_group_stands_somewhere()) == []
+    assert dry_run(run, [OperatorChoice(operator="balance")]).after == (4, 8)
