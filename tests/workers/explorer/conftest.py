@@ -81,7 +81,7 @@ class Stage:
     """The explorer, and what a test asks of it."""
 
     def __init__(self, explorer: station.Explorer, eventually: Callable) -> None:
-        self.explorer, self.eventually, self.patience = explorer, eventually, 60
+        self.explorer, self.eventually, self.patience = explorer, eventually, 300
         self.sips = False
 
     @property
@@ -169,7 +169,8 @@ class Stage:
 
 
 @pytest.fixture
-def stage(transactional_db, eventually, monkeypatch) -> Stage:
+def stage(transactional_db, eventually, monkeypatch, settings) -> Stage:
+    settings.LEASE_SECONDS = 300  # while another engine is built nobody serves this one
     monkeypatch.setattr(station, "DRAIN_SECONDS", 0.005)  # so that little is said between two looks
     explorer = station.Explorer(Worker.objects.create(key="explorer@test", role=Worker.Role.EXPLORER, host="test", pid=1))
     yield Stage(explorer, eventually)

@@ -35,7 +35,7 @@ def player(service) -> Iterator[ServicePlayer]:
 
 def replies(player: ServicePlayer, several: int) -> dict[int, Reply]:
     found: dict[int, Reply] = {}
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while len(found) < several:
         assert time.monotonic() < deadline, f"only {found} came"
         found |= {reply.episode: reply for reply in player.replies()}
@@ -120,7 +120,7 @@ def played(stage, run, groups: int = 2) -> list[Rollout]:
         stage.explorer.serve()
         return Group.objects.filter(run=run, state=Group.State.SCORING).count() >= groups
 
-    stage.eventually(look, 60)
+    stage.eventually(look, 300)
     return list(Rollout.objects.filter(run=run, group__state=Group.State.SCORING).order_by("pk"))
 
 
@@ -154,7 +154,7 @@ def test_two_explorers_together_play_no_more_at_once_than_the_service_takes(call
             played_at_once.append(Episode.objects.filter(state__in=["environment", "policy"]).count())
         return Group.objects.filter(run=called_run, state=Group.State.SCORING).count() == 2
 
-    stage.eventually(look, 60)
+    stage.eventually(look, 300)
     another.stop()
     assert owners == {"explorer@test", "explorer@elsewhere"} and max(played_at_once) == 2
     assert set(Episode.objects.values_list("state", flat=True)) == {Episode.State.DONE} and clean() == []

@@ -49,7 +49,7 @@ def played(stage, run, groups: int = 2) -> list[Rollout]:
         stage.explorer.serve()
         return Group.objects.filter(run=run, state=Group.State.SCORING).count() >= groups
 
-    stage.eventually(look, 60)
+    stage.eventually(look, 300)
     return list(Rollout.objects.filter(run=run).order_by("pk"))
 
 
@@ -158,7 +158,7 @@ def test_one_that_calls_us_is_waited_for_and_its_first_words_complete_the_prompt
         stage.explorer.serve()
         return episode.seen.filter(answered_at__isnull=False).first()
 
-    stage.eventually(acted, 60)
+    stage.eventually(acted, 300)
     observe(episode.pk, 1, "good", reward=-0.5, done=True)
     rollout = stage.ended(episode.rollout_id)
     task = rollout.group.task.prompt[-1]["content"]

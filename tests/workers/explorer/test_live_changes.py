@@ -42,7 +42,7 @@ def settle(explorer: Explorer, eventually) -> None:
         explorer.serve()
         return not any(seat.flights for seat in explorer.seats.values())
 
-    eventually(nothing_in_flight, 60)
+    eventually(nothing_in_flight, 300)
 
 
 def test_a_shorter_answer_length_holds_for_the_next_rollouts(sampled_run, explorer, eventually):

@@ -19,7 +19,7 @@ def finished(stage) -> list[Rollout]:
         stage.explorer.serve()
         return Group.objects.exists() and not Group.objects.filter(state="sampling").exists()
 
-    stage.eventually(look, 60)
+    stage.eventually(look, 300)
     return list(Rollout.objects.order_by("pk"))
 
 

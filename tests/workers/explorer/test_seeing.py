@@ -134,7 +134,7 @@ def sampled(run: Run, stations, eventually) -> Rollout:
         stations[0].serve()
         return Rollout.objects.filter(run=run, state=Rollout.State.FINISHED).select_related("group__task").first()
 
-    return eventually(look, 60)
+    return eventually(look, 300)
 
 
 def test_a_rollout_keeps_the_tokens_and_the_pictures_that_were_seen(project, seeing_plan, stations, eventually):
