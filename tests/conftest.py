@@ -13,6 +13,8 @@ from types import SimpleNamespace
 import pytest
 from django.contrib.auth.hashers import make_password
 from django.test import TransactionTestCase
+from hypothesis import HealthCheck
+from hypothesis import settings as examples
 
 from apps.accounts.models import Membership, Project, User
 from apps.policies.models import Policy
@@ -27,6 +29,10 @@ from tests.keeping import Kept
 from tests.seeding import seed_run
 
 PASSWORD = "correct horse battery"
+
+# Examples are made up and tried on a machine that does more than this: how long one takes there says nothing of what is tested.
+examples.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+examples.load_profile("untimed")
 
 
 LONG = ("stack", "browser", "vllm")  # marks whose tests take seconds, each of them

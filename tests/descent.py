@@ -14,6 +14,23 @@ def children(pid: int) -> list[int]:
     return found
 
 
+def is_called(pid: int, start: str) -> bool:
+    """Whether the process's name begins so; one that has ended has none."""
+    return _read(pid, "comm").startswith(start)
+
+
+def is_alive(pid: int) -> bool:
+    """Whether it runs: what has ended and was not buried does not."""
+    return _read(pid, "stat").rpartition(")")[2].split()[:1] not in ([], ["Z"])
+
+
+def _read(pid: int, name: str) -> str:
+    try:
+        return Path(f"/proc/{pid}/{name}").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
 def descendants(pid: int) -> list[int]:
     """Living descendants, the nearest first."""
     return [one for child in children(pid) for one in (child, *descendants(child))]

@@ -74,12 +74,12 @@ def test_two_explorers_who_ask_at_once_never_let_in_more_than_there_is_room_for(
     def explore(mine: list[int]) -> None:
         try:
             for _ in range(20):
-                ready.wait(20)
+                ready.wait(120)
                 let_in.append(admit(service, mine))
-                ready.wait(20)
+                ready.wait(120)
                 inside = Episode.objects.filter(state=State.ENVIRONMENT)
                 assert inside.count() == 2
-                ready.wait(20)
+                ready.wait(120)
                 if mine is waiting:
                     inside.update(state=State.WAITING)
         finally:
@@ -90,5 +90,5 @@ def test_two_explorers_who_ask_at_once_never_let_in_more_than_there_is_room_for(
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(300)
     assert seen == [None, None] and set().union(*let_in) == set(waiting[:2])

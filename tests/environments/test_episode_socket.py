@@ -58,7 +58,7 @@ def look(at: str) -> list[dict]:
 
 async def hear(socket: ClientConnection, kind: str) -> dict:
     """The next frame of this type; others before it are passed over."""
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(60):
         while True:
             frame = json.loads(await socket.recv())
             if frame["type"] == kind:
@@ -72,7 +72,7 @@ async def ask(socket: ClientConnection, said: object, kind: str) -> dict:
 
 async def closed_with(socket: ClientConnection) -> int:
     with pytest.raises(ConnectionClosed) as closed:
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(60):
             while True:
                 await socket.recv()
     return closed.value.rcvd.code
@@ -80,7 +80,7 @@ async def closed_with(socket: ClientConnection) -> int:
 
 async def acted(episode: Episode, number: int, text: str) -> None:
     """The policy acts on this observation, as soon as it is there."""
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(60):
         while (await Episode.objects.aget(pk=episode.pk)).turns != number + 1:
             await asyncio.sleep(0.02)  # a poll; the deadline decides
     await database_sync_to_async(act)([Action(episode.pk, number, text, 10 * number, 3, 5)])

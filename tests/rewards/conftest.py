@@ -1,26 +1,49 @@
 """What the tests of the sandbox look at from outside."""
 
-from collections.abc import Callable
+import os
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.descent import descendants
+
 GUEST_MARK = b"--disable-userns"
+LOOK_S = 0.02
+
+
+class Guests:
+    """This process's own, by their numbers, as they come and go: another process may have some of its own just now.
+
+    Who their parent was is known only while it lives, so they are looked for all the time.
+    """
+
+    def __init__(self) -> None:
+        self.seen: set[int] = set()
+        self.over = threading.Event()
+
+    def watch(self) -> None:
+        while not self.over.wait(LOOK_S):
+            self.seen.update(pid for pid in descendants(os.getpid()) if _is_guest(pid))
+
+    def alive(self) -> list[int]:
+        return sorted(pid for pid in self.seen if _is_guest(pid))
 
 
 @pytest.fixture
-def guests() -> Callable[[], list[int]]:
-    """The guests that are alive and were not when the test began: processes of bubblewrap's, by their number."""
+def guests() -> Iterator[Guests]:
+    """The processes of bubblewrap's that descend from this one during the test."""
+    guests = Guests()
+    watching = threading.Thread(target=guests.watch)
+    watching.start()
+    yield guests
+    guests.over.set()
+    watching.join()
 
-    def alive() -> set[int]:
-        return {int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit() and _is_guest(path)}
 
-    before = alive()
-    return lambda: sorted(alive() - before)
-
-
-def _is_guest(process: Path) -> bool:
+def _is_guest(pid: int) -> bool:
     try:
-        return GUEST_MARK in (process / "cmdline").read_bytes()
+        return GUEST_MARK in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:  # it ended meanwhile
         return False

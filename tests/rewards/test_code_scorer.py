@@ -1,7 +1,6 @@
 """The code scorer: what it takes for code, what it pays, and that what a program says of itself counts for nothing."""
 
 import json
-import time
 
 import pytest
 
@@ -215,17 +214,17 @@ def test_in_the_graders_child_code_is_judged_as_elsewhere():
     assert [verdict.value for verdict in verdicts] == [1.0, 0.0], verdicts
 
 
-def test_with_the_graders_child_its_guest_dies(guests):
+def test_with_the_graders_child_its_guest_dies(guests, eventually):
     grader = Grader(children=1)
     try:
-        (answer,) = grader.grade([question("import time\ntime.sleep(50)")], seconds=3.0)
+        grader.grade([question("print(1)")])  # which reads the scorer's libraries
+        guests.seen.clear()
+        (answer,) = grader.grade([question("import time\ntime.sleep(50)")], seconds=4.0)
+        assert guests.seen
     finally:
         grader.stop()
-    assert answer.verdicts[0].value is None and "took longer than 3 s" in answer.verdicts[0].reason
-    ends = time.monotonic() + 10
-    while guests() and time.monotonic() < ends:
-        time.sleep(0.05)
-    assert guests() == []
+    assert answer.verdicts[0].value is None and "took longer than 4 s" in answer.verdicts[0].reason
+    eventually(lambda: not guests.alive(), 60)
 
 
 def test_what_is_kept_of_hostile_output_can_be_stored():

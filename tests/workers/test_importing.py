@@ -190,20 +190,20 @@ def test_the_job_begins_one_process_while_something_is_due_and_it_ends_by_itself
     job.take_up()
     begun = job._importing
     job.take_up()
-    assert job._importing is begun and begun.wait(60) == 0
+    assert job._importing is begun and begun.wait(300) == 0
     assert {TasksetImport.objects.get(pk=one.pk).state for one in (first, second)} == {State.DONE}
 
 
 def test_what_a_killed_process_began_is_imported_once_by_the_next(sent, processes, eventually):
     one = sent(*rows(60_000))
     job.take_up()
-    eventually(lambda: TasksetImport.objects.filter(pk=one.pk, rows__gt=0, state=State.RUNNING).exists(), 60)
+    eventually(lambda: TasksetImport.objects.filter(pk=one.pk, rows__gt=0, state=State.RUNNING).exists(), 300)
     job._importing.kill()
     job._importing.wait()
     assert not Taskset.objects.exists() and not Task.objects.exists()
     TasksetImport.objects.update(lease_until=Now())
     job.take_up()
-    assert job._importing.wait(120) == 0
+    assert job._importing.wait(400) == 0
     one.refresh_from_db()
     assert (one.state, one.attempts, one.taskset.size, Task.objects.count()) == (State.DONE, 2, 60_000, 60_000)
 

@@ -69,7 +69,7 @@ def serve(settings):
 
 def judged(service: Service | str, *texts: str, scorer: str = "judge", **options) -> list[Verdict]:
     address = service if isinstance(service, str) else service.address
-    asked = {"address": address, "model": "m", "timeout_s": 5, **options}
+    asked = {"address": address, "model": "m", "timeout_s": 60, **options}
     views = tuple(RolloutView(text) for text in texts)
     (answer,) = ask_judges([Question(1, scorer, tuple(range(len(texts))), views, TASK, asked)])
     return list(answer.verdicts)
@@ -226,7 +226,7 @@ def marked():
 
 
 def told(service: Service) -> dict:
-    return {"address": service.address, "model": "m", "timeout_s": 5}
+    return {"address": service.address, "model": "m", "timeout_s": 60}
 
 
 def test_a_judge_decides_what_the_words_of_a_short_answer_leave_open(marked, serve):
@@ -266,7 +266,7 @@ def test_a_school_question_is_judged_in_the_form_that_it_names(marked, serve):
 
 def test_a_question_that_cannot_be_asked_does_not_keep_the_others_from_it(serve):
     service = serve(lambda body, n: '{"correct": 10}')
-    asked = {"address": service.address, "model": "m", "timeout_s": 5}
+    asked = {"address": service.address, "model": "m", "timeout_s": 60}
     broken = Question(1, "judge", (1,), (RolloutView("4"),), TaskView([3], {}), asked)
     fine = Question(2, "judge", (2,), (RolloutView("4"),), TASK, asked)
     no, yes = ask_judges([broken, fine])

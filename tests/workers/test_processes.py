@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
+from tests.descent import is_alive
+
 ROOT = Path(__file__).resolve().parents[2]
 PROBE = """
     import multiprocessing, os, pathlib, sys, time
@@ -27,9 +29,9 @@ PROBE = """
     def spawn(folder):
         child = multiprocessing.get_context("spawn").Process(target=said, args=(folder + "/grandchild",))
         child.start()
-        child.join(30)
+        child.join(200)
         pathlib.Path(folder + "/child").write_text(str(os.getpid()))
-        time.sleep(120)
+        time.sleep(600)
 
     @worker_ready.connect
     def go(**_):
@@ -70,17 +72,10 @@ def worker(tmp_path):
     process.wait()
 
 
-def is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
 @pytest.mark.slow
 def test_a_pool_child_has_children_and_dies_with_its_parent(worker, tmp_path, eventually):
-    child = int(eventually(lambda: (tmp_path / "child").exists() and (tmp_path / "child").read_text(), seconds=60))
+    child = int(eventually(lambda: (tmp_path / "child").exists() and (tmp_path / "child").read_text(), seconds=300))
     assert (tmp_path / "grandchild").exists(), "the pool child could start a process of its own"
     assert is_alive(child)
     worker.send_signal(signal.SIGKILL)
-    eventually(lambda: not is_alive(child))
+    eventually(lambda: not is_alive(child), 60)

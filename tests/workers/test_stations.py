@@ -66,7 +66,8 @@ def test_a_slice_without_a_live_run_ends_at_once(db):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_slice_outlasts_a_database_that_is_away(run):
+def test_a_slice_outlasts_a_database_that_is_away(run, settings):
+    settings.SLICE_SECONDS = 300
     looks = []
 
     def serve() -> bool:

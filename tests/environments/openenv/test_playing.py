@@ -160,7 +160,7 @@ def test_an_episode_that_no_environment_takes_is_given_up_and_breaks_nothing(pla
 
 
 async def _until(look):
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not (found := await _in_thread(look)):
             await asyncio.sleep(0.01)  # a poll: the deadline above decides
         return found

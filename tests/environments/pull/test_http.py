@@ -76,7 +76,7 @@ def test_a_silent_or_endless_reply_can_be_given_up(service, called, breaks):
     began = time.monotonic()
     with pytest.raises(TimeoutError):
         asyncio.run(play())
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 25  # the service holds out for 30
 
 
 def test_nobody_listening_is_said_so(called):

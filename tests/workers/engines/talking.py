@@ -14,7 +14,7 @@ from workers.engines.interface import Delta, Engine, Request, Sampling
 from workers.policies import recipes
 from workers.policies.saving import save_base
 
-DEADLINE = 60.0  # seconds
+DEADLINE = 300.0  # seconds
 LOUDNESS = 3.0  # a fresh model hardly looks at its context; louder weights make every mistake show
 
 

@@ -110,7 +110,7 @@ def test_the_tokens_are_those_of_the_processor_itself(eyes):
 
 def test_what_is_said_of_pictures_has_the_models_own_logprobs(engine, seeing, eyes):
     blind = ((*asked(eyes, "red")[0][17:],), ())
-    talk = Seen(engine, [asked(eyes, "red"), asked(eyes, "green"), blind, asked(eyes, "red", "blue"), blind] * 3)
+    talk = Seen(engine, [asked(eyes, "red"), asked(eyes, "green"), blind, asked(eyes, "red", "blue"), blind] * 6)
     talk.finish()
     without_picture_tokens(talk, eyes)
     assert own_logprobs(seeing, eyes, talk).max() <= CLOSE
@@ -130,8 +130,8 @@ def test_another_picture_changes_what_is_said(engine, eyes):
 
 
 def test_requests_that_show_pictures_go_on_under_new_weights(engine, seeing, seeing_new, eyes):
-    # Each reply is long, and nothing ends it early: the exchange comes in the middle.
-    talk = Seen(engine, [asked(eyes, colour) for colour in ("red", "green", "blue", "yellow")] * 3, Sampling(max_tokens=90))
+    # Each reply is long, and nothing ends it early: the exchange comes in the middle. Two in three of such say a picture token.
+    talk = Seen(engine, [asked(eyes, colour) for colour in ("red", "green", "blue", "yellow")] * 12, Sampling(max_tokens=90))
     talk.until(talk.begun)
     engine.load(seeing_new, 2, read_manifest(seeing_new).probe)
     talk.finish()

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from apps.policies.manifest import read_manifest
-from tests.descent import descendants
+from tests.descent import descendants, is_alive, is_called
 from tests.workers.engines.talking import Talk, ask, build_loud, gaps
 from workers.engines.choose import build
 from workers.engines.interface import Engine, EngineDied, Sampling
@@ -70,19 +70,8 @@ def mortal(versions: tuple[Path, Path]) -> Iterator[Mortal]:
     engine.stop()
 
 
-def is_called(pid: int, start: str) -> bool:
-    try:
-        return Path(f"/proc/{pid}/comm").read_text().startswith(start)
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
 def alive(pids: list[int]) -> list[int]:
-    return [
-        pid
-        for pid in pids
-        if Path(f"/proc/{pid}").exists() and "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2][:3]
-    ]
+    return [pid for pid in pids if is_alive(pid)]
 
 
 def long_prompts(count: int) -> list[tuple[int, ...]]:
@@ -144,10 +133,10 @@ def test_a_killed_worker_process_is_the_engines_death(mortal, eventually):
             return True
         return False
 
-    eventually(died)
+    eventually(died, 60)
     assert not mortal.engine.health(1.0).alive
     mortal.engine.stop()
-    eventually(lambda: alive(mortal.processes) == [])
+    eventually(lambda: alive(mortal.processes) == [], 60)
 
 
 def test_a_hanging_worker_process_is_seen_by_the_health_probe(mortal, eventually):
@@ -156,7 +145,7 @@ def test_a_hanging_worker_process_is_seen_by_the_health_probe(mortal, eventually
     health = mortal.engine.health(1.0)
     assert (health.alive, health.detail) == (False, "no answer within 1 s")
     mortal.engine.stop()
-    eventually(lambda: alive(mortal.processes) == [])
+    eventually(lambda: alive(mortal.processes) == [], 60)
 
 
 HOLDER = """
@@ -200,7 +189,7 @@ def engine_starts_its_worker(holder: subprocess.Popen) -> bool:
 
 @pytest.mark.parametrize("moment", [engine_serves, engine_starts_its_worker])
 def test_no_process_outlives_a_killed_holder(holder, eventually, moment: Callable[[subprocess.Popen], bool]):
-    eventually(lambda: moment(holder), 120)
+    eventually(lambda: moment(holder), 400)
     processes = descendants(holder.pid)
     assert processes
     os.kill(holder.pid, signal.SIGKILL)

@@ -65,15 +65,15 @@ def another(character: str) -> str:
     return "=" if character != "=" else "+"
 
 
-def token_by_token(delta: Delta) -> list[Delta]:
-    """The same news, each token by itself; what ended, ends with the last."""
-    last = len(delta.token_ids) - 1
+def in_sips(delta: Delta, size: int) -> list[Delta]:
+    """The same news, at most `size` tokens at a time; what ended, ends with the last."""
+    count = len(delta.token_ids)
     return [
         replace(
-            delta, offset=delta.offset + n, token_ids=delta.token_ids[n : n + 1], logprobs=delta.logprobs[n : n + 1],
-            stop_reason=delta.stop_reason if n == last else None,
+            delta, offset=delta.offset + n, token_ids=delta.token_ids[n : n + size], logprobs=delta.logprobs[n : n + size],
+            stop_reason=delta.stop_reason if n + size >= count else None,
         )
-        for n in range(last + 1)
+        for n in range(0, count, size)
     ] or [delta]  # fmt: skip
 
 
@@ -81,7 +81,7 @@ class Stage:
     """The explorer, and what a test asks of it."""
 
     def __init__(self, explorer: station.Explorer, eventually: Callable) -> None:
-        self.explorer, self.eventually, self.patience = explorer, eventually, 60
+        self.explorer, self.eventually, self.patience = explorer, eventually, 300
         self.sips = False
 
     @property
@@ -89,8 +89,8 @@ class Stage:
         (seat,) = self.explorer.seats.values()
         return seat
 
-    def sip(self) -> None:
-        """From now on the seat hears one token of each request at a time, however far ahead of a busy machine the engine is."""
+    def sip(self, tokens: int = 1) -> None:
+        """From now on the seat hears so many of each request at a time, however far ahead of a busy machine the engine is."""
         if self.sips:
             return
         self.sips = True
@@ -98,7 +98,7 @@ class Stage:
         drain, waiting = self.seat.engine.drain, []
 
         def sip(timeout: float) -> list[Delta]:
-            waiting.extend(one for delta in drain(0 if waiting else timeout) for one in token_by_token(delta))
+            waiting.extend(one for delta in drain(0 if waiting else timeout) for one in in_sips(delta, tokens))
             first = {one.request_id: one for one in reversed(waiting)}
             for one in first.values():
                 waiting.remove(one)
@@ -169,7 +169,8 @@ class Stage:
 
 
 @pytest.fixture
-def stage(transactional_db, eventually, monkeypatch) -> Stage:
+def stage(transactional_db, eventually, monkeypatch, settings) -> Stage:
+    settings.LEASE_SECONDS = 300  # while another engine is built nobody serves this one
     monkeypatch.setattr(station, "DRAIN_SECONDS", 0.005)  # so that little is said between two looks
     explorer = station.Explorer(Worker.objects.create(key="explorer@test", role=Worker.Role.EXPLORER, host="test", pid=1))
     yield Stage(explorer, eventually)

@@ -56,7 +56,7 @@ def served_until(stage, is_so: Callable[[], bool]) -> None:
         stage.explorer.serve()
         return is_so()
 
-    stage.eventually(look, 60)
+    stage.eventually(look, 300)
 
 
 def answered(stage, episode: Episode, number: int) -> EpisodeTurn:
@@ -98,7 +98,7 @@ def test_an_answer_that_the_engine_has_ended_and_nobody_took_keeps_the_explorer_
     assert stage.seat.waits_for_callers
     observe(episode.pk, 0, "12")
     served_until(stage, lambda: stage.seat.awaits_engine)
-    stage.eventually(lambda: not stage.seat.engine.in_flight(), 60)  # it has ended, and is not taken
+    stage.eventually(lambda: not stage.seat.engine.in_flight(), 300)  # it has ended, and is not taken
     assert not stage.seat.waits_for_callers
     answered(stage, episode, 0)
     assert stage.seat.waits_for_callers

@@ -33,7 +33,7 @@ def whole(stage) -> Rollout:
         found = [row for row in Rollout.objects.filter(stop_reason="stop") if len(turns_of(row)) == 5]
         return found[0] if found else None
 
-    return stage.eventually(look, 60)
+    return stage.eventually(look, 300)
 
 
 def test_between_the_policys_own_tokens_stand_exactly_the_templates(dialogue_run, stage):
@@ -67,7 +67,7 @@ def test_a_dialogue_without_room_for_another_answer_ends_by_its_length(dialogue_
     stage.explorer.serve()
     ended = stage.eventually(
         lambda: stage.explorer.serve() and [row for row in Rollout.objects.filter(stop_reason="length") if len(turns_of(row)) < 5],
-        60,
+        300,
     )
     for row in ended:
         assert turns_of(row)[-1].role == "assistant" and row.completion_tokens <= 12
@@ -90,7 +90,7 @@ def test_a_database_that_is_away_for_a_moment_costs_no_rollout_and_no_turn(dialo
         return not stage.explorer.seats or not stage.seat.flights
 
     stage.explorer.serve()
-    stage.eventually(all_written, 60)
+    stage.eventually(all_written, 300)
     assert len(failures) == 3
     assert set(Rollout.objects.values_list("state", flat=True)) == {Rollout.State.FINISHED}
 

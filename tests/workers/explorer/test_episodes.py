@@ -49,7 +49,7 @@ def played(stage, run, groups: int = 2) -> list[Rollout]:
         stage.explorer.serve()
         return Group.objects.filter(run=run, state=Group.State.SCORING).count() >= groups
 
-    stage.eventually(look, 60)
+    stage.eventually(look, 300)
     return list(Rollout.objects.filter(run=run).order_by("pk"))
 
 
@@ -158,7 +158,7 @@ def test_one_that_calls_us_is_waited_for_and_its_first_words_complete_the_prompt
         stage.explorer.serve()
         return episode.seen.filter(answered_at__isnull=False).first()
 
-    stage.eventually(acted, 60)
+    stage.eventually(acted, 300)
     observe(episode.pk, 1, "good", reward=-0.5, done=True)
     rollout = stage.ended(episode.rollout_id)
     task = rollout.group.task.prompt[-1]["content"]
@@ -190,7 +190,7 @@ def test_one_that_is_silent_for_too_long_has_failed(push_run, stage, outside, al
 @pytest.mark.parametrize(
     ("breaks", "reason"),
     [
-        ("hang", "took longer than 0.5 s"),
+        ("hang", "took longer than 1 s"),
         ("end", "its process ended with 3"),
         ("raise", "RuntimeError: out of luck"),
         ("lie", "reward: must be a number from 0 to 1, or null"),
@@ -199,7 +199,8 @@ def test_one_that_is_silent_for_too_long_has_failed(push_run, stage, outside, al
 def test_a_class_that_breaks_fails_its_own_episodes_and_the_others_go_on(library_run, stage, project, monkeypatch, breaks, reason):
     monkeypatch.setattr("workers.explorer.player.CHILD", "tests.workers.explorer.broken_child")
     find(project, "guess_number")
-    Environment.objects.update(turn_s=0.5)
+    if breaks == "hang":
+        Environment.objects.update(turn_s=1.0)
     first = library_run.taskset.tasks.get(index=position(0, library_run.taskset.size, library_run.settings.seed))
     Task.objects.filter(pk=first.pk).update(meta={"seed": 7, "options": {"breaks": breaks}})
     rollouts = played(stage, library_run)

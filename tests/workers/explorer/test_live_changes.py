@@ -18,13 +18,13 @@ from workers.policies.tiny import build_tiny
 
 @pytest.fixture
 def sampled_run(new_run, policy, tmp_path) -> Run:
-    """A run of a real untrained policy, whose answers are long: 2 groups of 2 a step."""
+    """A run of a real untrained policy, whose answers are long: 2 groups of 8 a step."""
     build_tiny(tmp_path / "base")
     Policy.objects.filter(pk=policy.pk).update(
         folder=str(tmp_path / "base"), fingerprint=read_manifest(tmp_path / "base").fingerprint
     )
     policy.refresh_from_db()
-    return new_run(sampling={"max_tokens": 40}, engine="transformers")
+    return new_run(sampling={"max_tokens": 40}, engine="transformers", group_size=8)
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def settle(explorer: Explorer, eventually) -> None:
         explorer.serve()
         return not any(seat.flights for seat in explorer.seats.values())
 
-    eventually(nothing_in_flight, 60)
+    eventually(nothing_in_flight, 300)
 
 
 def test_a_shorter_answer_length_holds_for_the_next_rollouts(sampled_run, explorer, eventually):
@@ -69,7 +69,7 @@ def test_a_version_that_was_retired_while_it_was_read_is_passed_over(sampled_run
 
 
 def test_what_was_being_said_when_a_run_was_stopped_does_not_stay_live(sampled_run, explorer, settings):
-    explorer.serve()  # opens groups; nothing can be complete yet
+    explorer._look_for_work()  # opens groups, and takes no news: nothing can be complete yet
     (seat,) = explorer.seats.values()
     unfinished = set(seat.flights)
     assert unfinished

@@ -37,7 +37,7 @@ def trainer(transactional_db, settings, tmp_path):
 
 def train_once(stage, trainer: Trainer, run: Run) -> None:
     """Sample what the pace allows to its end, judge it, and make the first update."""
-    stage.eventually(lambda: not stage.explorer.serve(), 60)
+    stage.eventually(lambda: not stage.explorer.serve(), 300)
     while scorer.serve() or refiner.serve():
         pass
 
@@ -46,7 +46,7 @@ def train_once(stage, trainer: Trainer, run: Run) -> None:
         run.refresh_from_db()
         return run.step == 1
 
-    stage.eventually(stepped, 60)
+    stage.eventually(stepped, 300)
 
 
 def test_what_the_policy_said_of_an_edited_rollout_is_trained_and_what_was_typed_is_not(tone_run, stage, alice, trainer):

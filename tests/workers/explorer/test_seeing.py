@@ -107,7 +107,7 @@ def run_to_the_end(run: Run, stations, eventually, meanwhile: Callable[[], None]
         assert run.state in (Run.State.RUNNING, Run.State.COMPLETED), run.state_reason
         return run.state == Run.State.COMPLETED
 
-    eventually(turn, 120)
+    eventually(turn, 400)
 
 
 def test_a_policy_that_sees_learns_to_say_the_colour(project, seeing_plan, seeing_policy, stations, eventually):
@@ -134,7 +134,7 @@ def sampled(run: Run, stations, eventually) -> Rollout:
         stations[0].serve()
         return Rollout.objects.filter(run=run, state=Rollout.State.FINISHED).select_related("group__task").first()
 
-    return eventually(look, 60)
+    return eventually(look, 300)
 
 
 def test_a_rollout_keeps_the_tokens_and_the_pictures_that_were_seen(project, seeing_plan, stations, eventually):

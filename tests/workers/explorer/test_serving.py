@@ -30,7 +30,7 @@ def served_until(stage, is_so: Callable[[], object]) -> None:
         stage.explorer.serve()
         return is_so()
 
-    stage.eventually(look, 60)
+    stage.eventually(look, 300)
 
 
 def answered(stage, episode: Episode) -> None:

@@ -123,7 +123,7 @@ def test_what_the_process_started_ends_with_it(play, player, eventually):
     started = child.children(recursive=True)
     assert started
     player.stop()
-    eventually(lambda: not any(process.is_running() for process in [child, *started]))
+    eventually(lambda: not any(process.is_running() for process in [child, *started]), 300)
 
 
 @pytest.mark.django_db

@@ -28,7 +28,7 @@ def running():
 
     yield start
     for thread in threads:
-        thread.join(5)
+        thread.join(60)
         assert not thread.is_alive()
 
 
@@ -55,7 +55,7 @@ def test_after_stop_no_batch_is_taken(running):
     thread = running(gate, lambda batch: None)
     gate.wait()
     gate.stop()
-    thread.join(5)
+    thread.join(60)
     with pytest.raises(TrainerDied):
         gate.grant(1)
 

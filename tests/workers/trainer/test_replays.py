@@ -60,7 +60,8 @@ def rated_run(tiny_run, new_station, bob, dana):
 def _feed_rated(run: Run, bob: User, dana: User | None) -> None:
     opened = Group.open(run, "explorer", LEASE, run.settings.groups_per_step, run.published_version)
     rollouts = Rollout.objects.filter(group__in=opened).select_related("group")
-    outcomes = [Outcome(r.pk, _tokens(r, r.group.opened_version), WORDS[(r.pk + r.sample_index) % 4], "stop") for r in rollouts]
+    words = {r.pk: WORDS[(r.group.draw_index + r.sample_index) % 4] for r in rollouts}
+    outcomes = [Outcome(r.pk, _tokens(r, r.group.opened_version), words[r.pk], "stop") for r in rollouts]
     Surprise.objects.bulk_create(Surprise(rollout=r, mean=1 + r.sample_index / 9, worst=2, rare=0) for r in rollouts)
     Group.finish_rollouts({group.pk: group.claimed for group in opened}, outcomes)
     scored = Group.objects.claim(Group.State.SCORING, "scorer", LEASE, 1000, run)

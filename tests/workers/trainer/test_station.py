@@ -194,7 +194,7 @@ def test_a_completed_run_frees_its_place_at_once(tiny_run, new_station):
 
 
 def test_a_lease_is_kept_while_nobody_serves(tiny_run, new_station, settings, eventually):
-    settings.LEASE_SECONDS = 3
+    settings.LEASE_SECONDS = 8
     run, station = tiny_run(), new_station()
     station.serve()
     run.refresh_from_db()
@@ -202,7 +202,7 @@ def test_a_lease_is_kept_while_nobody_serves(tiny_run, new_station, settings, ev
 
     def was_extended() -> bool:
         run.refresh_from_db()
-        return (run.lease_until - first).total_seconds() > 2 * settings.LEASE_SECONDS
+        return (run.lease_until - first).total_seconds() > settings.LEASE_SECONDS  # said anew after its first end
 
-    assert eventually(was_extended, 60)
+    assert eventually(was_extended, 120)
     assert run.fence == 1
