@@ -48,8 +48,13 @@ class Window:
 
     @cached_property
     def taken(self) -> dict[int, Taken]:
-        """By group: the update that took its experiences, the first where they were taken more than once."""
+        """By group: the update that took its experiences."""
         return {fate.group.pk: fate.taken for fate in self.fates if fate.taken}
+
+    @cached_property
+    def ready(self) -> set[int]:
+        """Groups with something that waits for the trainer."""
+        return {fate.group.pk for fate in self.kept if fate.learned.state == Experience.State.READY}
 
     @cached_property
     def kept(self) -> list[Fate]:

@@ -8,7 +8,6 @@ from itertools import groupby
 
 from django.utils import timezone
 
-from apps.buffer.models import Experience
 from apps.dashboard.buffer_window import Window
 from apps.rollouts.models import Group
 
@@ -75,13 +74,9 @@ def _spans(window: Window, group: Group) -> list[tuple[str, Span]]:
     if taken:
         spans.append(("ready", (group.closed_at or taken.planned_at, taken.planned_at)))
         spans.append(("training", (taken.planned_at, taken.committed_at)))
-    elif group.closed_at and group.pk in _ready(window):
+    elif group.closed_at and group.pk in window.ready:
         spans.append(("ready", (group.closed_at, None)))
     return spans
-
-
-def _ready(window: Window) -> set[int]:
-    return {fate.group.pk for fate in window.kept if fate.learned.state == Experience.State.READY}
 
 
 def _left(window: Window) -> list[datetime]:
