@@ -1,7 +1,7 @@
 """Lists that page by key: "newer" and "older" from an id, never an offset, whatever the table's size."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from django.db.models import Model, Q, QuerySet
 from django.http import Http404, HttpRequest, QueryDict
@@ -16,6 +16,7 @@ class Page:
     rows: Sequence[Model]
     newer: str
     older: str
+    is_cut: bool = False  # there are rows that were not looked through
 
 
 def page_of(rows: QuerySet, request: HttpRequest, size: int = PAGE_ROWS, by: str = "") -> Page:
@@ -37,6 +38,21 @@ def page_of(rows: QuerySet, request: HttpRequest, size: int = PAGE_ROWS, by: str
         newer=_query(request, "after", found[0].pk) if has_newer and found else "",
         older=_query(request, "before", found[-1].pk) if has_older and found else "",
     )
+
+
+def page_within(rows: QuerySet, among: QuerySet, reach: int, request: HttpRequest) -> Page:
+    """As page_of, for what no index finds: `reach` rows of `among` are looked through, and the links go on beyond them."""
+    before, after = _cursor(request, "before"), _cursor(request, "after")
+    side, order = ("gt", "pk") if after is not None else ("lt", "-pk")
+    cursor = after if after is not None else before
+    ahead = (among if cursor is None else among.filter(**{f"pk__{side}": cursor})).order_by(order).values_list("pk", flat=True)
+    if not (edge := next(iter(ahead[reach - 1 : reach]), None)):
+        return page_of(rows, request)
+    if after is not None:
+        page = page_of(rows.filter(pk__lte=edge), request)
+        return replace(page, newer=page.newer or _query(request, "after", edge), is_cut=not page.newer)
+    page = page_of(rows.filter(pk__gte=edge), request)
+    return replace(page, older=page.older or _query(request, "before", edge), is_cut=not page.older)
 
 
 def _beyond(rows: QuerySet, cursor: int, by: str, side: str) -> QuerySet:

@@ -44,6 +44,7 @@ function handle(event) {
     const field = document.querySelector("[data-search]");
     if (field) {
       event.preventDefault();
+      field.closest("details")?.setAttribute("open", "");
       field.focus();
     }
   }

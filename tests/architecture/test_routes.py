@@ -152,6 +152,7 @@ TABLE = {
     RUN + "trace/<int:version>/": {"GET": STEERER, "POST": None},
     RUN + "trace/models/<int:number>/": {"GET": ("login", "absent", "forbidden", "absent", "absent"), "POST": None},
     RUN + "replay/": {"GET": STEERER, "POST": STEERER},
+    RUN + "buffer/": {"GET": MEMBER, "POST": None},
     RUN + "pipeline/": {"GET": MEMBER, "POST": STEERER},
     RUN + "pipeline/try/": {"GET": None, "POST": STEERER},
     RUN + "pipeline/again/": {"GET": None, "POST": STEERER},

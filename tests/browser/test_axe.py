@@ -38,7 +38,7 @@ def test_nothing_serious_on_the_pages(visit, seeded, scheme):
         *(reverse(name) for name in ("live", "runs", "settings", "rate", "environments")),
         reverse("environment", args=["lab", "maze"]), *{state: reverse("episode", args=[pk]) for pk, state in played}.values(),
         reverse("run", args=["lab", run.slug]), reverse("rollouts", args=["lab", run.slug]), reverse("rollout", args=[rollout.pk]),
-        reverse("run-pipeline", args=["lab", run.slug]),
+        reverse("run-pipeline", args=["lab", run.slug]), reverse("run-buffer", args=["lab", run.slug]),
     ]  # fmt: skip
     found = {}
     for address in addresses:

@@ -7,7 +7,7 @@ from django.urls import reverse
 from apps.runs.models import Run, Worker
 
 OPEN_TO_MEMBERS = ["home", "live", "runs", "tasksets", "weights", "settings", "rate"]
-OF_THE_RUN = ["run", "run-curves", "rollouts", "run-weights", "run-pipeline"]
+OF_THE_RUN = ["run", "run-curves", "rollouts", "run-weights", "run-pipeline", "run-buffer"]
 PARTS = ["now", "newest", "beside"]
 
 

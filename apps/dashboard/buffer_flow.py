@@ -1,0 +1,75 @@
+"""What became of the rollouts of a run's newest groups, and why the others were not learned from."""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from urllib.parse import urlencode
+
+from apps.buffer.models import Experience
+from apps.dashboard.buffer_window import Fate, Window
+from apps.dashboard.sankey import End, Stream
+from apps.rollouts.models import Group, Rollout
+
+REASONS = 6  # of a stream, the commonest; the others are told together
+NUMBER = re.compile(r"-?\d+(?:[.,]\d+)*")
+ADMITTED, LEFT_OUT, UNDER_WAY = "admitted", "left out", "under way"
+BUFFERED = {
+    Experience.State.TRAINED: "trained",
+    Experience.State.CLAIMED: "in an update",
+    Experience.State.READY: "ready for the trainer",
+}
+OPEN = {
+    Group.State.SAMPLING: "being sampled",
+    Group.State.SCORING: "being scored",
+    Group.State.WAITING: "waiting for people",
+    Group.State.JUDGED: "with the refiner",
+}
+QUERIES = {"trained": "trained", "waiting for people": "waiting"}  # whose rollouts a fate of the list is, word for word
+
+
+def streams_of(window: Window) -> list[Stream]:
+    """Those that have somebody in them: admitted, left out before that, under way."""
+    told = defaultdict(list)
+    for fate in window.fates:
+        stream, words, query = _told(fate)
+        told[stream].append((words, query))
+    kinds = {ADMITTED: "good", LEFT_OUT: "bad", UNDER_WAY: "open"}
+    return [Stream(title, kind, _ends(kind, told[title])) for title, kind in kinds.items() if told[title]]
+
+
+def _told(fate: Fate) -> tuple[str, str, str]:
+    """Its stream, the words at the end of it, and the list of those."""
+    learned, group = fate.learned, fate.group
+    if learned:
+        words = BUFFERED.get(learned.state)
+        return ADMITTED, words or f"dropped: {learned.reason}", _query(QUERIES.get(words) or ("admitted" if words else "dropped"))
+    if fate.cut:
+        return LEFT_OUT, ": ".join(fate.cut), "?" + urlencode({"operator": fate.cut[0]})
+    if fate.state == Rollout.State.FAILED:
+        return LEFT_OUT, f"failed: {fate.stop_reason}", _query("failed")
+    if group.state == Group.State.DROPPED:
+        return LEFT_OUT, group.reason, _query("dropped")
+    if group.state == Group.State.ADMITTED:
+        return LEFT_OUT, "its group was admitted without it", ""
+    return UNDER_WAY, OPEN[group.state], _query(QUERIES.get(OPEN[group.state], ""))
+
+
+def _query(fate: str) -> str:
+    return f"?fate={fate}" if fate else ""
+
+
+def _ends(kind: str, told: Sequence[tuple[str, str]]) -> list[End]:
+    """The commonest first; reasons that differ in their numbers alone are one."""
+    alike: dict[str, Counter] = defaultdict(Counter)
+    for words, query in told:
+        alike[NUMBER.sub("…", words)][words, query] += 1
+    order = sorted(alike.items(), key=lambda item: -item[1].total())
+    ends = [_end(kind, name, counts) for name, counts in order[:REASONS]]
+    others = sum(counts.total() for _, counts in order[REASONS:])
+    return ends + ([End(f"{len(order) - REASONS} other reasons", others, kind)] if others else [])
+
+
+def _end(kind: str, name: str, counts: Counter) -> End:
+    (words, query), _ = counts.most_common(1)[0]
+    is_dropped = kind == "good" and words not in BUFFERED.values()
+    return End(words if len(counts) == 1 else name, counts.total(), "bad" if is_dropped else kind, query)

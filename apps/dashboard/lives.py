@@ -1,0 +1,86 @@
+"""A rollout's life, station by station: drawn, rolled out, rewarded, refined, trained; each with its time and what it was."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from apps.buffer.models import StepItem
+from apps.dashboard.verdicts import ON_ITS_WAY, Verdict
+from apps.rewards.models import Reward
+from apps.rollouts.models import Group, Rollout
+
+STEPS = 3  # shown of those that trained on it, the newest
+
+
+@dataclass(frozen=True)
+class Station:
+    """`step`: the update it tells of, for a link to its batch. `at` None: it is there now, or nobody wrote down when."""
+
+    title: str
+    words: str
+    at: datetime | None = None
+    tone: str = ""
+    step: int | None = None
+
+
+def life_of(rollout: Rollout, verdict: Verdict, is_open: bool) -> list[Station]:
+    """At most two queries. For who judges blind, nothing of how it was judged: drawn, rolled out, and closed or not."""
+    if rollout.origin == Rollout.Origin.EXPERT:
+        written = Station(
+            "Written", f"by an expert, for task {rollout.group.task.index:,}", rollout.finished_at or rollout.started_at
+        )
+        return [written, *(_learned(rollout, verdict) if is_open else ())]
+    group = rollout.group
+    life = [
+        Station("Drawn", f"draw {group.draw_index:,}: task {group.task.index:,}", group.opened_at),
+        _rolled_out(rollout, is_open),
+    ]
+    if rollout.is_sampling:
+        return life
+    said = [reward for reward in rollout.judgements if reward.value is not None]
+    if is_open and (said or group.judged_at):
+        life.append(Station("Rewarded", _judges(said) or "by nobody", group.judged_at))
+    return [*life, *_rest(rollout, verdict, is_open)]
+
+
+def _rolled_out(rollout: Rollout, is_open: bool) -> Station:
+    if rollout.is_sampling:
+        return Station("Rolling out", "it is being written")
+    if rollout.state == Rollout.State.FAILED:
+        return Station("Failed", rollout.stop_reason, rollout.finished_at, "bad")
+    by = f" by v{rollout.last_version}" if is_open and rollout.last_version is not None else ""
+    return Station("Rolled out", f"{rollout.completion_tokens:,} tokens{by}", rollout.finished_at)
+
+
+def _judges(said: list[Reward]) -> str:
+    people = sum(reward.source == Reward.Source.HUMAN for reward in said)
+    words = ((len(said) - people, "machine reward"), (people, "reward by people"))
+    return ", ".join(f"{count} {word if count == 1 else word.replace('reward', 'rewards')}" for count, word in words if count)
+
+
+def _rest(rollout: Rollout, verdict: Verdict, is_open: bool) -> Iterator[Station]:
+    group = rollout.group
+    if group.state in Group.OPEN:
+        yield Station("Open", ON_ITS_WAY[group.state])
+    elif not is_open:
+        yield Station("Closed", "its group waits for nobody any more")
+    elif not rollout.learned:
+        yield Station("Refined", verdict.words, group.closed_at, verdict.tone)
+    else:
+        advantage = f"{rollout.learned[0].advantage:+.2f}".replace("-", "−")
+        yield Station("Refined", f"admitted with advantage {advantage}", group.closed_at)
+        yield from _learned(rollout, verdict)
+
+
+def _learned(rollout: Rollout, verdict: Verdict) -> Iterator[Station]:
+    taken = StepItem.objects.filter(experience__rollout=rollout).select_related("step").order_by("-step__number")
+    steps = [item.step for item in taken[:STEPS]][::-1]
+    if not steps:
+        yield Station("Dropped" if verdict.tone == "bad" else "Ready", verdict.words, None, verdict.tone)
+    for step in steps:
+        state = "Trained" if step.committed_at else "Planned"
+        yield Station(state, "", step.committed_at or step.planned_at, "good", step.number)
+    if steps and steps[0].committed_at:
+        weights = rollout.run.weight_versions.filter(step__gte=steps[0].number).exclude(state="refused").order_by("step").first()
+        if weights:
+            yield Station("In the weights", f"since v{weights.version}", weights.published_at, "good")

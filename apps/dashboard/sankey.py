@@ -1,0 +1,110 @@
+"""A flow that parts twice, drawn on the server: how many went where, each stream as thick as it is large.
+
+Streams are stretched sideways to the room there is; heights are CSS pixels, so that words keep their size on a phone.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+ROOM = 240  # CSS pixels of all streams together
+ROW = 40  # of two lines of words
+COLUMNS = (0.0, 31.0, 62.0)  # percent of the width
+THICK = 1.2
+
+
+@dataclass(frozen=True)
+class End:
+    """Where a stream ends. `kind`: its colour; `query`: of the list of these rollouts, "" where there is none."""
+
+    title: str
+    count: int
+    kind: str
+    query: str = ""
+
+
+@dataclass(frozen=True)
+class Stream:
+    title: str
+    kind: str
+    ends: Sequence[End]
+
+    @property
+    def count(self) -> int:
+        return sum(end.count for end in self.ends)
+
+
+@dataclass(frozen=True)
+class Node:
+    """A bar with words beside it; `x`, `words_x` and `room`: percent."""
+
+    title: str
+    count: int
+    kind: str
+    x: float
+    y: float
+    height: float
+    words_y: float
+    words_x: float
+    room: float
+
+
+@dataclass(frozen=True)
+class Ribbon:
+    path: str
+    kind: str
+    title: str
+
+
+@dataclass(frozen=True)
+class Sankey:
+    nodes: Sequence[Node]
+    ribbons: Sequence[Ribbon]
+    height: float
+    thick: float = THICK
+    row: int = ROW
+
+
+def drawn(title: str, streams: Sequence[Stream]) -> Sankey:
+    """`streams`: at least one, none of them empty."""
+    total = sum(stream.count for stream in streams)
+    scale, top = ROOM / total, 0.0
+    nodes, ribbons, middles = [], [], []
+    for stream in streams:
+        first, leaves = top, []
+        for end in stream.ends:
+            thick = end.count * scale
+            slot = max(thick, ROW)
+            leaves.append((end, top + (slot - thick) / 2, thick))
+            top += slot + 4
+        y = (first + top - 4 - stream.count * scale) / 2
+        middles.append((stream, y))
+        for end, leaf, thick in leaves:
+            nodes.append(_node(end.title, end.count, end.kind, 2, leaf, thick))
+            ribbons.append(_ribbon(1, y, leaf, thick, end.kind, f"{stream.title}, {end.title}: {end.count:,}"))
+            y += thick
+    root = (top - 4 - ROOM) / 2
+    nodes.append(_node(title, total, "", 0, root, ROOM))
+    for stream, y in middles:
+        thick = stream.count * scale
+        nodes.append(_node(stream.title, stream.count, stream.kind, 1, y, thick))
+        ribbons.append(_ribbon(0, root, y, thick, stream.kind, f"{stream.title}: {stream.count:,}"))
+        root += thick
+    return Sankey(nodes, ribbons, round(top - 4, 1))
+
+
+def _node(title: str, count: int, kind: str, column: int, y: float, height: float) -> Node:
+    words = COLUMNS[column] + THICK + 1
+    until = (*COLUMNS, 100.0)[column + 1]
+    return Node(
+        title, count, kind, COLUMNS[column], round(y, 1), round(max(1.0, height), 1), round(y + height / 2 - ROW / 2, 1),
+        words, until - words,
+    )  # fmt: skip
+
+
+def _ribbon(column: int, y: float, to_y: float, thick: float, kind: str, title: str) -> Ribbon:
+    """From this column's bar to the next one's, level at both of them."""
+    x, far = COLUMNS[column] + THICK, COLUMNS[column + 1]
+    half, thick = (x + far) / 2, max(1.0, thick)
+    there = f"M{x:.1f} {y:.1f}C{half:.1f} {y:.1f} {half:.1f} {to_y:.1f} {far:.1f} {to_y:.1f}"
+    back = f"V{to_y + thick:.1f}C{half:.1f} {to_y + thick:.1f} {half:.1f} {y + thick:.1f} {x:.1f} {y + thick:.1f}Z"
+    return Ribbon(there + back, kind, title)
