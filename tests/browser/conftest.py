@@ -100,7 +100,7 @@ def _wait_until_served(port: int, process: subprocess.Popen) -> None:
     while time.monotonic() < ends:
         assert process.poll() is None, "the web process ended before it served"
         try:
-            attempt = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+            attempt = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
             attempt.request("GET", "/accounts/login/")
             attempt.getresponse().read()
             return
