@@ -85,7 +85,7 @@ class Service(ThreadingHTTPServer):
         return [body for asked, body in self.asked if asked == f"/play{path}"]
 
     def eventually_heard(self, path: str, times: int = 1) -> list[dict]:
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while len(self.heard(path)) < times:
             assert time.monotonic() < deadline, f"{path} was asked {len(self.heard(path))} times"
             time.sleep(0.01)

@@ -1,6 +1,7 @@
 """The whole of `manage.py up`: every role comes up, comes back after kill -9, and nothing is left at the end."""
 
 import urllib.request
+from contextlib import ExitStack
 
 import pytest
 
@@ -8,6 +9,7 @@ from rftweb.embedded import PostgresServer, ValkeyServer
 from rftweb.supervisor import Supervisor, leftovers
 from rftweb.supervisor.roles import ROLES
 from tests.ports import kept_port
+from tests.stack.conftest import PATIENCE_S
 
 pytestmark = [pytest.mark.stack, pytest.mark.slow]
 
@@ -15,7 +17,11 @@ pytestmark = [pytest.mark.stack, pytest.mark.slow]
 @pytest.fixture
 def stack(var):
     keeper, port = kept_port()
-    with keeper, Supervisor(var, port=port, quiet=True) as stack:
+    stack = Supervisor(var, port=port, quiet=True)
+    with keeper, ExitStack() as ending:
+        ending.callback(stack.stop)
+        stack.start()
+        stack.wait_ready(PATIENCE_S)
         yield stack
 
 
@@ -26,7 +32,7 @@ def survivors(var) -> set[int]:
 
 def test_every_role_comes_back_after_kill_9_and_the_page_answers(stack):
     for role in ROLES:
-        stack.wait_restarted(role, since=stack.kill(role), timeout_s=180)
+        stack.wait_restarted(role, since=stack.kill(role), timeout_s=PATIENCE_S)
     with urllib.request.urlopen(f"{stack.address}/accounts/login/", timeout=60) as answer:
         assert answer.status == 200
     assert stack.stop() == 0

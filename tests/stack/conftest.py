@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import psycopg
@@ -24,7 +24,7 @@ from tests.ports import kept_port
 
 ROOT = Path(__file__).resolve().parents[2]
 LEASE_SECONDS = 4
-PATIENCE_S = 360  # a run of a few steps takes a third of a minute on an idle machine, and much longer on one that is busy
+PATIENCE_S = 600  # a run of a few steps takes a third of a minute on an idle machine, and much longer on one that is busy
 FURNISH = """
 from pathlib import Path
 from apps.accounts.models import Project, User
@@ -46,7 +46,7 @@ class Installation:
     def manage(self, *arguments: str) -> subprocess.CompletedProcess:
         """`manage.py` against this installation."""
         command = [sys.executable, str(ROOT / "manage.py"), *arguments]
-        return subprocess.run(command, env={**os.environ, **self.env}, capture_output=True, text=True, timeout=300)
+        return subprocess.run(command, env={**os.environ, **self.env}, capture_output=True, text=True, timeout=PATIENCE_S)
 
     def must(self, *arguments: str) -> str:
         done = self.manage(*arguments)
@@ -114,7 +114,11 @@ def running(var: Path, counts: dict[str, int] | None = None, **env: str) -> Iter
     }
     settings["DATABASE_URL"] = ""
     settings.pop("RFTWEB_WEIGHTS", None)
-    with keeper, Supervisor(var, env=settings, port=port, counts=counts, quiet=True) as stack:
+    stack = Supervisor(var, env=settings, port=port, counts=counts, quiet=True)
+    with keeper, ExitStack() as ending:
+        ending.callback(stack.stop)
+        stack.start()
+        stack.wait_ready(PATIENCE_S)
         yield Installation(stack, {**settings, "DATABASE_URL": postgres_url(var)})
 
 
