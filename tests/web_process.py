@@ -14,6 +14,7 @@ from django.conf import settings
 from django.db import connection
 
 from tests.browser.conftest import _url_of, _wait_until_served
+from tests.ports import kept_port
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -22,9 +23,7 @@ class WebProcess:
     """uvicorn on the test's database and Redis."""
 
     def __init__(self) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.keeper, self.port = kept_port()
         self.database = _url_of(connection.settings_dict)
         self.process: subprocess.Popen | None = None
 
@@ -47,6 +46,11 @@ class WebProcess:
         self.process.kill()
         self.process.wait()
 
+    def end(self) -> None:
+        self.process.terminate()
+        self.process.wait(60)
+        self.keeper.close()
+
 
 @pytest.fixture
 def served(db) -> Iterator[str]:
@@ -54,8 +58,7 @@ def served(db) -> Iterator[str]:
     web = WebProcess()
     web.start()
     yield web.address
-    web.process.terminate()
-    web.process.wait(10)
+    web.end()
 
 
 class Wire:
@@ -63,6 +66,7 @@ class Wire:
 
     def __init__(self, to_port: int) -> None:
         self.to_port, self.is_cut, self.ends = to_port, False, []
+        self.turning = threading.Lock()  # a connection is passed on whole or not at all
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         threading.Thread(target=self._listen, daemon=True).start()
@@ -72,10 +76,11 @@ class Wire:
         return f"http://127.0.0.1:{self.port}"
 
     def cut(self) -> None:
-        self.is_cut = True
-        for end in self.ends:
-            _close(end)
-        self.ends.clear()
+        with self.turning:
+            self.is_cut = True
+            for end in self.ends:
+                _close(end)
+            self.ends.clear()
 
     def mend(self) -> None:
         self.is_cut = False
@@ -88,11 +93,12 @@ class Wire:
         with suppress(OSError):
             while True:
                 near, _ = self.listener.accept()
-                if self.is_cut:
-                    _close(near)
-                    continue
-                far = socket.create_connection(("127.0.0.1", self.to_port))
-                self.ends += [near, far]
+                with self.turning:
+                    if self.is_cut:
+                        _close(near)
+                        continue
+                    far = socket.create_connection(("127.0.0.1", self.to_port))
+                    self.ends += [near, far]
                 for source, target in ((near, far), (far, near)):
                     threading.Thread(target=_pass_on, args=(source, target), daemon=True).start()
 

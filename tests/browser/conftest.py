@@ -3,7 +3,6 @@
 import http.client
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -22,10 +21,13 @@ from apps.accounts.models import User
 from apps.runs.models import Run
 from apps.streaming.chunks import rollout_key, topic_key
 from tests.keeping import Kept
+from tests.ports import kept_port
 from tests.seeding import people_of
 
 ROOT = Path(__file__).resolve().parents[2]
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
+START_S = 180  # of a web process: six on an idle machine
+PATIENCE_MS = 60_000  # for what a page shall show
 DESKTOP, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
 
 
@@ -57,9 +59,7 @@ def site(django_db_setup, django_db_blocker) -> Iterator[str]:
     """uvicorn in a process of its own on the test database; its address."""
     with django_db_blocker.unblock():
         url = _url_of(connection.settings_dict)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    keeper, port = kept_port()
     command = [
         sys.executable,
         "-m",
@@ -84,7 +84,8 @@ def site(django_db_setup, django_db_blocker) -> Iterator[str]:
         yield f"http://127.0.0.1:{port}"
     finally:
         process.terminate()
-        process.wait(timeout=20)
+        process.wait(timeout=60)
+        keeper.close()
 
 
 def _url_of(database: dict) -> str:
@@ -95,17 +96,18 @@ def _url_of(database: dict) -> str:
 
 
 def _wait_until_served(port: int, process: subprocess.Popen) -> None:
-    for _ in range(600):
+    ends = time.monotonic() + START_S
+    while time.monotonic() < ends:
         assert process.poll() is None, "the web process ended before it served"
         try:
-            attempt = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+            attempt = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
             attempt.request("GET", "/accounts/login/")
             attempt.getresponse().read()
             return
         except OSError:
             process_gone = _wait_a_tick(process)
             assert not process_gone, "the web process ended before it served"
-    raise AssertionError("the web process did not serve within a minute")
+    raise AssertionError(f"the web process did not serve within {START_S} s")
 
 
 def _wait_a_tick(process: subprocess.Popen) -> bool:
@@ -140,7 +142,7 @@ def visit(transactional_db, site: str, chromium: Browser) -> Iterator[Callable[.
 
     def begin(user: User | None, viewport: dict = DESKTOP, scheme: str = "light") -> Visit:
         context = chromium.new_context(viewport=viewport, color_scheme=scheme, has_touch=viewport == PHONE)
-        context.set_default_timeout(15_000)
+        context.set_default_timeout(PATIENCE_MS)
         contexts.append(context)
         if user is not None:
             client = Client()
@@ -160,7 +162,7 @@ def _wait_until_quiet() -> None:
     """Until the web process has answered what pages said in leaving: emptying the tables meanwhile would deadlock with it."""
     busy = """SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
               AND backend_type = 'client backend' AND state <> 'idle'"""
-    quiet, ends = 0, time.monotonic() + 10
+    quiet, ends = 0, time.monotonic() + 60
     while quiet < 3:
         assert time.monotonic() < ends, "the web process is still busy after its pages were closed"
         with connection.cursor() as cursor:

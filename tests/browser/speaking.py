@@ -13,24 +13,26 @@ from tests.conftest import tokens_of
 
 
 class Speaker:
-    """One rollout of the run's group that is being sampled."""
+    """One rollout of the run's group that is being sampled. Tests speak while `obeying` does in its thread: one at a time."""
 
     def __init__(self, run, text: str = "") -> None:
         self.run, self.writer = run, ChunkWriter(run.topic_id)
         self.group = Group.objects.filter(run=run, state=Group.State.SAMPLING).first()
         self.rollout = self.group.rollouts.first()
         self.text, self.next, self.edits = "", 0, 0
+        self.speaking = threading.RLock()
         self.writer.started(self.rollout.pk, self.group.pk, self.group.task.question, run.published_version)
         self.say(text)
 
     def say(self, text: str) -> None:
         """Word by word, a token each; probable and improbable ones in turn."""
-        for word in text.split(" ") if text else []:
-            piece = f"{word} "
-            self.writer.add(self.rollout.pk, self.next, piece, [-0.05 if len(word) % 3 else -2.5], self.run.published_version)
-            self.text += piece
-            self.next += 1
-        self.writer.flush(at_once=True)
+        with self.speaking:
+            for word in text.split(" ") if text else []:
+                piece = f"{word} "
+                self.writer.add(self.rollout.pk, self.next, piece, [-0.05 if len(word) % 3 else -2.5], self.run.published_version)
+                self.text += piece
+                self.next += 1
+            self.writer.flush(at_once=True)
 
     def edit(self, text: str, by: str) -> None:
         """The turn reads so from now on: what is common with what was said is kept."""
@@ -75,7 +77,8 @@ def obeying(speaker: Speaker, refusing: str = ""):
     def listen() -> None:
         try:
             while not over.wait(0.05):
-                speaker.obey(refusing)
+                with speaker.speaking:
+                    speaker.obey(refusing)
         finally:
             connection.close()
 

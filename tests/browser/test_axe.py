@@ -6,6 +6,7 @@ from django.urls import reverse
 
 from tests.browser.conftest import PHONE
 from tests.browser.rating import asking
+from tests.browser.test_rating_page import item_on, wait_for_another
 from tests.keeping import elsewhere
 from tests.played import play
 
@@ -76,8 +77,9 @@ def test_nothing_serious_in_the_dialogs_and_at_the_end(visit, transactional_db):
     window.press("Escape", "e")
     page.wait_for_selector("[data-beside]")
     assert findings(page) == []
+    item = item_on(page)
     window.press("Escape", "1", "Enter")
-    page.wait_for_selector("[data-item]")
+    wait_for_another(page, item)
     window.press("1", "Enter")
     page.wait_for_selector("[data-nothing]")
     assert findings(page) == []

@@ -6,7 +6,7 @@ import pytest
 from django.conf import settings
 from django.test import Client
 
-from tests.browser.conftest import DESKTOP, Visit
+from tests.browser.conftest import DESKTOP, PATIENCE_MS, Visit
 from tests.browser.speaking import Speaker
 from tests.web_process import WebProcess, Wire
 
@@ -28,7 +28,7 @@ def visit_at(chromium) -> Iterator[Callable]:
 
     def begin(user, address: str) -> Visit:
         context = chromium.new_context(viewport=DESKTOP)
-        context.set_default_timeout(30_000)
+        context.set_default_timeout(PATIENCE_MS)
         contexts.append(context)
         client = Client()
         client.force_login(user)

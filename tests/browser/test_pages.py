@@ -115,7 +115,7 @@ def test_stars_given_offline_in_two_tabs_are_all_kept_and_sent(visit, seeded, si
     kept = "() => Object.keys(localStorage).filter((key) => key.includes(':stars:')).length"
     eventually(lambda: tabs[0].evaluate(kept) == 2)
     window.page.context.set_offline(False)
-    eventually(lambda: Rating.objects.filter(rollout__in=replies, rater=seeded["bob"], answer={"stars": 4}).count() == 2, 30)
+    eventually(lambda: Rating.objects.filter(rollout__in=replies, rater=seeded["bob"], answer={"stars": 4}).count() == 2)
     eventually(lambda: tabs[0].evaluate(kept) == 0)
 
 

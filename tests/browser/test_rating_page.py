@@ -99,7 +99,7 @@ def test_answers_given_offline_are_kept_and_arrive_once(begun, eventually):
     page.get_by_text("3 ratings kept in this browser").wait_for()
     page.get_by_text("Waiting for the server.").wait_for()
     page.context.set_offline(False)
-    eventually(lambda: [rating.answer["stars"] for rating in asked.ratings()] == [3, 4, 5], 30)
+    eventually(lambda: [rating.answer["stars"] for rating in asked.ratings()] == [3, 4, 5])
     page.wait_for_selector("[data-outbox]", state="hidden")
     page.wait_for_selector("[data-item]")
 
@@ -117,7 +117,7 @@ def test_an_empty_stage_says_what_it_waits_for_when_the_server_falls_silent_afte
         route.abort()
     page.get_by_text("Waiting for the server.").wait_for()
     page.unroute_all()
-    eventually(lambda: [rating.answer["stars"] for rating in asked.ratings()] == [3, 4, 5], 30)
+    eventually(lambda: [rating.answer["stars"] for rating in asked.ratings()] == [3, 4, 5])
 
 
 def test_an_answer_whose_acknowledgement_was_lost_is_not_doubled(begun, eventually):
@@ -191,7 +191,7 @@ def test_a_session_that_ends_keeps_the_text_and_sends_it_afterwards(begun, event
     page.fill("#id_password", "correct horse battery")
     page.click("button.first")
     page.wait_for_url("**/rate/")
-    [rating] = eventually(asked.ratings, 40)
+    [rating] = eventually(asked.ratings)
     assert (rating.item_id, rating.answer, rating.critique) == (int(item), {"stars": 5}, "kept while signed out")
 
 

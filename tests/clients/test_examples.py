@@ -49,7 +49,7 @@ def test_an_example_plays_its_game(served, token, open_group, act_until_done, ev
     known = {"RFTWEB_ADDRESS": served, "RFTWEB_TOKEN": token, "PYTHONPATH": str(CLIENTS / "python")}
     with subprocess.Popen(command, cwd=CLIENTS / "examples", env={**os.environ, **known}, stdout=subprocess.DEVNULL) as playing:
         try:
-            eventually(lambda: Environment.objects.filter(name=name).exists() or playing.poll() is not None, 30)
+            eventually(lambda: Environment.objects.filter(name=name).exists() or playing.poll() is not None)
             ids = open_group(name)
             act_until_done(ids, says)
             assert set(Episode.objects.filter(pk__in=ids).values_list("state", flat=True)) == {"done"}

@@ -16,8 +16,11 @@ from apps.runs.models import Run
 from rftweb.demonstration.following import until_ended
 from rftweb.demonstration.furnishing import furnish, newest_run
 from rftweb.management.run_report import summary
+from tests.ports import kept_port
 from workers.policies import build, recipes
 from workers.policies.tiny import build_tiny
+
+STEPS = 20  # of a demo that is run to its end: the rewards of its last ten are above those of its first five whatever is drawn
 
 
 @pytest.fixture
@@ -126,12 +129,16 @@ def test_headless_the_demo_ends_by_itself_with_one_line_and_a_clean_ledger(tmp_p
     """On embedded services and a bare `var`: everything that `make demo` starts, ended by the run itself."""
     environment = {name: value for name, value in os.environ.items() if name not in ("DATABASE_URL", "REDIS_URL")}
     environment |= {"RFTWEB_VAR": str(tmp_path / "var")}
-    command = [sys.executable, "manage.py", "demo", "--run", "sort", "--steps", "12", "--exit", "--port", "8641"]
-    done = subprocess.run(command, cwd=settings.BASE_DIR, env=environment, capture_output=True, text=True, timeout=400, check=False)
+    keeper, port = kept_port()
+    command = [sys.executable, "manage.py", "demo", "--run", "sort", "--steps", str(STEPS), "--exit", "--port", str(port)]
+    with keeper:
+        done = subprocess.run(
+            command, cwd=settings.BASE_DIR, env=environment, capture_output=True, text=True, timeout=1200, check=False
+        )
     assert done.returncode == 0, done.stderr[-3000:]
     (line,) = done.stdout.splitlines()
     facts = json.loads(line)
-    assert (facts["run"], facts["steps"], facts["reconcile"]) == ("sort", 12, "clean")
-    assert facts["groups_trained"] == 12 * 16
-    assert facts["weight_versions"] == 13
+    assert (facts["run"], facts["steps"], facts["reconcile"]) == ("sort", STEPS, "clean")
+    assert facts["groups_trained"] == STEPS * 16
+    assert facts["weight_versions"] == STEPS + 1
     assert facts["reward_last"] > facts["reward_first"]

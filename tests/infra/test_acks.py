@@ -18,7 +18,7 @@ def taken(own_redis):  # noqa: F811
     with Connection(own_redis.url) as connection:
         connection.Producer().publish({}, routing_key="bell", declare=[queue])
         with Consumer(connection, [queue], on_message=came.append, prefetch_count=1):
-            connection.drain_events(timeout=10)
+            connection.drain_events(timeout=60)
             [message] = came
             yield message
 

@@ -52,7 +52,7 @@ def test_celery_sends_and_fetches_through_its_spelling_of_the_address(server):
     app = Celery(broker=broker_url(server.url))
     with app.connection_for_write() as connection, connection.SimpleQueue("bell") as queue:
         queue.put({"run": 1}, serializer="json")
-        message = queue.get(timeout=5)
+        message = queue.get(timeout=60)
         message.ack()
     assert message.payload == {"run": 1}
 
@@ -62,7 +62,7 @@ async def test_channels_delivers_to_a_group_through_the_same_address(server):
     channel = await layer.new_channel()
     await layer.group_add("run-1", channel)
     await layer.group_send("run-1", {"type": "event", "number": 7})
-    message = await asyncio.wait_for(layer.receive(channel), 5)
+    message = await asyncio.wait_for(layer.receive(channel), 60)
     await layer.flush()
     assert message["number"] == 7
 

@@ -1,22 +1,27 @@
 """The whole of `manage.py up`: every role comes up, comes back after kill -9, and nothing is left at the end."""
 
-import socket
 import urllib.request
+from contextlib import ExitStack
 
 import pytest
 
 from rftweb.embedded import PostgresServer, ValkeyServer
 from rftweb.supervisor import Supervisor, leftovers
 from rftweb.supervisor.roles import ROLES
+from tests.ports import kept_port
+from tests.stack.conftest import PATIENCE_S
 
 pytestmark = [pytest.mark.stack, pytest.mark.slow]
 
 
 @pytest.fixture
 def stack(var):
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    with Supervisor(var, port=port, quiet=True) as stack:
+    keeper, port = kept_port()
+    stack = Supervisor(var, port=port, quiet=True)
+    with keeper, ExitStack() as ending:
+        ending.callback(stack.stop)
+        stack.start()
+        stack.wait_ready(PATIENCE_S)
         yield stack
 
 
@@ -27,8 +32,8 @@ def survivors(var) -> set[int]:
 
 def test_every_role_comes_back_after_kill_9_and_the_page_answers(stack):
     for role in ROLES:
-        stack.wait_restarted(role, since=stack.kill(role))
-    with urllib.request.urlopen(f"{stack.address}/accounts/login/", timeout=20) as answer:
+        stack.wait_restarted(role, since=stack.kill(role), timeout_s=PATIENCE_S)
+    with urllib.request.urlopen(f"{stack.address}/accounts/login/", timeout=60) as answer:
         assert answer.status == 200
     assert stack.stop() == 0
     assert not survivors(stack.var)
@@ -39,7 +44,7 @@ def test_nothing_of_the_whole_stack_survives_kill_9_of_the_supervisor(stack, eve
     assert pool_children
     stack.process.kill()
     stack.process.wait()
-    eventually(lambda: not survivors(stack.var), 30)
+    eventually(lambda: not survivors(stack.var), 60)
 
 
 def children_of(pid: int) -> list[int]:

@@ -42,7 +42,7 @@ def test_a_killed_service_is_started_again_with_its_rows(stack):
     with psycopg.connect(url) as connection:
         connection.execute("CREATE TABLE kept AS SELECT 7 AS value")
     for name in SERVICES:
-        stack.wait_restarted(name, since=stack.kill(name))
+        stack.wait_restarted(name, since=stack.kill(name), timeout_s=180)
     with psycopg.connect(url) as connection:
         assert connection.execute("SELECT value FROM kept").fetchone() == (7,)
 
@@ -78,7 +78,7 @@ def test_leftovers_of_a_dead_supervisor_are_ended_before_a_new_start(var, eventu
     orphan = subprocess.Popen(["sleep", "600"], env=environment, start_new_session=True)
     eventually(lambda: orphan.pid in leftovers.marked(leftovers.marker_prefix(var)))
     with Supervisor(var, roles=("valkey",), quiet=True):
-        assert orphan.wait(5) == -signal.SIGKILL
+        assert orphan.wait(60) == -signal.SIGKILL
     assert "left-over" in log_of(var)
 
 
@@ -103,4 +103,4 @@ def test_a_taken_port_is_named(var):
 
 def test_sigint_stops_it_as_ctrl_c_would(stack):
     stack.process.send_signal(signal.SIGINT)
-    assert stack.process.wait(30) == 0
+    assert stack.process.wait(90) == 0

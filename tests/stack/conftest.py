@@ -6,12 +6,11 @@ Its database is apart from the test session's, so that a test may kill it.
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import psycopg
@@ -21,9 +20,11 @@ import yaml
 
 from rftweb.embedded import postgres_url, redis_url
 from rftweb.supervisor import Supervisor
+from tests.ports import kept_port
 
 ROOT = Path(__file__).resolve().parents[2]
 LEASE_SECONDS = 4
+PATIENCE_S = 600  # a run of a few steps takes a third of a minute on an idle machine, and much longer on one that is busy
 FURNISH = """
 from pathlib import Path
 from apps.accounts.models import Project, User
@@ -45,7 +46,7 @@ class Installation:
     def manage(self, *arguments: str) -> subprocess.CompletedProcess:
         """`manage.py` against this installation."""
         command = [sys.executable, str(ROOT / "manage.py"), *arguments]
-        return subprocess.run(command, env={**os.environ, **self.env}, capture_output=True, text=True, timeout=120)
+        return subprocess.run(command, env={**os.environ, **self.env}, capture_output=True, text=True, timeout=PATIENCE_S)
 
     def must(self, *arguments: str) -> str:
         done = self.manage(*arguments)
@@ -77,7 +78,7 @@ class Installation:
         file.write_text(yaml.safe_dump(plan))
         self.must("run", "create", str(file), "--slug", slug, "--start")
 
-    def wait(self, what: str, look: Callable[[], object], seconds: float = 90) -> object:
+    def wait(self, what: str, look: Callable[[], object], seconds: float = PATIENCE_S) -> object:
         ends = time.monotonic() + seconds
         while not (found := look()):
             assert self.stack.process.poll() is None, "the supervisor ended"
@@ -88,7 +89,7 @@ class Installation:
     def state(self) -> list[tuple]:
         return self.sql("SELECT slug, state, state_reason, waiting_on, step, groups_opened, groups_dropped FROM runs_run")
 
-    def wait_completed(self, slug: str, seconds: float = 120) -> None:
+    def wait_completed(self, slug: str, seconds: float = PATIENCE_S) -> None:
         self.wait(f"{slug} completed", lambda: self.one("SELECT state FROM runs_run WHERE slug = %s", slug) == "completed", seconds)
 
     def empty_redis(self) -> None:
@@ -102,9 +103,7 @@ class Installation:
 
 @contextmanager
 def running(var: Path, counts: dict[str, int] | None = None, **env: str) -> Iterator[Installation]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    keeper, port = kept_port()
     settings = {
         "RFTWEB_VAR": str(var),
         "RFTWEB_LEASE_SECONDS": str(LEASE_SECONDS),
@@ -115,7 +114,11 @@ def running(var: Path, counts: dict[str, int] | None = None, **env: str) -> Iter
     }
     settings["DATABASE_URL"] = ""
     settings.pop("RFTWEB_WEIGHTS", None)
-    with Supervisor(var, env=settings, port=port, counts=counts, quiet=True) as stack:
+    stack = Supervisor(var, env=settings, port=port, counts=counts, quiet=True)
+    with keeper, ExitStack() as ending:
+        ending.callback(stack.stop)
+        stack.start()
+        stack.wait_ready(PATIENCE_S)
         yield Installation(stack, {**settings, "DATABASE_URL": postgres_url(var)})
 
 
@@ -124,7 +127,7 @@ def tiny_folder(tmp_path_factory) -> Path:
     """An untrained policy, sealed, built in a process of its own."""
     folder = tmp_path_factory.mktemp("policies") / "tiny"
     code = f"from pathlib import Path; from workers.policies.tiny import build_tiny; build_tiny(Path({str(folder)!r}))"
-    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=300)
     return folder
 
 

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from tests.stack.conftest import LEASE_SECONDS
+from tests.stack.conftest import LEASE_SECONDS, PATIENCE_S
 
 pytestmark = [pytest.mark.stack, pytest.mark.slow]
 PLANNED = 12
@@ -28,7 +28,7 @@ def test_a_run_survives_kill_9_of(installation, tmp_path, victim):
     if victim == "valkey":
         installation.empty_redis()  # it keeps a file: killed alone, it would come back with its data
     killed = installation.stack.kill(victim)
-    installation.stack.wait_restarted(victim, since=killed, timeout_s=120)
+    installation.stack.wait_restarted(victim, since=killed, timeout_s=PATIENCE_S)
     installation.wait_completed(slug)
     assert installation.step(slug) == PLANNED
     assert installation.violations() == {}
@@ -59,7 +59,7 @@ def test_a_worker_that_slept_past_its_lease_writes_nothing(installation, tmp_pat
     stopped += children
     for child in children:
         os.kill(child, signal.SIGSTOP)
-    installation.wait("it is silent past its lease", lambda: is_silent(installation, sleeper), seconds=60)
+    installation.wait("it is silent past its lease", lambda: is_silent(installation, sleeper))
     before = installation.step(slug)
     for child in children:
         os.kill(child, signal.SIGCONT)

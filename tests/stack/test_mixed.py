@@ -58,7 +58,7 @@ class Rater:
     """A person over REST: gives the longer answers more stars, until stopped."""
 
     def __init__(self, address: str, secret: str) -> None:
-        self.client = httpx.Client(base_url=f"{address}/api/v1", headers={"Authorization": f"Bearer {secret}"}, timeout=60)
+        self.client = httpx.Client(base_url=f"{address}/api/v1", headers={"Authorization": f"Bearer {secret}"}, timeout=300)
         self.stopped = threading.Event()
         self.given = 0
 
@@ -95,9 +95,9 @@ def ended(stage, tmp_path_factory) -> tuple[Installation, Rater]:
     try:
         installation.begin(
             "mixed", tmp_path_factory.mktemp("runs"), taskset="mixed", steps=6, groups_per_step=6, max_staleness=2,
-            rewards=REWARDS, people={"per_group": 4, "domains": ["tone"], "deadline_s": 30, "at_deadline": "drop"},
+            rewards=REWARDS, people={"per_group": 4, "domains": ["tone"], "deadline_s": 120, "at_deadline": "drop"},
         )  # fmt: skip
-        installation.wait_completed("mixed", 300)
+        installation.wait_completed("mixed", 900)
     finally:
         rater.stopped.set()
         at_work.join()
@@ -140,7 +140,7 @@ def test_a_policy_served_here_is_asked_as_a_judge_like_any_other_service(ended, 
     here = address.removeprefix("http://")
     key = installation.must("shell", "-c", KEY % "judge").split()[-1]
     installation.env |= {"RFTWEB_JUDGE_KEYS": f"{here}=JUDGE_KEY", "JUDGE_KEY": key, "RFTWEB_ENVIRONMENT_HOSTS": here}
-    options = {"address": f"{address}/v1", "model": "tiny", "max_tokens": 32, "temperature": 1.0}
+    options = {"address": f"{address}/v1", "model": "tiny", "max_tokens": 32, "temperature": 1.0, "timeout_s": 300}
     file = tmp_path / "lines.jsonl"
     file.write_text(json.dumps({"scorer": "judge", "response": "4", "answer": 4, "options": options}))
     said = json.loads(installation.must("score", str(file)).splitlines()[-1])

@@ -116,11 +116,11 @@ def steered(talking: Installation, page: Page, kind: str, do: Callable[[], bool]
         states = talking.sql(ACTS, rollout, kind)
         return next((state for (state,) in states if state != "asked"), "refused" if is_over and not states else None)
 
-    return talking.wait(f"{kind} done", tried, 180)
+    return talking.wait(f"{kind} done", tried, 600)
 
 
 def written(talking: Installation, rollout: int) -> Written:
-    [(text, stop_reason, turns, data)] = talking.wait("it is written", lambda: talking.sql(WRITTEN, rollout), 180)
+    [(text, stop_reason, turns, data)] = talking.wait("it is written", lambda: talking.sql(WRITTEN, rollout))
     return Written(text, stop_reason, turns, unpack(data))
 
 
@@ -172,7 +172,7 @@ def test_the_seat_is_taken_in_a_dialogue_that_goes_on(talking, page, folder):
         return (rollout, words, seated) if seated.touched() + 2 < len(seated.turns) else None
 
     longer = (" Have a lovely day!" * tried for tried in itertools.count())
-    rollout, words, seated = talking.wait("an answer to the person's turn", taken, 300)
+    rollout, words, seated = talking.wait("an answer to the person's turn", taken, 900)
     typed, asked, answered = seated.turns[seated.touched() :][:3]
     assert [turn["role"] for turn in (typed, asked, answered)] == ["assistant", "user", "assistant"]
     page.locator("[data-turns] .say.assistant").nth(1).wait_for()

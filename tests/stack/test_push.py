@@ -36,8 +36,8 @@ def sorter(installation) -> Iterator[subprocess.Popen]:
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
 def test_a_policy_trains_by_an_environment_in_another_language(installation, sorter, tmp_path):
     installation.begin("pushed", tmp_path, environment={"name": "sorter"}, rewards=[], steps=4, sampling={"max_tokens": 24})
-    installation.wait_completed("pushed", 300)
-    said, _ = sorter.communicate("", timeout=90)
+    installation.wait_completed("pushed")
+    said, _ = sorter.communicate("", timeout=300)
     played = json.loads(said)
     assert sorter.returncode == 0 and played["answers"] >= ROLLOUTS, played
     assert played["replays"] > 0 and played["busy"] > 0

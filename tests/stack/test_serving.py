@@ -19,7 +19,7 @@ class Callers:
 
     def __init__(self, base: str, key: str) -> None:
         self.base, self.key = base, key
-        self.client = openai.OpenAI(base_url=base, api_key=key, timeout=60, max_retries=100)
+        self.client = openai.OpenAI(base_url=base, api_key=key, timeout=300, max_retries=100)
         self.stopped = threading.Event()
         self.asked, self.versions, self.reworded = [], set(), []
 
@@ -44,7 +44,7 @@ class Callers:
         last = self.say(messages, extra_headers=session, max_tokens=10)
         self.judge(first, caller)
         self.judge(last, caller)
-        httpx.post(f"{self.base}/rl/end_session", json={}, headers={"Authorization": f"Bearer {self.key}", **session}, timeout=60)
+        httpx.post(f"{self.base}/rl/end_session", json={}, headers={"Authorization": f"Bearer {self.key}", **session}, timeout=300)
 
     def say(self, messages: list[dict], **more: object) -> openai.types.chat.ChatCompletion:
         said = self.client.chat.completions.create(model="tiny", messages=messages, **more)
@@ -57,11 +57,12 @@ class Callers:
         score = digits(said.choices[0].message.content or "")
         self.word(said.id, score=score, user=f"caller {caller}")
         if caller == 0 and not self.reworded:
-            self.reworded.append(self.word(said.id, score=1 - score, user=f"caller {caller}"))
+            other = 0.0 if score > 0.5 else 1.0  # the same again would be no second word
+            self.reworded.append(self.word(said.id, score=other, user=f"caller {caller}"))
 
     def word(self, completion: str, **said: object) -> dict:
         answer = httpx.post(
-            f"{self.base}/feedback", json={"completion_id": completion, **said}, timeout=60,
+            f"{self.base}/feedback", json={"completion_id": completion, **said}, timeout=300,
             headers={"Authorization": f"Bearer {self.key}"},
         )  # fmt: skip
         assert answer.status_code == 201, answer.text
@@ -89,7 +90,7 @@ def callers(installation, tmp_path) -> Iterator[Callers]:
 
 
 def test_a_run_learns_from_those_whom_it_serves(installation, callers):
-    installation.wait_completed("served", 120)
+    installation.wait_completed("served")
     assert len(callers.versions) > 1 and callers.reworded[0]["version"] == 2
     trained = """SELECT count(*), count(*) FILTER (WHERE t.taskset_id = u.taskset_id) FROM buffer_experience e
                  JOIN rollouts_group g ON g.id = e.group_id JOIN tasksets_task t ON t.id = g.task_id
@@ -102,8 +103,9 @@ def test_a_run_learns_from_those_whom_it_serves(installation, callers):
     assert installation.violations() == {}
 
 
+# Without those whose explorer lost its lease on a machine that stood still: they took no room, and their callers asked again.
 GROUPS = """SELECT g.answer_only, g.state, g.reason FROM rollouts_group g JOIN runs_run r ON r.id = g.run_id
-            WHERE r.slug = 'crowded' ORDER BY g.id"""
+            WHERE r.slug = 'crowded' AND g.reason NOT LIKE 'its explorer went away%%' ORDER BY g.id"""
 REFUSED = "SELECT count FROM environments_turnedaway t JOIN runs_run r ON r.id = t.run_id WHERE r.slug = 'refusing'"
 
 

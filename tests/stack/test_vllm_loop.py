@@ -39,7 +39,7 @@ def test_killing_the_pool_child_leaves_no_vllm_behind_and_the_run_goes_on(instal
     assert len(family) >= 2, "vLLM computes in processes of its own"
     at = installation.step("vllm-kill")
     os.kill(child, signal.SIGKILL)
-    installation.wait("vLLM's processes are gone", lambda: not any(map(is_alive, family)), 15)
+    installation.wait("vLLM's processes are gone", lambda: not any(map(is_alive, family)), 60)
     installation.wait("it learns again", lambda: installation.step("vllm-kill") > at + 4, START_SECONDS)
     installation.must("run", "stop", "vllm-kill")
     assert installation.violations() == {}

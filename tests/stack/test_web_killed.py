@@ -14,8 +14,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from rftweb.supervisor.child import CRASH_LOOP, QUICK_DEATH_S
+from tests.stack.conftest import PATIENCE_S
 
-pytestmark = [pytest.mark.stack, pytest.mark.slow]
+pytestmark = [pytest.mark.stack, pytest.mark.slow, pytest.mark.timeout(3600)]  # twenty starts: seven minutes on a busy machine
 RATERS, KILLS = 8, 20
 # Nothing but people decides, nobody else goes on, and there is always something to decide.
 PEOPLE = {"people": {"per_group": 4, "deadline_s": 3600, "at_deadline": "machine_only", "open_claims": 5, "lease_s": 20}}
@@ -116,10 +117,9 @@ def test_no_acknowledged_decision_is_missing_or_doubled_when_the_web_process_is_
         installation.wait(
             "people rate",
             lambda more=more, alive=alive: sum(len(r.acknowledged) for r in raters) >= more and time.monotonic() >= alive,
-            120,
         )
         killed = installation.stack.kill("web")
-        installation.stack.wait_restarted("web", since=killed, timeout_s=120)
+        installation.stack.wait_restarted("web", since=killed, timeout_s=PATIENCE_S)
         begun = time.monotonic()
     for rater in raters:
         rater.over.set()

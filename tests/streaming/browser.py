@@ -32,7 +32,7 @@ class Browser:
 
     async def hear(self, socket: ClientConnection) -> dict:
         """Take one frame."""
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(60):
             frame = json.loads(await socket.recv())
         self.states += [frame["status"]] if "status" in frame else []
         self.gone += frame.get("snapshot_needed", [])

@@ -18,15 +18,14 @@ from redis.retry import Retry
 
 from apps.accounts.models import User
 from rftweb.embedded.binaries import redis_binary
+from tests.ports import kept_port
 
 
 class OwnRedis:
     """One server on a port of its own. Nothing is kept on disk: a restart loses all data."""
 
     def __init__(self) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.keeper, self.port = kept_port()
         self.url = f"redis://127.0.0.1:{self.port}/0"
         self.folder = tempfile.mkdtemp(prefix="rftweb-valkey-")
         self.process: subprocess.Popen | None = None
@@ -34,8 +33,8 @@ class OwnRedis:
     def start(self) -> None:
         command = [str(redis_binary()), "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--dir", self.folder]
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-        # The client asks every 50 ms, for ten seconds.
-        redis.Redis.from_url(self.url, retry=Retry(ConstantBackoff(0.05), 200)).ping()
+        # The client asks every 50 ms, for half a minute.
+        redis.Redis.from_url(self.url, retry=Retry(ConstantBackoff(0.05), 600)).ping()
 
     def kill(self) -> None:
         self.process.kill()
@@ -48,6 +47,7 @@ def own_redis() -> Iterator[OwnRedis]:
     server.start()
     yield server
     server.kill()
+    server.keeper.close()
     shutil.rmtree(server.folder)
 
 

@@ -29,7 +29,7 @@ def opened(address: str, path: str, query: str, headers: dict[str, str], **optio
 async def close_code(socket) -> int:
     """How the server closes it, after whatever it still says."""
     with pytest.raises(ConnectionClosed) as closed:
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(60):
             while True:
                 await socket.recv()
     return closed.value.rcvd.code

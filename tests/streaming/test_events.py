@@ -34,7 +34,7 @@ def stored(topic: int, sequence: int) -> Event:
 async def frames_until(socket: ClientConnection, sequence: int) -> list[dict]:
     """Events up to this sequence number."""
     events: list[dict] = []
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(60):
         while not events or events[-1]["sequence"] < sequence:
             events += json.loads(await socket.recv()).get("events", [])
     return events

@@ -67,7 +67,7 @@ async def test_a_web_process_killed_again_and_again_loses_and_doubles_no_token(w
         is_over.set()
 
     connections: list[int] = []
-    async with asyncio.timeout(180):
+    async with asyncio.timeout(500):
         await asyncio.gather(write(), read(), kill())
     assert browser.texts[fresh_id] == expected[0] and "edit" in expected[0]
     assert browser.gone == [] and len(connections) >= KILLS
