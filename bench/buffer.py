@@ -20,13 +20,14 @@ import json
 import os
 import random
 import sys
-import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
+
+from bench.installation import installation  # noqa: E402
 
 GROUPS, REPLIES = 8, 8
 BATCH = GROUPS * REPLIES
@@ -67,18 +68,7 @@ class Timer:
 
 def main() -> None:
     options = parse_options()
-    from rftweb.embedded import running
-
-    with tempfile.TemporaryDirectory(prefix="rftweb-bench-") as var, running(Path(var)) as (database, redis):
-        os.environ.update(
-            DATABASE_URL=database, REDIS_URL=redis, RFTWEB_VAR=var, DJANGO_SETTINGS_MODULE="rftweb.settings",
-            RFTWEB_LOG_LEVEL="WARNING", RFTWEB_DEBUG="0",
-        )  # fmt: skip
-        import django
-        from django.core.management import call_command
-
-        django.setup()
-        call_command("migrate", verbosity=0)
+    with installation(RFTWEB_DEBUG="0"):
         stage = furnish()
         samples = drawn_tokens(options.prompt, options.completion)
         ours, run = through_us(stage, "bench", samples, options.experiences // BATCH)

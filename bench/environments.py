@@ -15,10 +15,8 @@ same tokens after the same tokens, median less median, in the same run. Then rew
 import argparse
 import json
 import multiprocessing
-import os
 import statistics
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -28,6 +26,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from bench.environment_clients import Client, at_once, opened, pushes, talks
 from bench.environment_stage import TURNS, explore, furnish, running_run, service, spawned, until, web
+from bench.installation import installation
 
 POLICIES = ("instant", "tiny")
 HELD = 200  # episodes that stand at their last move when rewards are measured
@@ -37,21 +36,8 @@ AIMS = {"overhead_ms": "<= 15", "results_per_s": ">= 50", "rewards_per_s": ">= 1
 
 def main() -> None:
     options = parse_options()
-    from rftweb.embedded import running
-
-    with tempfile.TemporaryDirectory(prefix="rftweb-bench-") as var, running(Path(var)) as (database, redis):
-        os.environ.update(
-            DATABASE_URL=database, REDIS_URL=redis, RFTWEB_VAR=var, DJANGO_SETTINGS_MODULE="rftweb.settings",
-            RFTWEB_LOG_LEVEL="WARNING", RFTWEB_DEBUG="0", RFTWEB_REQUESTS_PER_SECOND="1000000",
-            RFTWEB_ENVIRONMENT_HOSTS="127.0.0.1",
-        )  # fmt: skip
-        import django
-        from django.core.management import call_command
-
-        django.setup()
-        call_command("migrate", verbosity=0)
-        call_command("createcachetable", verbosity=0)
-        secret = furnish(Path(var))
+    with installation(RFTWEB_DEBUG="0", RFTWEB_REQUESTS_PER_SECOND="1000000", RFTWEB_ENVIRONMENT_HOSTS="127.0.0.1") as var:
+        secret = furnish(var)
         with web(options.port), service() as address:
             rows = {policy: measured(policy, options, secret, address) for policy in POLICIES}
     report(rows)

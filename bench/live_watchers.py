@@ -18,7 +18,6 @@ import multiprocessing
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,6 +26,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
+
+from bench.installation import installation  # noqa: E402
+
 PEOPLE = 20  # accounts the watchers share: a person has at most 16 sockets
 FIRST_ROLLOUT = 1_000_000
 COALESCE_S = 0.05
@@ -37,19 +39,7 @@ CLOCK = time.CLOCK_MONOTONIC  # one clock for all processes of the machine
 
 def main() -> None:
     options = parse_options()
-    from rftweb.embedded import running
-
-    with tempfile.TemporaryDirectory(prefix="rftweb-bench-") as var, running(Path(var)) as (database, redis):
-        os.environ.update(
-            DATABASE_URL=database, REDIS_URL=redis, RFTWEB_VAR=var, DJANGO_SETTINGS_MODULE="rftweb.settings",
-            RFTWEB_LOG_LEVEL="WARNING", RFTWEB_DEBUG="0",
-        )  # fmt: skip
-        import django
-        from django.core.management import call_command
-
-        django.setup()
-        call_command("migrate", verbosity=0)
-        call_command("createcachetable", verbosity=0)
+    with installation(RFTWEB_DEBUG="0"):
         topic, cookies = furnish()
         rows = {way: measure(way, options, topic, cookies) for way in ("hub", "group_send")}
     report(options, rows)

@@ -15,7 +15,6 @@ import socket
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -24,6 +23,9 @@ from pathlib import Path
 SAID = "I am sorry to hear that the parcel is late and will trace it now before noon with its place"
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
+
+from bench.installation import installation  # noqa: E402
+
 GAPS = """() => {
   window.gaps = [];
   let pressed = 0;
@@ -43,21 +45,7 @@ def main() -> None:
     options.add_argument("--decisions", type=int, default=60)
     options.add_argument("--words", type=int, default=120, help="in each reply")
     asked = options.parse_args()
-    from rftweb.embedded import running
-
-    with tempfile.TemporaryDirectory(prefix="rftweb-bench-") as var, running(Path(var)) as (database, redis):
-        os.environ.update(
-            DATABASE_URL=database,
-            REDIS_URL=redis,
-            RFTWEB_VAR=var,
-            DJANGO_SETTINGS_MODULE="rftweb.settings",
-            RFTWEB_LOG_LEVEL="WARNING",
-        )
-        import django
-        from django.core.management import call_command
-
-        django.setup()
-        call_command("migrate", verbosity=0)
+    with installation():
         cookie = furnish(asked)
         with served() as site:
             figures = measure(site, cookie, asked.decisions)

@@ -18,13 +18,13 @@ import os
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from bench.installation import installation  # noqa: E402
 from bench.rating_clients import WAIT_S, Timing, together  # noqa: E402
 from bench.rating_stage import Stage, furnish, new_run, put_back  # noqa: E402
 
@@ -33,22 +33,10 @@ MEANT = 100_000  # the size that the published figures are about
 
 def main() -> None:
     options = parse_options()
-    from rftweb.embedded import running
-
-    with tempfile.TemporaryDirectory(prefix="rftweb-bench-") as var, running(Path(var)) as (database, redis):
-        os.environ.update(
-            DATABASE_URL=database, REDIS_URL=redis, RFTWEB_VAR=var, DJANGO_SETTINGS_MODULE="rftweb.settings",
-            RFTWEB_LOG_LEVEL="WARNING", RFTWEB_DEBUG="0",
-        )  # fmt: skip
-        import django
-        from django.core.management import call_command
-
-        django.setup()
-        call_command("migrate", verbosity=0)
-        call_command("createcachetable", verbosity=0)
+    with installation(RFTWEB_DEBUG="0"):
         stage = furnish(max(options.clients))
         with web(options.port):
-            rows, doubles, claims = measure(options, stage, database)
+            rows, doubles, claims = measure(options, stage, os.environ["DATABASE_URL"])
     report(options, rows, doubles, claims)
 
 

@@ -11,34 +11,22 @@ import json
 import os
 import statistics
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
+
+from bench.installation import installation  # noqa: E402
+
 GROUP = 8
 PROMPT_ROOM = 128  # tokens
 
 
 def main() -> None:
     options = parse_options()
-    from rftweb.embedded import running
-
-    with tempfile.TemporaryDirectory(prefix="rftweb-bench-") as var, running(Path(var)) as (database, redis):
-        os.environ.update(
-            DATABASE_URL=database,
-            REDIS_URL=redis,
-            RFTWEB_VAR=var,
-            DJANGO_SETTINGS_MODULE="rftweb.settings",
-            RFTWEB_LOG_LEVEL="WARNING",
-        )
-        import django
-        from django.core.management import call_command
-
-        django.setup()
-        call_command("migrate", verbosity=0)
-        rounds = compare(options, Path(var))
+    with installation() as var:
+        rounds = compare(options, var)
     bare, explored = (statistics.median(row[name] for row in rounds) for name in ("bare", "explored"))
     print(f"{'round':>6} {'bare tok/s':>11} {'explored tok/s':>15} {'ratio':>6}")
     for number, row in enumerate(rounds):

@@ -1,0 +1,26 @@
+"""An installation of a bench's own: PostgreSQL and Redis in a folder that goes with it, the tables made, Django ready."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def installation(**settings: str) -> Iterator[Path]:
+    """Its folder. This process and those that it starts find it by environment variables; `settings` are more of them."""
+    from rftweb.embedded import running
+
+    with tempfile.TemporaryDirectory(prefix="rftweb-bench-") as var, running(Path(var)) as (database, redis):
+        os.environ.update(
+            DATABASE_URL=database, REDIS_URL=redis, RFTWEB_VAR=var, DJANGO_SETTINGS_MODULE="rftweb.settings",
+            RFTWEB_LOG_LEVEL="WARNING", **settings,
+        )  # fmt: skip
+        import django
+        from django.core.management import call_command
+
+        django.setup()
+        call_command("migrate", verbosity=0)
+        call_command("createcachetable", verbosity=0)
+        yield Path(var)
