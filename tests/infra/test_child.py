@@ -12,6 +12,7 @@ import pytest
 from rftweb.supervisor.child import CRASH_LOOP, Child, CrashLoop
 from rftweb.supervisor.output import Output
 from rftweb.supervisor.program import Program
+from tests.descent import is_alive
 
 WAITS = "import time; print('up', flush=True); time.sleep(600)"
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"
@@ -53,14 +54,6 @@ async def until(condition, timeout_s: float = 60.0) -> None:
     while not condition():
         assert time.monotonic() < deadline, f"not so within {timeout_s:.0f} s"
         await asyncio.sleep(0.02)
-
-
-def is_alive(pid: int) -> bool:
-    """Alive and no zombie."""
-    try:
-        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
-    except FileNotFoundError:
-        return False
 
 
 async def ready(child: Child) -> int:

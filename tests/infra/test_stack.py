@@ -8,6 +8,7 @@ import pytest
 from rftweb.embedded import PostgresServer, ValkeyServer
 from rftweb.supervisor import Supervisor, leftovers
 from rftweb.supervisor.roles import ROLES
+from tests.descent import children
 from tests.ports import kept_port
 from tests.stack.conftest import PATIENCE_S
 
@@ -40,13 +41,8 @@ def test_every_role_comes_back_after_kill_9_and_the_page_answers(stack):
 
 
 def test_nothing_of_the_whole_stack_survives_kill_9_of_the_supervisor(stack, eventually):
-    pool_children = children_of(stack.pid("refiner"))
+    pool_children = children(stack.pid("refiner"))
     assert pool_children
     stack.process.kill()
     stack.process.wait()
     eventually(lambda: not survivors(stack.var), 60)
-
-
-def children_of(pid: int) -> list[int]:
-    with open(f"/proc/{pid}/task/{pid}/children") as file:
-        return [int(word) for word in file.read().split()]

@@ -5,6 +5,7 @@ import signal
 
 import pytest
 
+from tests.descent import children
 from tests.stack.conftest import LEASE_SECONDS, PATIENCE_S
 
 pytestmark = [pytest.mark.stack, pytest.mark.slow]
@@ -13,11 +14,6 @@ PLANNED = 12
 
 def in_the_middle(installation, slug: str) -> None:
     installation.wait(f"{slug} at step 3", lambda: installation.step(slug) >= 3)
-
-
-def children_of(pid: int) -> list[int]:
-    with open(f"/proc/{pid}/task/{pid}/children") as file:
-        return [int(child) for child in file.read().split()]
 
 
 @pytest.mark.parametrize("victim", ["explorer", "scorer", "refiner", "trainer", "beat", "web", "valkey", "postgres"])
@@ -43,7 +39,7 @@ def test_a_run_survives_kill_9_of_the_pool_child_of(installation, tmp_path, vict
     slug = f"child-{victim}"
     installation.begin(slug, tmp_path)
     in_the_middle(installation, slug)
-    for child in children_of(installation.stack.pid(victim)):
+    for child in children(installation.stack.pid(victim)):
         os.kill(child, signal.SIGKILL)
     installation.wait_completed(slug)
     assert installation.violations() == {}
@@ -55,13 +51,13 @@ def test_a_worker_that_slept_past_its_lease_writes_nothing(installation, tmp_pat
     installation.begin(slug, tmp_path)
     in_the_middle(installation, slug)
     parent = installation.stack.pid(sleeper)
-    children = children_of(parent)
-    stopped += children
-    for child in children:
+    pool = children(parent)
+    stopped += pool
+    for child in pool:
         os.kill(child, signal.SIGSTOP)
     installation.wait("it is silent past its lease", lambda: is_silent(installation, sleeper))
     before = installation.step(slug)
-    for child in children:
+    for child in pool:
         os.kill(child, signal.SIGCONT)
     installation.wait_completed(slug)
     assert installation.step(slug) == PLANNED >= before

@@ -2,12 +2,10 @@
 
 import os
 import signal
-from pathlib import Path
 
 import pytest
 
-from tests.descent import descendants
-from tests.stack.test_faults import children_of
+from tests.descent import children, descendants, is_alive
 from tests.stack.test_modes import FIRST_GAP
 
 pytestmark = [
@@ -34,7 +32,7 @@ def test_a_run_on_vllm_learns_from_its_own_samples(installation, tmp_path):
 def test_killing_the_pool_child_leaves_no_vllm_behind_and_the_run_goes_on(installation, tmp_path):
     installation.begin("vllm-kill", tmp_path, engine="vllm", steps=200)
     installation.wait("it learns", lambda: installation.step("vllm-kill") >= 1, START_SECONDS)
-    (child,) = children_of(installation.stack.pid("explorer"))
+    (child,) = children(installation.stack.pid("explorer"))
     family = descendants(child)
     assert len(family) >= 2, "vLLM computes in processes of its own"
     at = installation.step("vllm-kill")
@@ -43,10 +41,3 @@ def test_killing_the_pool_child_leaves_no_vllm_behind_and_the_run_goes_on(instal
     installation.wait("it learns again", lambda: installation.step("vllm-kill") > at + 4, START_SECONDS)
     installation.must("run", "stop", "vllm-kill")
     assert installation.violations() == {}
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
