@@ -12,6 +12,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from functools import wraps
 
+from django.db.models import QuerySet
 from django.utils import timezone
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework import serializers
@@ -21,6 +22,7 @@ from rest_framework.response import Response
 from apps.accounts.models import OnceRequest
 from apps.accounts.problems import AtWork
 
+JSON = dict | list | str | int | float | bool | None
 HEADER = "Idempotency-Key"
 LONGEST = 255
 KEPT = timedelta(days=1)
@@ -37,7 +39,10 @@ def once(act: Callable[..., Response]) -> Callable[..., Response]:
 
 
 def once_anew(act: Callable[..., Response]) -> Callable[..., Response]:
-    """Around a method that changes nothing when it is called again, and whose answer may come later: it is called again."""
+    """Around a method that changes nothing when it is called again, and whose answer may come later: it is called again.
+
+    What it must know then of the first time, it leaves with `keep` and finds with `kept`.
+    """
     return _named(act, is_kept=False)
 
 
@@ -55,8 +60,8 @@ def _named(act: Callable[..., Response], is_kept: bool) -> Callable[..., Respons
         except Exception:
             OnceRequest.objects.filter(pk=row.pk, begun_at=row.begun_at).delete()
             raise
-        kept = {"status": answer.status_code, "answer": answer.data if is_kept else None}
-        OnceRequest.objects.filter(pk=row.pk, begun_at=row.begun_at).update(**kept)
+        said = {"answer": answer.data} if is_kept else {}
+        OnceRequest.objects.filter(pk=row.pk, begun_at=row.begun_at).update(status=answer.status_code, **said)
         return answer
 
     return named
@@ -71,7 +76,22 @@ def _key_of(request: Request) -> str | None:
 
 def forget(request: Request) -> None:
     """What was kept under the request's key answers nothing any more: it is done anew."""
-    OnceRequest.objects.filter(user_id=request.user.pk, key=_key_of(request)).delete()
+    _rows(request).delete()
+
+
+def keep(request: Request, told: JSON) -> None:
+    """In the transaction of what is done: what those who send the same request again must know of it. Nothing without a key."""
+    if _key_of(request) is not None:
+        _rows(request).update(answer=told)
+
+
+def kept(request: Request) -> JSON:
+    """What the same request left with `keep` when it came before; None when it did not."""
+    return None if _key_of(request) is None else _rows(request).values_list("answer", flat=True).first()
+
+
+def _rows(request: Request) -> QuerySet[OnceRequest]:
+    return OnceRequest.objects.filter(user_id=request.user.pk, key=_key_of(request))
 
 
 def _claim(request: Request, key: str, digest: str) -> tuple[OnceRequest, bool]:

@@ -12,6 +12,12 @@ from apps.accounts.models import Project, Token, User
 from apps.environments.models import Environment, Episode
 
 WRITES = "env:write"
+# What is read to show an episode (apps.environments.schemas.EpisodeDocument): a rollout's row is long.
+SHOWN = (
+    *(field.name for field in Episode._meta.concrete_fields),
+    "environment__project__slug", "environment__name", "rollout__group__task__index", "rollout__group__task__prompt",
+    "rollout__group__task__answer",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -85,20 +91,22 @@ def home_of(request: Request, slug: str | None) -> Project:
 
 
 def episode_of(request: Request | Asker, pk: int) -> Episode:
-    """An episode that the asker sees. Raises Http404."""
+    """An episode that the asker sees, as it is shown. Raises Http404."""
     rows = Episode.objects.visible_to(request.user).select_related("environment__project", "rollout__group__task")
-    episode = rows.filter(pk=pk).first()
+    episode = rows.only(*SHOWN).filter(pk=pk).first()
     if episode is None:
         raise Http404
     return episode
 
 
-def played_by(request: Request | Asker, pk: int) -> Episode:
-    """An episode that the asker plays. One statement where that is so: it is asked before every turn.
+def played_by(request: Request | Asker, pk: int, to_write: bool = False) -> Episode:
+    """An episode that the asker plays; `to_write`: nobody else's to write until the transaction ends.
 
-    Raises Http404, PermissionDenied.
+    One statement where that is so: it is asked before every turn. Raises Http404, PermissionDenied.
     """
     mine = Episode.objects.filter(client=request.user, environment__project__in=Project.objects.run_by(request.user))
+    if to_write:
+        mine = mine.select_for_update(of=("self",), no_key=True)
     episode = mine.filter(pk=pk).select_related("environment").first()
     if episode is None:
         require_to_play(request, episode_of(request, pk).environment)

@@ -16,7 +16,7 @@ from apps.accounts import once
 from apps.accounts.listing import page, page_of
 from apps.accounts.models import Project
 from apps.accounts.problems import Conflict, NotNow
-from apps.environments.access import MayLook, MayPlay, environment_of, home_of, require_scope, require_to_play
+from apps.environments.access import MayLook, MayPlay, environment_of, episode_of, home_of, require_scope, require_to_play
 from apps.environments.errors import CannotPlay
 from apps.environments.models import Environment
 from apps.environments.opening import take
@@ -138,7 +138,7 @@ class EpisodesOf(APIView):
             raise refusal_of(why) from why
         if episode is None:
             raise NotNow(*why_none_waits(environment, run))
-        return Response(EpisodeDocument(episode).data, 200 if known else 201)
+        return Response(EpisodeDocument(episode_of(request, episode.pk)).data, 200 if known else 201)
 
 
 def _registered(project: Project, name: str, kind: str, address: str, **fields: object) -> Environment:

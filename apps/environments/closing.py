@@ -33,23 +33,27 @@ class Ending:
 @transaction.atomic
 def end(episode_id: int, reason: str) -> Episode:
     """It is over, as was meant to be. An episode that has ended stays as it is. Raises CannotPlay (closed) when it failed."""
-    return _close(episode_id, Episode.State.DONE, reason)
+    return close(_locked(episode_id), Episode.State.DONE, reason)
 
 
 @transaction.atomic
 def fail(episode_id: int, reason: str) -> Episode:
     """The environment broke: no reward, and its breaker counts it. One that failed stays as it is. Raises CannotPlay (closed)."""
-    return _close(episode_id, Episode.State.FAILED, reason)
+    return close(_locked(episode_id), Episode.State.FAILED, reason)
 
 
 @transaction.atomic
 def abandon(episode_id: int, reason: str) -> Episode:
     """Nobody goes on with it. An abandoned episode stays as it is. Raises CannotPlay (closed)."""
-    return _close(episode_id, Episode.State.ABANDONED, reason)
+    return close(_locked(episode_id), Episode.State.ABANDONED, reason)
 
 
-def _close(episode_id: int, state: str, reason: str) -> Episode:
-    episode = Episode.objects.select_related("environment").select_for_update(of=("self",), no_key=True).get(pk=episode_id)
+def _locked(episode_id: int) -> Episode:
+    return Episode.objects.select_related("environment").select_for_update(of=("self",), no_key=True).get(pk=episode_id)
+
+
+def close(episode: Episode, state: str, reason: str) -> Episode:
+    """End this locked episode so; one that has ended so stays as it is. Raises CannotPlay (closed) when it ended otherwise."""
     if episode.is_open:
         return closed(episode, state, reason)
     if episode.state != state:
@@ -69,7 +73,7 @@ def closed(episode: Episode, state: str, reason: str) -> Episode:
     # An agent's callers are many: what one of them says wrong must not silence the others.
     if state == Episode.State.FAILED and episode.environment.kind != Environment.Kind.AGENT:
         _count_failure(episode.environment, reason)
-    elif state == Episode.State.DONE:
+    elif state == Episode.State.DONE and episode.environment.failures:
         Environment.objects.filter(pk=episode.environment_id, failures__gt=0).update(failures=0, open_until=None, open_reason="")
     return episode
 

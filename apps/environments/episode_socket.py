@@ -10,6 +10,7 @@ from typing import Any
 from channels.db import database_sync_to_async
 from django.conf import settings
 from django.core.exceptions import PermissionDenied
+from django.db import transaction
 from django.http import Http404
 from rest_framework.exceptions import APIException, AuthenticationFailed, ParseError
 
@@ -20,7 +21,7 @@ from apps.environments.access import Asker, played_by
 from apps.environments.errors import CannotPlay
 from apps.environments.frames import read
 from apps.environments.models import Episode
-from apps.environments.playing import heard_of
+from apps.environments.playing import heard_of, locked
 from apps.environments.refusing import refusal_of
 from apps.environments.rewarding import Earned, Taken, reward_many
 from apps.environments.schemas import LARGEST_NUMBER, EpisodeDocument
@@ -150,7 +151,7 @@ class EpisodeSocket(Socket):
                 await self.send_json({"type": "text", "number": number, "text": piece})
 
     async def _result(self, outcome: str, reward: float | None, reason: str, final: bool) -> None:
-        await database_sync_to_async(finish)(self.episode.pk, outcome, reward, reason, final)
+        await _finish(self.episode.pk, outcome, reward, reason, final)
         await self.send_json({"type": "episode", **await _shown(self.episode)})
 
     async def _reward(self, turn: int | None, reward: float, final: bool) -> None:
@@ -193,7 +194,13 @@ def _shown(episode: Episode) -> dict:
 @database_sync_to_async
 def _say(episode: Episode, is_streamed: bool, **said: Any) -> tuple[int, int | None]:
     """(the observation's number, tokens of the rollout before its action where that is streamed). Raises CannotPlay."""
-    if said["number"] is None:
-        episode.refresh_from_db(fields=["turns"])
-    number = say(episode, **said)
+    with transaction.atomic():
+        number = say(locked(episode.pk), **said).number
     return number, past_of(episode.pk, number) if is_streamed else None
+
+
+@database_sync_to_async
+@transaction.atomic
+def _finish(pk: int, *said: Any) -> None:
+    """Raises CannotPlay."""
+    finish(locked(pk), *said)

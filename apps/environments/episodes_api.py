@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Any
 
-from django.db import InterfaceError, OperationalError
+from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import Q
 from django.http import Http404
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
@@ -82,12 +82,13 @@ class Turns(APIView):
         Waits up to `timeout_s` for it; with `Prefer: respond-async`, not at all. With `Accept: text/event-stream` its text comes as
         it is written. 410 when the episode has ended.
         """
-        episode = played_by(request, pk)
-        asked = NewTurn(data=request.data)
-        asked.is_valid(raise_exception=True)
-        number = _say(episode, **asked.validated_data)
+        with transaction.atomic():
+            episode = played_by(request, pk, to_write=True)
+            asked = NewTurn(data=request.data)
+            asked.is_valid(raise_exception=True)
+            standing = _say_once(request, episode, **asked.validated_data)
+        number = standing.number
         timeout_s = 0.0 if "respond-async" in request.headers.get("Prefer", "").lower() else asked.validated_data["timeout_s"]
-        standing = _standing(episode.pk, number)
         if timeout_s and not standing.is_settled:
             is_streamed = isinstance(request.accepted_renderer, EventStream)
             answer = partial(_stream, episode.rollout_id, past_of(episode.pk, number)) if is_streamed else _answer_when_acted
@@ -107,7 +108,8 @@ class OneTurn(APIView):
         episode = episode_of(request, pk)
         if not episode.seen.filter(number=number).exists():
             raise Http404
-        return _answer(_standing(pk, number))
+        [standing] = standings([(pk, number)])
+        return _answer(standing)
 
 
 class Results(APIView):
@@ -119,10 +121,11 @@ class Results(APIView):
     @once.once
     def post(self, request: Request, pk: int) -> Response:
         """End the episode, with what the last action earned. 410 when it has ended otherwise."""
-        played_by(request, pk)
-        asked = Ends(data=request.data)
-        asked.is_valid(raise_exception=True)
-        _end(pk, **asked.validated_data)
+        with transaction.atomic():
+            episode = played_by(request, pk, to_write=True)
+            asked = Ends(data=request.data)
+            asked.is_valid(raise_exception=True)
+            _end(episode, **asked.validated_data)
         return Response(EpisodeDocument(episode_of(request, pk)).data)
 
 
@@ -145,17 +148,22 @@ class Rewards(APIView):
 # -- turns --------------------------------------------------------------------------------------------------------------
 
 
-def _say(episode: Episode, timeout_s: float, **said: Any) -> int:
+def _say_once(request: Request, episode: Episode, number: int | None = None, **said: Any) -> Standing:
+    """Without a number it is the next observation; but sent again under its key it is the one that it was."""
+    if number is None:
+        number = once.kept(request)
+    standing = _say(episode, number=number, **said)
+    if number is None:
+        once.keep(request, standing.number)
+    return standing
+
+
+def _say(episode: Episode, timeout_s: float, **said: Any) -> Standing:
     """Raises APIException."""
     try:
         return say(episode, **said)
     except CannotPlay as why:
         raise refusal_of(why) from why
-
-
-def _standing(pk: int, number: int) -> Standing:
-    [standing] = standings([(pk, number)])
-    return standing
 
 
 def _answer(standing: Standing) -> Response:
@@ -191,10 +199,10 @@ async def _stream(
 # -- ends and rewards -----------------------------------------------------------------------------------------------------
 
 
-def _end(pk: int, outcome: str, reward: float | None, reason: str, final: bool) -> None:
+def _end(episode: Episode, outcome: str, reward: float | None, reason: str, final: bool) -> None:
     """Raises APIException."""
     try:
-        finish(pk, outcome, reward, reason, final)
+        finish(episode, outcome, reward, reason, final)
     except CannotPlay as why:
         raise refusal_of(why) from why
 

@@ -35,7 +35,8 @@ def judged_among(episode_ids: Iterable[int]) -> set[int]:
 
 
 def is_judged(episode: Episode) -> bool:
-    return bool(judged_among([episode.pk]))
+    """Of a locked one; one that is open is not, for both are done in one transaction (apps.environments.closing.settle)."""
+    return not episode.is_open and bool(judged_among([episode.pk]))
 
 
 def judge(episodes: Sequence[Episode], failures: Mapping[int, str] | None = None) -> None:

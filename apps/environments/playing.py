@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from django.db import connection, transaction
 from django.db.models.functions import Now
@@ -47,8 +48,13 @@ class Action:
 
 
 @transaction.atomic
-def observe(
-    episode_id: int,
+def observe(episode_id: int, number: int, observation: Observation, **said: Any) -> Episode:
+    """`observe_in` an episode that nobody holds yet."""
+    return observe_in(locked(episode_id), number, observation, **said)
+
+
+def observe_in(
+    episode: Episode,
     number: int,
     observation: Observation,
     *,
@@ -59,14 +65,14 @@ def observe(
     wishes: Wishes = NO_WISHES,
     pictures: Mapping[str, Encoded] = NONE_KNOWN,
 ) -> Episode:
-    """The environment says what the policy sees next, and what its last action earned (None: not known, or not yet).
+    """The environment of a locked episode says what the policy sees next, and what its last action earned (None: not known, or
+    not yet).
 
     Observation 0 follows the reset and has no reward. `done`: nothing follows. `tools`: what the policy may call. `wishes`: how
     it is to answer. `pictures`: those of the observation that were read already. The same said again changes nothing.
     Raises CannotPlay: closed, not_your_move (nobody has acted since), changed (it was said before, differently),
     bad_observation, bad_reward.
     """
-    episode = locked(episode_id)
     taken: dict[str, Encoded] | None = {} if shows_picture(observation) and _sees(episode) else None
     said = checked(observation, _roles(episode, number), taken, pictures)
     earned = checked_reward(episode.environment, reward)

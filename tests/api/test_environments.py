@@ -211,6 +211,12 @@ def test_an_episode_comes_with_its_task_and_its_seed(maze, episode):
     assert maze.get(f"episodes/{episode['id']}/").json() == episode
 
 
+def test_to_take_an_episode_is_few_statements(maze, waiting, django_assert_max_num_queries):
+    waiting()
+    with django_assert_max_num_queries(11):
+        assert maze.post("environments/maze/episodes/", {}).status_code == 201
+
+
 def test_its_key_gives_the_same_episode_again(maze, waiting):
     waiting()
     first = maze.post("environments/maze/episodes/", {"key": "game-7"})
@@ -277,6 +283,20 @@ def test_an_observation_is_answered_by_the_policys_action(maze, episode):
     assert turn(maze, pk, number=0).json() == shown.json()  # said again it is the same
 
 
+def test_a_turn_without_a_number_sent_again_under_its_key_is_the_same_turn(maze, episode):
+    pk = episode["id"]
+    body = json.dumps({"observation": "go", "timeout_s": 0}).encode()
+
+    def send(key: str):
+        return maze.send(f"episodes/{pk}/turns/", body, **{"Idempotency-Key": key})
+
+    assert send("k1").status_code == 202
+    acted(pk, 0)
+    again = send("k1")
+    assert again.status_code == 200 and (again.json()["number"], again.json()["action"]) == (0, "left")
+    assert send("k2").json()["number"] == 1  # the same words under another key are the next turn
+
+
 def test_chat_messages_are_an_observation_and_rewards_come_with_the_next(maze, episode):
     pk = episode["id"]
     turn(maze, pk)
@@ -285,6 +305,14 @@ def test_chat_messages_are_an_observation_and_rewards_come_with_the_next(maze, e
     assert turn(maze, pk, observation=messages, reward=0.5, info={"cell": 3}).status_code == 202
     first, second = Episode.objects.get(pk=pk).seen.all()
     assert (first.reward, second.observation, second.info) == (0.5, messages, {"cell": 3})
+
+
+def test_a_turn_is_few_statements(maze, episode, django_assert_max_num_queries):
+    pk = episode["id"]
+    turn(maze, pk)
+    acted(pk, 0)
+    with django_assert_max_num_queries(7):
+        assert turn(maze, pk, reward=1).status_code == 202
 
 
 def test_the_last_observation_ends_the_episode(maze, episode):
@@ -354,6 +382,15 @@ def test_a_result_pays_the_last_action_and_ends_the_episode(maze, episode):
     ended = maze.post(f"episodes/{pk}/result/", {"reward": 2, "reason": "out of the maze"})
     assert ended.status_code == 200 and (ended.json()["state"], ended.json()["reason"]) == ("done", "out of the maze")
     assert Episode.objects.get(pk=pk).seen.get().reward == 2
+
+
+def test_a_result_is_few_statements_and_one_said_again_is_fewer(maze, episode, django_assert_max_num_queries):
+    pk = episode["id"]
+    turn(maze, pk)
+    acted(pk, 0)
+    for most in (8, 6):
+        with django_assert_max_num_queries(most):
+            assert maze.post(f"episodes/{pk}/result/", {"reward": 2}).status_code == 200
 
 
 def test_a_failure_is_counted_against_the_environment_and_is_no_reward(maze, episode):

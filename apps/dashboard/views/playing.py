@@ -6,6 +6,7 @@ from contextlib import suppress
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
+from django.db import transaction
 from django.forms import Form
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -19,6 +20,7 @@ from apps.environments.access import Asker, played_by, require_to_play
 from apps.environments.errors import CannotPlay
 from apps.environments.models import Environment, Episode, any_text
 from apps.environments.opening import take
+from apps.environments.playing import locked
 from apps.environments.telling import finish, say
 
 TAKEN = "It is not free any more: somebody plays it, its run stands still, or as many episodes are played as may be at once."
@@ -45,7 +47,9 @@ def say_turn(request: HttpRequest, pk: int) -> HttpResponse:
     """Who plays the episode: the next observation, and what the last action earned."""
     found = _played(request, pk)
     form = say_form(found, request.POST)
-    return _done(request, found, "say_form", form, lambda said: say(found, **{**said, "observation": _read(found, said)}))
+    return _done(
+        request, found, "say_form", form, lambda said: say(locked(pk), **{**said, "observation": _read(found, said)})
+    )  # fmt: skip
 
 
 def _read(found: Episode, said: dict) -> object:
@@ -62,9 +66,10 @@ def _read(found: Episode, said: dict) -> object:
 def end_episode(request: HttpRequest, pk: int) -> HttpResponse:
     """Who plays the episode: it is over."""
     found = _played(request, pk)
+    form = end_form(request.POST)
     return _done(
-        request, found, "end_form", end_form(request.POST), lambda said: finish(pk, said["outcome"], said["reward"], said["reason"])
-    )
+        request, found, "end_form", form, lambda said: finish(locked(pk), said["outcome"], said["reward"], said["reason"])
+    )  # fmt: skip
 
 
 def _played(request: HttpRequest, pk: int) -> Episode:
@@ -79,7 +84,8 @@ def _done(request: HttpRequest, found: Episode, name: str, form: Form, act: Call
     """The page again; with what was written, and why it was not taken, where it was not."""
     if form.is_valid():
         try:
-            act(form.cleaned_data)
+            with transaction.atomic():
+                act(form.cleaned_data)
         except CannotPlay as why:
             field, _, words = str(why).partition(": ")
             form.add_error(*((field, words) if words and field in {"observation", "reward"} else (None, str(why))))
