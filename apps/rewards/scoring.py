@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import QuerySet, prefetch_related_objects
 from django.db.models.functions import Now
 from pydantic import ValidationError
 
@@ -107,6 +107,7 @@ def _unjudged(plan: RunConfig, project: Project, domain: str) -> dict[str, str]:
 
 def open_questions(groups: Sequence[Group]) -> list[Question]:
     """What the machine scorers of these groups' runs have not judged yet. Failed rollouts are not asked about."""
+    prefetch_related_objects(groups, "run")
     return questions_of(groups, lambda group: group.run.settings, known_values(groups))
 
 
