@@ -16,7 +16,7 @@ class ExperienceAdmin(LedgerAdmin):
 
 @admin.register(StepItem)
 class StepItemAdmin(LedgerAdmin):
-    list_display = ["step", "position", "experience"]
+    list_display = ["step", "position", "experience", "is_again"]
     list_select_related = ["step", "experience"]
     ordering = ["-pk"]
 

@@ -142,7 +142,7 @@ def _coverage(run: Run) -> tuple[int, int]:
     newest = list(TrainStep.objects.filter(run=run, state=TrainStep.State.COMMITTED).order_by("-number").values("pk")[:UPDATES])
     steps = [row["pk"] for row in newest]
     usual = StepItem.objects.filter(step__in=steps, experience__kind=Experience.Kind.USUAL)
-    taken = list(usual.values_list("experience__rollout", flat=True))
+    taken = set(usual.values_list("experience__rollout", flat=True))
     human = Reward.objects.filter(rollout__in=taken, source=Reward.Source.HUMAN, is_current=True, value__isnull=False)
     return len(taken), human.values("rollout").distinct().count()
 

@@ -16,6 +16,7 @@ from django.db.models import Count, Exists, F, FloatField, Max, OuterRef, Q
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast, Now
 
+from apps.buffer.ledger import USES_ALLOWED, what_was_taken_again_was_allowed
 from apps.buffer.models import Experience, Recorded, Snapshot, StepItem
 from apps.environments.ledger import (
     episodes_end_with_their_rollouts,
@@ -33,7 +34,6 @@ from apps.runs.models import Acknowledgement, Run, TrainStep, WeightVersion
 from apps.streaming.models import Event, Topic
 
 PROBE_GAP_ALLOWED = 0.05
-USES_ALLOWED = 1
 SHOWN = 20
 NATURAL_KEYS = (
     "one_group_per_draw", "one_rollout_per_sample", "one_reward_per_machine", "one_current_reward_per_person",
@@ -99,11 +99,12 @@ def every_group_stands_somewhere() -> Iterator[str]:
 
 
 def trained_means_committed_once() -> Iterator[str]:
-    """An experience is trained by committed steps alone, a usual one at most `USES_ALLOWED` times; steps leave no gap."""
+    """An experience is trained by committed steps alone, a usual one as often as its run allows; steps leave no gap."""
     counted = Experience.objects.annotate(commits=Count("step_items", filter=Q(step_items__step__state=TrainStep.State.COMMITTED)))
     for experience in counted.exclude(commits=F("uses"))[:SHOWN]:
         yield f"{experience}: {experience.uses} uses, in {experience.commits} committed steps"
-    for experience in counted.usual().filter(Q(uses__gt=USES_ALLOWED) | Q(state=Experience.State.TRAINED, uses=0))[:SHOWN]:
+    often = counted.usual().annotate(allowed=USES_ALLOWED)
+    for experience in often.filter(Q(uses__gt=F("allowed")) | Q(state=Experience.State.TRAINED, uses=0))[:SHOWN]:
         yield f"{experience}: {experience.state} with {experience.uses} uses"
     claimed = Experience.objects.filter(state=Experience.State.CLAIMED).exclude(step_items__step__state=TrainStep.State.PLANNED)
     yield from (f"{experience}: claimed, in no planned step" for experience in claimed[:SHOWN])
@@ -262,6 +263,7 @@ CHECKS = (
 
 
 def reconcile(acknowledged: set[str] | None = None) -> dict[str, list[str]]:
+    Check("what was taken again was allowed", what_was_taken_again_was_allowed),
     """Every check's violations, by name; a clean ledger gives empty lists."""
     checks = (
         CHECKS

@@ -1,10 +1,12 @@
 """What became of a rollout: admitted, trained in which step, or dropped and why; in words."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from apps.buffer.models import Experience, StepItem
 from apps.pipelines.models import CutRollout
 from apps.rollouts.models import Group, Rollout
+from apps.runs.models import TrainStep
 
 ON_ITS_WAY = {
     Group.State.SAMPLING: "its group is still being sampled",
@@ -16,7 +18,7 @@ ON_ITS_WAY = {
 
 @dataclass(frozen=True)
 class Verdict:
-    """`tone`: good (admitted), bad (dropped), or "" while it is open. `step`: the update that trained on it."""
+    """`tone`: good (admitted), bad (dropped), or "" while it is open. `step`: the last update that trained on it."""
 
     words: str
     tone: str = ""
@@ -51,9 +53,17 @@ def _how(cut: CutRollout) -> str:
 def _verdict_on_experience(experience: Experience) -> Verdict:
     if experience.state == Experience.State.DROPPED:
         return Verdict(f"Dropped: {experience.reason}", "bad")
-    step = StepItem.objects.filter(experience=experience).order_by("-step__number").values_list("step__number", flat=True).first()
+    items = StepItem.objects.filter(experience=experience).order_by("step__number")
     if experience.state == Experience.State.TRAINED:
-        return Verdict(f"Admitted and trained in step {step:,}", "good", step)
+        steps = list(items.filter(step__state=TrainStep.State.COMMITTED).values_list("step__number", flat=True))
+        return Verdict(f"Admitted and trained in {in_words(steps)}", "good", steps[-1])
+    step = items.values_list("step__number", flat=True).last()
     if experience.state == Experience.State.CLAIMED:
         return Verdict(f"Admitted and planned into step {step:,}", "good", step)
     return Verdict("Admitted, ready for training", "good")
+
+
+def in_words(steps: Sequence[int]) -> str:
+    """`step 3`, `steps 3 and 5`, `steps 3, 5 and 9`."""
+    *others, last = [f"{step:,}" for step in steps]
+    return f"steps {', '.join(others)} and {last}" if others else f"step {last}"

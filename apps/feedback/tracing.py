@@ -56,20 +56,20 @@ def shaped(version: WeightVersion, before: int | None = None, most: int = STEPS_
 def _fill(found: dict[int, Shaping]) -> None:
     items = StepItem.objects.filter(step__in=found)
     taken = list(items.values_list("step", "experience__group", "experience__rollout", "experience__kind"))
-    groups = {group: found[step] for step, group, _, kind in taken if kind == Experience.Kind.USUAL}
-    rollouts = {rollout: found[step] for step, _, rollout, kind in taken if kind == Experience.Kind.USUAL}
-    for shaping in rollouts.values():
-        shaping.rollouts += 1
+    groups, rollouts, experts = defaultdict(dict), defaultdict(dict), defaultdict(list)
+    for step, group, rollout, kind in taken:  # an answer may be there as a sample and as the expert row that was made of it
+        groups[group][step] = rollouts[rollout][step] = found[step]
+        if kind == Experience.Kind.USUAL:
+            found[step].rollouts += 1
+        else:
+            experts[rollout].append(found[step])
     for rating in ratings_of(list(groups)):
-        groups[group_of(rating)].ratings.append(rating)
+        for shaping in groups[group_of(rating)].values():
+            shaping.ratings.append(rating)
     words = Reward.objects.filter(rollout__in=rollouts, scorer=RATER_MODEL, details__has_key="rater_model")
     for rollout, number in words.values_list("rollout", "details__rater_model"):
-        models = rollouts[rollout].models
-        models[number] = models.get(number, 0) + 1
-    experts = defaultdict(list)
-    for step, _, rollout, kind in taken:
-        if kind == Experience.Kind.EXPERT:
-            experts[rollout].append(found[step])
+        for shaping in rollouts[rollout].values():
+            shaping.models[number] = shaping.models.get(number, 0) + 1
     for answer in ExpertAnswer.objects.filter(rollout__in=experts).select_related("demonstration__author"):
         for shaping in experts[answer.rollout_id]:
             shaping.answers.append(answer.demonstration)
@@ -147,7 +147,7 @@ class Forward:
 def forward(rating: Rating) -> Forward:
     """Where this rating went; a fixed number of queries for each way it can go."""
     group = group_of(rating)
-    own = StepItem.objects.filter(experience__group=group, experience__kind=Experience.Kind.USUAL)
+    own = StepItem.objects.filter(experience__group=group)
     model, last = _models(rating)
     return Forward(
         rating=rating,

@@ -8,7 +8,9 @@ from apps.runs.models import Acknowledgement, Metric, Run, TrainStep, WeightVers
 
 @admin.register(Run)
 class RunAdmin(LedgerAdmin):
-    list_display = ["slug", "project", "state", "step", "planned_steps", "published_version", "groups_opened", "groups_dropped"]
+    list_display = [
+        "slug", "project", "state", "step", "planned_steps", "published_version", "groups_opened", "groups_dropped", "groups_again",
+    ]  # fmt: skip
     list_select_related = ["project"]
     list_filter = ["state"]
     search_fields = ["slug", "title"]

@@ -8,7 +8,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Pace:
-    """A run's counters at one moment. Versions and groups count from the run's start."""
+    """A run's counters at one moment. Versions and groups count from the run's start.
+
+    `step`: committed updates; `groups_again`: groups in them that were not the first time in one; `again_per_step`:
+    how many such groups an update takes where enough are there.
+    """
 
     published_version: int
     groups_opened: int
@@ -17,6 +21,9 @@ class Pace:
     sync_interval: int
     max_staleness: int
     planned_steps: int
+    step: int = 0
+    groups_again: int = 0
+    again_per_step: int = 0
 
 
 def groups_allowed(pace: Pace) -> int:
@@ -25,9 +32,13 @@ def groups_allowed(pace: Pace) -> int:
     opened − dropped < (published + 1 + max_staleness) × sync_interval × groups_per_step: a group opened now may
     still be trained while the trainer's version is at most `max_staleness` above the one that samples it. (The
     bound counts versions, so an interval of several updates does not starve the loop between two publishes.)
+
+    What updates take again need not be drawn. The next update may find nothing to take again, and has room for all its
+    groups; the others are counted on to take their share.
     """
-    steps_ahead = (pace.published_version + 1 + pace.max_staleness) * pace.sync_interval
-    target = min(steps_ahead, pace.planned_steps) * pace.groups_per_step
+    steps_ahead = min((pace.published_version + 1 + pace.max_staleness) * pace.sync_interval, pace.planned_steps)
+    later = max(0, steps_ahead - pace.step - 1)
+    target = steps_ahead * pace.groups_per_step - pace.groups_again - later * pace.again_per_step
     return max(0, target - (pace.groups_opened - pace.groups_dropped))
 
 

@@ -17,7 +17,8 @@ from apps.runs.algorithms.section import Positive, Section, Share
 from apps.runs.algorithms.snapshot import Snapshot
 from apps.runs.hacking import Hacking
 from apps.runs.people import People
-from apps.runs.pipeline import MOST_OPERATORS, OperatorChoice
+from apps.runs.pipeline import MAKE_EXPERTS, MOST_OPERATORS, OperatorChoice
+from apps.runs.reading import Reading
 from apps.runs.replay import Replay
 from apps.runs.selection import Selection, Shuffle
 from apps.runs.serving import Serve
@@ -144,6 +145,7 @@ class RunConfig(Section):
     pipeline: tuple[OperatorChoice, ...] = Field(
         (), max_length=MOST_OPERATORS, description="Operators between judging and training, in order; empty lets all through."
     )
+    reading: Reading = Field(Reading(), description="Which of the groups that came through it an update takes, and which again.")
     algorithm: Algorithm = Field(Algorithm(), description="What is learned from a batch: a row of the table, with changes.")
     snapshot: Snapshot | None = Field(None, description="Which lessons a run learns from that samples nothing (sft, dpo, kto, …).")
     replay: Replay | None = Field(None, description="Another run's recorded data to learn from again; empty samples its own.")
@@ -202,10 +204,20 @@ class RunConfig(Section):
         return min(kept, self.group_size) * self.groups_per_step
 
     @property
+    def groups_again_per_step(self) -> int:
+        """Most groups of an update that may be taken again by experience replay."""
+        return self.reading.replay.most(self.groups_per_step)
+
+    @property
     def expert_rows_per_step(self) -> int:
         """Rows that experts wrote: as many as make `expert.ratio` of the whole, rounded up."""
         ratio = self.algorithm.expert.ratio
         return math.ceil(round(self.usual_rows_per_step * ratio / (1 - ratio), 9))
+
+    @property
+    def makes_experts(self) -> bool:
+        """Whether its pipeline makes expert rows of its own answers: they come while it learns."""
+        return any(choice.operator in MAKE_EXPERTS for choice in self.pipeline)
 
     @property
     def rows_per_step(self) -> int:

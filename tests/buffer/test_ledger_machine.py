@@ -24,10 +24,11 @@ IGNORED = {"engines served what was published", "published weights are what thei
 
 class Ledger(RuleBasedStateMachine):
     new_run = None  # set by the test
+    changes: dict = {"max_staleness": 1}  # of its configuration
 
     def __init__(self) -> None:
         super().__init__()
-        self.run = type(self).new_run(group_size=2, groups_per_step=2, max_staleness=1, steps=1000)
+        self.run = type(self).new_run(group_size=2, groups_per_step=2, steps=1000, **type(self).changes)
         self.newest: dict[int, int] = {}  # group → the fence in force
         self.stalled: list[tuple[Group, str, bool]] = []  # claims whose worker sleeps, the state it saw, whether its lease lasts
         self.state: dict[int, str] = {}
@@ -134,11 +135,18 @@ class Ledger(RuleBasedStateMachine):
         assert Rollout.objects.filter(run=self.run).count() == 2 * len(self.state)
 
 
+class Replaying(Ledger):
+    """The same with every second group of an update, if it may, taken again."""
+
+    changes = {"max_staleness": 3, "reading": {"replay": {"name": "uniform", "share": 0.5, "cool_down": 1}}}
+
+
 @pytest.mark.slow
-def test_claims_leases_and_fences_keep_the_ledger(new_run):
-    Ledger.new_run = staticmethod(new_run)
+@pytest.mark.parametrize("machine", [Ledger, Replaying])
+def test_claims_leases_and_fences_keep_the_ledger(new_run, machine):
+    machine.new_run = staticmethod(new_run)
     run_state_machine_as_test(
-        Ledger,
+        machine,
         # Shrinking against a real database takes minutes and says little more than the steps printed.
         settings=settings(
             max_examples=40, stateful_step_count=30, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)

@@ -53,6 +53,21 @@ def test_the_page_names_the_algorithm_and_its_parts(look, new_run):
     assert "GSPO" in html and "seq-mean-token-mean" in html
 
 
+def test_the_page_says_what_updates_read_first(look, new_run):
+    html = look(new_run(reading={"order": {"name": "priority", "people": 3}})).content.decode()
+    assert "reads first" in html and "priority(people=3)" in html
+
+
+def test_the_page_says_what_updates_take_again(look, new_run):
+    html = look(new_run(reading={"replay": {"name": "uniform", "share": 0.5, "max_uses": 2}})).content.decode()
+    assert "takes again" in html and "uniform, ≤ 50% of groups, ≤ 2 uses" in html
+
+
+def test_the_page_of_a_run_that_reads_as_ever_says_nothing_of_it(look, run):
+    html = look(run).content.decode()
+    assert "reads first" not in html and "takes again" not in html
+
+
 def test_updates_that_were_not_applied_are_counted_with_the_last_reason(look, run):
     for number, skipped in ((1, ""), (2, "the loss is not finite"), (3, "the gradient is not finite"), (4, "")):
         TrainStep.objects.create(run=run, number=number, version=0, fence=1, state="committed", skipped=skipped)

@@ -134,6 +134,7 @@ def test_dropping_leaves_untrained_groups_out_and_keeps_the_ledger_right(watched
     assert run.groups_dropped == 4
     states = dict(Experience.objects.filter(run=run).order_by("pk").values_list("group", "state"))
     assert list(states.values()).count("dropped") == 3 and states[trained] == "trained"
+    assert "speak to the judge" in Experience.objects.filter(group=trained).first().reason  # replay takes it no more
     still.refresh_from_db()
     assert still.state == "dropped" and "speak to the judge" in still.reason
     ledger = group_ledger(run)

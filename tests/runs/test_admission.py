@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,6 +23,18 @@ def test_whatever_may_open_now_is_still_young_enough_when_its_step_comes(pace):
 def test_the_step_after_the_published_version_can_always_be_filled(pace):
     steps_until_next_publish = (pace.published_version + 1) * pace.sync_interval
     assert groups_allowed(pace) >= steps_until_next_publish * pace.groups_per_step
+
+
+@given(paces, st.data())
+def test_a_run_that_replays_has_room_for_a_whole_update_of_new_groups_whatever_was_replayed(pace, data):
+    most = data.draw(st.integers(0, pace.groups_per_step - 1))
+    step = data.draw(
+        st.integers(pace.published_version * pace.sync_interval, (pace.published_version + 1) * pace.sync_interval - 1)
+    )
+    again = data.draw(st.integers(0, step * most))
+    used = step * pace.groups_per_step - again  # and nothing more is there
+    found = replace(pace, groups_opened=used, step=step, groups_again=again, again_per_step=most)
+    assert pace.groups_per_step <= groups_allowed(found) <= groups_allowed(pace)
 
 
 def test_synchronous_runs_open_one_step_at_a_time():

@@ -7,7 +7,7 @@ from itertools import takewhile
 
 from django.db.models import Avg, Count, Max, Q, StdDev, Sum
 
-from apps.buffer.models import Experience, experts_missing
+from apps.buffer.models import Experience, experts_missing, groups_again
 from apps.rewards.combining import full_reward
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group, Rollout
@@ -24,8 +24,12 @@ ON_THE_WAY = {
 
 
 def of_batch(run: Run, step: TrainStep, batch: Sequence[Experience]) -> dict[str, float]:
-    """Means over what the policy sampled; `staleness` in weight versions, `completion_length` in tokens. `rows`: all."""
-    rows, batch = len(batch), [experience for experience in batch if experience.kind == Experience.Kind.USUAL]
+    """Means over what the policy sampled; `staleness` in weight versions, `completion_length` in tokens. `rows`: all.
+
+    What an update takes again is stale and fills rows, and was in the other means when it came first.
+    """
+    rows, usual = len(batch), [experience for experience in batch if experience.kind == Experience.Kind.USUAL]
+    batch = _for_the_first_time(usual)
     rewards = [experience.reward for experience in batch]
     full = _full_rewards(run, batch)
     human = Q(source=Reward.Source.HUMAN)
@@ -40,13 +44,19 @@ def of_batch(run: Run, step: TrainStep, batch: Sequence[Experience]) -> dict[str
         "reward_mean": statistics.fmean(rewards),
         "reward_std": statistics.pstdev(rewards),
         "success": statistics.fmean(one.reward >= full[one.group_id] - ROUNDING for one in batch),
-        "staleness": statistics.fmean(step.version - experience.weight_version for experience in batch),
-        "staleness_max": max(step.version - experience.weight_version for experience in batch),
+        "staleness": statistics.fmean(step.version - experience.weight_version for experience in usual),
+        "staleness_max": max(step.version - experience.weight_version for experience in usual),
         "completion_length": statistics.fmean(experience.rollout.completion_tokens for experience in batch),
         "rows": rows,
-        "expert_rows": rows - len(batch),
+        "expert_rows": rows - len(usual),
+        **({"rows_again": sum(experience.is_again for experience in usual)} if run.settings.groups_again_per_step else {}),
         **{name: value for name, value in said.items() if value is not None},
     }
+
+
+def _for_the_first_time(usual: Sequence[Experience]) -> Sequence[Experience]:
+    """Those that no update took before; all, in an update that replays another's where only such are left."""
+    return [experience for experience in usual if not experience.is_again] or usual
 
 
 def _full_rewards(run: Run, batch: Sequence[Experience]) -> dict[int, float]:
@@ -87,7 +97,7 @@ def _done_since(run: Run, batch: Sequence[Experience], previous: datetime) -> di
 
     The batch's first rollout and group bound the look-back, so that no answer costs more as the run grows.
     """
-    own = [experience for experience in batch if experience.kind == Experience.Kind.USUAL]
+    own = _for_the_first_time([experience for experience in batch if experience.kind == Experience.Kind.USUAL])
     rollouts = Rollout.objects.filter(run=run, pk__gte=min(each.rollout_id for each in own), finished_at__gt=previous)
     groups = Group.objects.filter(run=run, pk__gte=min(each.group_id for each in own)).aggregate(
         judged=Count("pk", filter=Q(judged_at__gt=previous)), refined=Count("pk", filter=Q(closed_at__gt=previous))
@@ -99,9 +109,10 @@ def cause_of_waiting(run: Run) -> str:
     """What follows "waiting for": how many groups are missing and where those under way stand."""
     usual = Experience.objects.usual().filter(run=run, state=Experience.State.READY)
     ready = usual.aggregate(n=Count("group", distinct=True))["n"]
-    if ready >= run.settings.groups_per_step and (experts := experts_missing(run)):
+    wanted = run.settings.groups_per_step - (len(groups_again(run)) if ready < run.settings.groups_per_step else 0)
+    if ready >= wanted and (experts := experts_missing(run)):
         return f"{experts} more expert answers (`manage.py demonstrations import`)"
-    missing = max(1, run.settings.groups_per_step - ready)
+    missing = max(1, wanted - ready)
     open_groups = dict(Group.objects.filter(run=run, state__in=ON_THE_WAY).order_by().values_list("state").annotate(n=Count("pk")))
     on_the_way = ", ".join(f"{open_groups[state]} {words}" for state, words in ON_THE_WAY.items() if state in open_groups)
     if not on_the_way and not Worker.objects.filter(role=Worker.Role.EXPLORER, stopped_at=None).exists():

@@ -1,7 +1,7 @@
 """Experiences: training-ready records of rollouts.
 
-A usual one: ready → claimed (planned into a step) → trained; or dropped with a reason. An expert's stays ready: any
-number of steps may take it, and `uses` counts those that were committed.
+A usual one: ready → claimed (planned into a step) → trained, and stays trained when later steps take it again; or dropped
+with a reason. An expert's stays ready: any number of steps may take it. `uses` counts the steps that were committed.
 """
 
 from collections.abc import Iterable
@@ -47,6 +47,11 @@ class ExperienceQuerySet(models.QuerySet):
             Run.objects.filter(pk=run.pk).update(groups_dropped=F("groups_dropped") + len(left))
         return len(left)
 
+    def take_no_more(self, run: Run, groups: Iterable[int], reason: str) -> None:
+        """What updates took of these groups, or are about to, stays as it is, and none takes it again."""
+        taken = (Experience.State.CLAIMED, Experience.State.TRAINED)
+        self.usual().filter(run=run, group__in=groups, state__in=taken).update(reason=reason[:200])
+
     def oldest_groups(self, run: Run, count: int) -> list[int]:
         """Ids of the first `count` groups with ready experiences, in the order they were drawn."""
         ready = self.usual().filter(run=run, state=Experience.State.READY).order_by("group__draw_index")
@@ -77,7 +82,7 @@ class Experience(models.Model):
     rollout = models.ForeignKey(Rollout, on_delete=models.CASCADE, related_name="experiences")
     kind = models.CharField(max_length=9, choices=Kind.choices, default=Kind.USUAL)
     state = models.CharField(max_length=7, choices=State.choices, default=State.READY)
-    reason = models.CharField(max_length=200, blank=True)
+    reason = models.CharField(max_length=200, blank=True)  # why it was dropped, or is not taken again
     reward = models.FloatField(
         null=True, help_text="The combined reward at admission; a later rating never changes it. NULL: an expert's, not judged."
     )
@@ -85,6 +90,8 @@ class Experience(models.Model):
     weight_version = models.PositiveIntegerField(help_text="Oldest version that sampled a token of it.")
     uses = models.PositiveSmallIntegerField(default=0, help_text="Committed updates that trained on it.")
     created_at = models.DateTimeField(auto_now_add=True)
+
+    is_again = False  # in the batch it was loaded with, where one was: whether an earlier step had taken it
 
     objects = ExperienceQuerySet.as_manager()
 

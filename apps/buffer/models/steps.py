@@ -8,6 +8,7 @@ from django.db.models.functions import Now
 
 from apps.buffer.credit import Credit
 from apps.buffer.models.experiences import Experience
+from apps.buffer.models.reading import next_groups
 from apps.runs.config import RunConfig
 from apps.runs.models import Run, TrainStep
 from apps.tasksets.drawing import position
@@ -24,6 +25,9 @@ class StepItem(models.Model):
     position = models.PositiveIntegerField()
     advantage = models.FloatField(null=True, help_text="What it counted in this update; NULL: the experience's own advantage.")
     token_advantages = models.BinaryField(null=True, help_text="float32 per completion token, where they differ.")
+    is_again = models.BooleanField(
+        db_default=False, default=False, help_text="An earlier update had taken it: experience replay. Not said of an expert's."
+    )
 
     class Meta:
         constraints = [
@@ -33,7 +37,7 @@ class StepItem(models.Model):
 
 
 def plan_step(run: Run, fence: int, crediting: Crediting | None = None) -> TrainStep | None:
-    """Fix the batch of the run's next update: its oldest ready groups and its experts, or None while too few are ready.
+    """Fix the batch of the run's next update, its groups and its experts, or None while too few are ready.
 
     A step that was planned before (by a trainer that died) is returned as it stands. Experiences over the
     staleness bound are retired first, so no plan ever holds one. Where advantages depend on the whole batch,
@@ -46,32 +50,36 @@ def plan_step(run: Run, fence: int, crediting: Crediting | None = None) -> Train
             return planned
         version = locked.step // locked.settings.sync_interval
         Experience.objects.retire_stale(locked, version)
-        groups = Experience.objects.oldest_groups(locked, locked.settings.groups_per_step)
-        if len(groups) < locked.settings.groups_per_step or experts_missing(locked):
+        groups = next_groups(locked)
+        if not groups or experts_missing(locked):
             return None
         return record_batch(locked, fence, groups, crediting, _experts(locked, locked.step + 1, groups))
 
 
 def record_batch(run: Run, fence: int, groups: list[int], crediting: Crediting | None, experts: list[int]) -> TrainStep:
-    """The run's next step with these groups' ready experiences and these expert ones. The caller holds the run's row."""
+    """The run's next step with these groups' experiences, ready or trained before, and these expert ones.
+
+    The caller holds the run's row.
+    """
     version = run.step // run.settings.sync_interval
     step = TrainStep.objects.create(run=run, number=run.step + 1, version=version, fence=fence)
-    ready = Experience.objects.usual().filter(group__in=groups, state=Experience.State.READY)
-    ready = ready.order_by("group__draw_index", "rollout__sample_index")
-    batch, credits = list(ready.values_list("pk", flat=True)), {}
+    usable = (Experience.State.READY, Experience.State.TRAINED)
+    taken = Experience.objects.usual().filter(group__in=groups, state__in=usable)
+    taken = taken.order_by("group__draw_index", "rollout__sample_index")
+    batch, credits = dict(taken.values_list("pk", "state")), {}
     if run.settings.algorithm.advantage.over_batch:
         if crediting is None:
             raise ValueError(f"{run.settings.algorithm.advantage.name} depends on the whole batch; give `crediting`")
-        credits = crediting(run.settings, list(ready.select_related("rollout__payload")))
-    Experience.objects.filter(pk__in=batch).update(state=Experience.State.CLAIMED)
-    batch += experts
-    StepItem.objects.bulk_create(_item(step, pk, n, credits.get(pk)) for n, pk in enumerate(batch))
+        credits = crediting(run.settings, list(taken.select_related("rollout__payload")))
+    again = {pk for pk, state in batch.items() if state == Experience.State.TRAINED}
+    Experience.objects.filter(pk__in=batch.keys() - again).update(state=Experience.State.CLAIMED)
+    StepItem.objects.bulk_create(_item(step, pk, n, credits.get(pk), pk in again) for n, pk in enumerate([*batch, *experts]))
     return step
 
 
-def _item(step: TrainStep, experience: int, position: int, credit: Credit | None) -> StepItem:
+def _item(step: TrainStep, experience: int, position: int, credit: Credit | None, is_again: bool) -> StepItem:
     known = {"advantage": credit.advantage, "token_advantages": credit.packed} if credit else {}
-    return StepItem(step=step, experience_id=experience, position=position, **known)
+    return StepItem(step=step, experience_id=experience, position=position, is_again=is_again, **known)
 
 
 def experts_missing(run: Run) -> int:
@@ -79,6 +87,8 @@ def experts_missing(run: Run) -> int:
     expert = run.settings.algorithm.expert
     asks = run.settings.people.schedule  # rewrites come while the run learns: it takes those that are there
     if expert.source == "same_prompt" or (asks and asks.rewrites):  # a group of which nobody has shown the answer learns without
+        return 0
+    if run.settings.makes_experts:  # its own best answers come while it learns, too
         return 0
     return max(0, run.settings.expert_rows_per_step - Experience.objects.expert().filter(run=run).count())
 
@@ -88,7 +98,7 @@ def _experts(run: Run, number: int, groups: list[int]) -> list[int]:
     plan = run.settings
     if not plan.expert_rows_per_step:
         return []
-    experts = Experience.objects.expert().filter(run=run)
+    experts = Experience.objects.expert().filter(run=run, state=Experience.State.READY)
     if plan.algorithm.expert.source == "same_prompt":
         experts = experts.filter(group__task__in=run.groups.filter(pk__in=groups).values("task"))
     known = list(experts.order_by("pk").values_list("pk", flat=True))
@@ -101,12 +111,13 @@ def _experts(run: Run, number: int, groups: list[int]) -> list[int]:
 
 
 def batch_of(step: TrainStep) -> list[Experience]:
-    """The step's experiences in their recorded order, with rollouts, payloads and what each counts (`credit`) at hand."""
+    """The step's experiences in their recorded order, with rollouts, payloads, `credit` (what each counts) and `is_again`."""
     items = step.items.select_related("experience__rollout__payload").order_by("position")
     return [_credited(item) for item in items]
 
 
 def _credited(item: StepItem) -> Experience:
+    item.experience.is_again = item.is_again
     if item.advantage is not None:
         item.experience.credit = Credit.unpack(item.advantage, item.token_advantages)
     return item.experience
@@ -121,7 +132,8 @@ def commit_step(run: Run, step: TrainStep, fence: int, *, skipped: str = "") -> 
         taken = Experience.objects.filter(step_items__step=step)
         taken.usual().update(state=Experience.State.TRAINED, uses=F("uses") + 1)
         taken.expert().update(uses=F("uses") + 1)
-        Run.objects.filter(pk=run.pk).update(step=step.number)
+        again = step.items.filter(is_again=True).values("experience__group").distinct().count()
+        Run.objects.filter(pk=run.pk).update(step=step.number, groups_again=F("groups_again") + again)
 
 
 def _age(moment: F) -> models.Func:

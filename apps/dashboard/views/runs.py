@@ -19,7 +19,7 @@ from apps.dashboard.serving import serving_now
 from apps.feedback.calibration.watching import alarms_of, told
 from apps.feedback.models import Suspicion, rating_counts
 from apps.rewards.hacking import TITLES
-from apps.runs.algorithms.describing import parts
+from apps.runs.algorithms.describing import parts, reading_parts
 from apps.runs.algorithms.table import TABLE
 from apps.runs.blindness import open_among, sees_judgements
 from apps.runs.models import Run, WeightVersion
@@ -97,10 +97,11 @@ def run_curves(request: HttpRequest, project: str, slug: str) -> HttpResponse:
 def _now(run: Run, is_open: bool) -> dict:
     """What stands on the page beside its curves; for who judges blind, without what tells how replies were judged."""
     ledger, plan = ledger_of(run), run.settings
+    recipe = parts(plan.algorithm) | reading_parts(plan.reading)
     return {
         "ledger": ledger, "plan": plan,
         "versions": _newest_versions(run) if is_open else [], "reasons": drop_reasons(run) if is_open else [],
-        "recipe": {name: words for name, words in parts(plan.algorithm).items() if words not in ("-", "none")},
+        "recipe": {name: words for name, words in recipe.items() if words not in ("-", "none")},
         "alarms": [told(row, row.alarm) for row in alarms_of(run)] if is_open else [],
         "row": TABLE[plan.algorithm.name], "skipped": skipped_steps(run),
         "snapshot": Snapshot.objects.filter(run=run).first() if plan.algorithm.learns_from_lessons else None,

@@ -65,6 +65,7 @@ class _Copy:
     left_out: LeftOut
     rescoring: Rescoring | None = None
     done: Copied = field(default_factory=Copied)
+    groups: dict[int, int] = field(default_factory=dict)
     experts: dict[int, int] = field(default_factory=dict)  # rollouts
     expert_groups: dict[int, int] = field(default_factory=dict)
     models: dict[int, Known | None] = field(default_factory=dict)  # rater models by number; what those fitted anew know
@@ -87,11 +88,12 @@ class _Copy:
         items = StepItem.objects.filter(step__in=steps).order_by("step__number", "position")
         rows = list(items.values_list("step__number", "experience__kind", "experience__group", "experience__rollout"))
         usual = dict.fromkeys(group for _, kind, group, _ in rows if kind == Experience.Kind.USUAL)
-        groups = self._groups(list(usual))
+        groups = self._groups([group for group in usual if group not in self.groups])  # one may be in several updates
+        self.groups |= groups
         rollouts = self._rollouts(groups)
         self._words(groups, rollouts)
         self._experts({rollout for _, kind, _, rollout in rows if kind == Experience.Kind.EXPERT})
-        self._record(rows, groups)
+        self._record(rows, self.groups)
 
     def _groups(self, ids: list[int]) -> dict[int, int]:
         """The groups of tasks that stay, in this order; old id → new id. By a new set of rewards, those that it judges."""

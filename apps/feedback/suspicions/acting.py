@@ -48,7 +48,8 @@ def drop(suspicion: Suspicion, by: User, reason: str = "", with_tasks: bool = Fa
     """Leave what shows it out of training from now on; returns how many groups, and how many tasks.
 
     Groups of the evidence that are not trained yet are dropped, open or ready; those planned into an update and those trained
-    stay. `with_tasks`: their tasks are never drawn again by this run either. Raises NotPossible when no task would be left.
+    stay, but are not taken again, and no later update takes expert rows that were made of them. `with_tasks`: their tasks are
+    never drawn again by this run either. Raises NotPossible when no task would be left.
     """
     suspicion = still_there(suspicion)
     run, why = suspicion.run, f"suspected of hacking: {TITLES[suspicion.kind].lower()}"
@@ -62,6 +63,9 @@ def drop(suspicion: Suspicion, by: User, reason: str = "", with_tasks: bool = Fa
     Slot.objects.close(dropped)
     locked = Run.objects.select_for_update().get(pk=run.pk)
     counts["groups"] = len(dropped) + Experience.objects.leave_out(locked, ids, why)
+    Experience.objects.take_no_more(locked, ids, why)
+    own = Experience.objects.expert().filter(run=locked, group__in=ids, state=Experience.State.READY)
+    own.update(state=Experience.State.DROPPED, reason=why[:200])
     _close(suspicion, Suspicion.State.ACTED)
     record(suspicion, Verb.DROPPED, by, reason, counts)
     return counts

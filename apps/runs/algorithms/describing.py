@@ -7,6 +7,7 @@ from pydantic import BaseModel
 from apps.runs.algorithms.algorithm import Algorithm
 from apps.runs.algorithms.snapshot import SOURCES
 from apps.runs.algorithms.table import TABLE
+from apps.runs.reading import Reading
 
 COLUMNS = ("name", "samples", "advantage", "loss", "aggregation", "kl", "entropy", "experts", "paper")
 
@@ -31,6 +32,15 @@ def parts(algorithm: Algorithm) -> dict[str, str]:
         "kl": _kl(algorithm),
         "entropy": f"{algorithm.entropy.coefficient:g}" if algorithm.entropy.coefficient else "-",
         "experts": _experts(algorithm),
+    }
+
+
+def reading_parts(reading: Reading) -> dict[str, str]:
+    """How a run's updates read the buffer, where it is not first in, first out; options stand beside their rule."""
+    again = reading.replay
+    return {
+        "reads first": "-" if reading.order.name == "fifo" else _part(reading.order),
+        "takes again": "-" if again.name == "none" else f"{again.name}, ≤ {again.share:.0%} of groups, ≤ {again.max_uses} uses",
     }
 
 

@@ -12,7 +12,7 @@ Refusals = Iterator[tuple[str, str]]
 # What a run that samples nothing has no use for.
 SAMPLING_FIELDS = (
     "group_size", "groups_per_step", "max_staleness", "selection", "rewards", "environment", "serve", "people", "pipeline",
-    "replay",
+    "reading", "replay",
 )  # fmt: skip
 
 
@@ -244,6 +244,36 @@ def _repeats(plan: "RunConfig") -> Refusals:
         yield "sampling.repeats", "means nothing to a run that samples nothing itself: remove it"
 
 
+def _reading(plan: "RunConfig") -> Refusals:
+    """What is taken again must be a group at least, and may not be too old before it can come."""
+    rule = plan.reading.replay
+    if rule.name == "none" or plan.algorithm.learns_from_lessons:
+        return
+    if not plan.groups_again_per_step:
+        yield (
+            "reading.replay.share",
+            f"is {rule.share:g}, less than one of the {plan.groups_per_step} groups of an update: raise it, or groups_per_step",
+        )
+    # By how many versions the trainer is ahead at least: a group that the first update of its own version took comes back soonest.
+    soonest = (1 + rule.cool_down) // plan.sync_interval
+    if soonest > plan.max_staleness and rule.cool_down:
+        yield (
+            "reading.replay.cool_down",
+            f"is {rule.cool_down}, after which every group is older than max_staleness, {plan.max_staleness}: "
+            f"lower it, or raise max_staleness to {soonest} or more",
+        )
+    elif soonest > plan.max_staleness:
+        yield (
+            "reading.replay.name",
+            "takes groups again that no newer weights have sampled, and max_staleness is 0: set it to 1 or more, or `replay: none`",
+        )
+    if rule.name == "prioritized" and plan.algorithm.has_teacher:
+        yield (
+            "reading.replay.name",
+            f"is prioritized, by advantages that `{plan.algorithm.name}` has none of before its teacher speaks: set it to uniform",
+        )
+
+
 Rule = Callable[["RunConfig"], Refusals]
 RULES: tuple[Rule, ...] = (
     _serve,
@@ -258,4 +288,5 @@ RULES: tuple[Rule, ...] = (
     _length,
     _environment,
     _repeats,
+    _reading,
 )

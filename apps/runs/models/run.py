@@ -75,6 +75,9 @@ class Run(models.Model):
     published_version = models.PositiveIntegerField(default=0)
     groups_opened = models.PositiveIntegerField(default=0)
     groups_dropped = models.PositiveIntegerField(default=0)
+    groups_again = models.PositiveIntegerField(
+        default=0, db_default=0, help_text="Groups in committed updates that an earlier one had taken: experience replay."
+    )
 
     lease_owner = models.CharField(max_length=80, blank=True, help_text="The worker that trains it.")
     lease_until = models.DateTimeField(null=True)
@@ -205,7 +208,8 @@ class Run(models.Model):
         return Pace(
             published_version=self.published_version, groups_opened=self.groups_opened, groups_dropped=self.groups_dropped,
             groups_per_step=plan.groups_per_step, sync_interval=plan.sync_interval, max_staleness=plan.max_staleness,
-            planned_steps=self.planned_steps,
+            planned_steps=self.planned_steps, step=self.step, groups_again=self.groups_again,
+            again_per_step=plan.groups_again_per_step,
         )  # fmt: skip
 
     # -- acts of people ---------------------------------------------------------------------------------------------

@@ -1,0 +1,61 @@
+"""What must be so of experience replay: questions over the rows whose right answer is "none"."""
+
+from collections.abc import Iterator
+
+from django.db.models import Count, Exists, F, IntegerField, OuterRef, Q, QuerySet, Value, Window
+from django.db.models.fields.json import KeyTextTransform, KeyTransform
+from django.db.models.functions import Cast, Coalesce, Lag
+
+from apps.buffer.models import Experience, StepItem
+from apps.runs.models import Run, TrainStep
+
+SHOWN = 20
+# Of the run of an experience: in how many updates it may be; once, unless the run's `reading.replay` says otherwise.
+USES_ALLOWED = Coalesce(
+    Cast(KeyTextTransform("max_uses", KeyTransform("replay", KeyTransform("reading", "run__config"))), IntegerField()), Value(1)
+)
+
+
+def what_was_taken_again_was_allowed() -> Iterator[str]:
+    """An item says whether an earlier step took it; a run that replays takes whole groups, no more and no sooner than it may."""
+    items = StepItem.objects.filter(experience__kind=Experience.Kind.USUAL).select_related("step__run", "experience")
+    sooner = {
+        "experience": OuterRef("experience"),
+        "step__run": OuterRef("step__run"),
+        "step__number__lt": OuterRef("step__number"),
+    }
+    earlier = Exists(StepItem.objects.filter(**sooner))
+    for item in items.filter(~earlier, is_again=True)[:SHOWN]:
+        yield f"{item.step}: takes {item.experience} again, which no earlier step took"
+    for item in items.filter(earlier, is_again=False)[:SHOWN]:
+        yield f"{item.step}: takes {item.experience} as if for the first time, and an earlier step took it"
+    again = items.filter(is_again=True)
+    for run in Run.objects.filter(Q(groups_again__gt=0) | Exists(again.filter(step__run=OuterRef("pk")))):
+        yield from _of_run(run, items.filter(step__run=run))
+
+
+def _of_run(run: Run, items: QuerySet[StepItem]) -> Iterator[str]:
+    plan, again = run.settings, items.filter(is_again=True)
+    counted = again.filter(step__state=TrainStep.State.COMMITTED).values("step", "experience__group").distinct().count()
+    if counted != run.groups_again:
+        yield f"{run}: {run.groups_again} groups taken again by the counter, {counted} by the rows"
+    yield from _torn(run, again)
+    if plan.replay:  # its batches are those of the run that it replays, less what was left out
+        return
+    by_step = again.values("step__number").annotate(n=Count("experience__group", distinct=True))
+    for row in by_step.filter(n__gt=plan.groups_again_per_step)[:SHOWN]:
+        yield f"{run}: step {row['step__number']} takes {row['n']} groups again, {plan.groups_again_per_step} may be"
+    before = Window(Lag("step__number"), partition_by="experience", order_by="step__number")
+    rest = getattr(plan.reading.replay, "cool_down", 0)
+    for item in items.annotate(before=before).filter(before__gte=F("step__number") - rest)[:SHOWN]:
+        yield f"{run}: step {item.step.number} takes {item.experience}, which step {item.before} took"
+
+
+def _torn(run: Run, again: QuerySet[StepItem]) -> Iterator[str]:
+    """Steps that took a part of a group again: its baseline is that of the whole."""
+    usual = Experience.objects.usual().filter(run=run, state=Experience.State.TRAINED)
+    whole = dict(usual.filter(group__in=again.values("experience__group")).values_list("group").annotate(n=Count("pk")))
+    taken = again.values_list("step__number", "experience__group").annotate(n=Count("pk")).order_by("step__number")
+    for number, group, count in taken:
+        if count != whole.get(group, 0):
+            yield f"{run}: step {number} takes {count} of the {whole.get(group, 0)} experiences of group {group} again"

@@ -1,0 +1,87 @@
+"""Reading the buffer: the groups of a run that its next update takes, by the run's `reading`."""
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+
+from django.db.models import F, QuerySet
+from django.db.models.functions import Coalesce
+
+from apps.buffer.models.experiences import Experience
+from apps.buffer.reading import Ready, Trained, in_order, taken_again
+from apps.runs.admission import oldest_allowed
+from apps.runs.models import Run, TrainStep
+
+# Rewards stand beside the buffer, not below it: they are reached from the rollout. One that came late counts nowhere.
+PEOPLES = {
+    "rollout__rewards__source": "human", "rollout__rewards__is_current": True, "rollout__rewards__value__isnull": False,
+    "rollout__rewards__details__is_late__isnull": True,
+}  # fmt: skip
+
+
+def next_groups(run: Run) -> list[int]:
+    """Ids of the groups of the run's next update, those that it takes again among them; empty while too few are ready."""
+    plan = run.settings
+    count = plan.groups_per_step
+    ready = ready_groups(run, count)
+    if len(ready) < count - plan.groups_again_per_step:
+        return []
+    again = groups_again(run)
+    fresh = ready[: count - len(again)]
+    return fresh + again if len(fresh) + len(again) == count else []
+
+
+def ready_groups(run: Run, count: int) -> list[int]:
+    """Ids of the first `count` groups with ready experiences, in the run's order."""
+    rule = run.settings.reading.order
+    if rule.name == "fifo":
+        return Experience.objects.oldest_groups(run, count)
+    ready = Experience.objects.usual().filter(run=run, state=Experience.State.READY)
+    known: dict[tuple[int, int], list[tuple[int, float]]] = defaultdict(list)
+    for group, draw, *numbers in ready.values_list("group", "group__draw_index", "weight_version", "reward"):
+        known[group, draw].append(tuple(numbers))
+    rated = _rated(ready) if rule.name == "priority" and rule.people else set()
+    groups = [
+        Ready(group, draw, min(version for version, _ in of), [reward for _, reward in of], group in rated)
+        for (group, draw), of in known.items()
+    ]
+    return in_order(groups, rule, run.step // run.settings.sync_interval)[:count]
+
+
+def _rated(experiences: QuerySet[Experience]) -> set[int]:
+    """The groups of these in whose rewards a person's word counts."""
+    return set(experiences.filter(**PEOPLES).values_list("group", flat=True))
+
+
+def groups_again(run: Run) -> list[int]:
+    """Ids of the trained groups that the run's next update takes again, by its `reading.replay`."""
+    plan, number = run.settings, run.step + 1
+    if not plan.groups_again_per_step:
+        return []
+    oldest = oldest_allowed(run.step // plan.sync_interval, plan.max_staleness)
+    # An update that took a group was planned at no older version than the group's.
+    since = oldest * plan.sync_interval
+    bounds = {"number": number, "most": plan.groups_again_per_step, "oldest": oldest}
+    return taken_again(_trained(run, since), plan.reading.replay, **bounds, seed=plan.seed)
+
+
+def _trained(run: Run, since: int) -> list[Trained]:
+    """The groups that committed updates after update `since` took, without those that people left out since."""
+    rows = Experience.objects.usual().filter(
+        run=run, state=Experience.State.TRAINED, reason="", step_items__step__state=TrainStep.State.COMMITTED,
+        step_items__step__number__gt=since,
+    )  # fmt: skip
+    rows = rows.exclude(group__task__in=run.left_out.values("task"))
+    rows = rows.annotate(number=F("step_items__step__number"), counted=Coalesce("step_items__advantage", "advantage"))
+    known: dict[tuple[int, int], list[tuple[int, int, int, float]]] = defaultdict(list)
+    for group, draw, *numbers in rows.values_list("group", "group__draw_index", "weight_version", "uses", "number", "counted"):
+        known[group, draw].append(tuple(numbers))
+    return [_group(group, draw, of) for (group, draw), of in known.items()]
+
+
+def _group(group: int, draw: int, rows: Sequence[tuple[int, int, int, float]]) -> Trained:
+    """From its experiences' (version, uses, number of an update, what it counted there)."""
+    versions, uses, numbers, _ = zip(*rows, strict=True)
+    last = max(numbers)
+    counted = [abs(advantage) for _, _, number, advantage in rows if number == last]
+    return Trained(group, draw, min(versions), max(uses), last, math.fsum(counted) / len(counted))

@@ -1,0 +1,55 @@
+"""Groups on their way into the buffer."""
+
+from collections.abc import Callable
+
+import pytest
+
+from apps.buffer.models import commit_step, plan_step
+from apps.pipelines.refining import refine
+from apps.rewards.scorers import Verdict
+from apps.rewards.scoring import Answered, open_questions, record_verdicts
+from apps.rollouts.models import Group
+from apps.runs.models import Run, TrainStep, WeightVersion
+
+
+@pytest.fixture
+def judged(finish) -> Callable[..., list[Group]]:
+    """Groups with these rewards, one for each rollout, sampled by a version and refined; in the order of their draws."""
+
+    def make(run: Run, *rewards: tuple[float, ...], version: int | None = None) -> list[Group]:
+        groups = finish(run, ["12345"], groups=len(rewards), version=version)
+        assert len(groups) == len(rewards), "the run's pace has no room for so many groups"
+        values = {
+            pk: value
+            for group, own in zip(groups, rewards, strict=True)
+            for pk, value in zip(group.rollouts.order_by("sample_index").values_list("pk", flat=True), own, strict=True)
+        }
+        claimed = Group.objects.claim(Group.State.SCORING, "s", 60, 100)
+        questions = open_questions(claimed)
+        record_verdicts(claimed, [Answered(q, [Verdict(values[pk], "test") for pk in q.rollout_ids]) for q in questions])
+        refine(Group.objects.claim(Group.State.JUDGED, "r", 60, 100))
+        return groups
+
+    return make
+
+
+@pytest.fixture
+def trained() -> Callable[[Run], TrainStep]:
+    """Plan and commit the run's next update; a version is published at once."""
+
+    def train(run: Run) -> TrainStep:
+        step = plan_step(run, run.fence)
+        assert step is not None, "too few groups are ready"
+        with run.fenced(run.fence) as locked:
+            commit_step(locked, step, run.fence)
+        _publish(run, step.number)
+        run.refresh_from_db()
+        return step
+
+    return train
+
+
+def _publish(run: Run, step: int) -> None:
+    version = WeightVersion.objects.create(run=run, version=step, folder="/nowhere", fingerprint="f", step=step)
+    version.verify()
+    version.publish()
