@@ -4,12 +4,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from apps.buffer.models import StepItem
+from django.db.models import Q
+
+from apps.buffer.models import Experience, StepItem
 from apps.dashboard.verdicts import ON_ITS_WAY, Verdict
+from apps.feedback.models import Preference
+from apps.pipelines.models import OwnExpert
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group, Rollout
 
 STEPS = 3  # shown of those that trained on it, the newest
+PAIRS = 3
 
 
 @dataclass(frozen=True)
@@ -24,7 +29,10 @@ class Station:
 
 
 def life_of(rollout: Rollout, verdict: Verdict, is_open: bool) -> list[Station]:
-    """At most two queries. For who judges blind, nothing of how it was judged: drawn, rolled out, and closed or not."""
+    """At most three queries, four of what became an expert row.
+
+    For who judges blind, nothing of how it was judged: drawn, rolled out, and closed or not.
+    """
     if rollout.origin == Rollout.Origin.EXPERT:
         written = Station(
             "Written", f"by an expert, for task {rollout.group.task.index:,}", rollout.finished_at or rollout.started_at
@@ -40,7 +48,7 @@ def life_of(rollout: Rollout, verdict: Verdict, is_open: bool) -> list[Station]:
     said = [reward for reward in rollout.judgements if reward.value is not None]
     if is_open and (said or group.judged_at):
         life.append(Station("Rewarded", _judges(said) or "by nobody", group.judged_at))
-    return [*life, *_rest(rollout, verdict, is_open)]
+    return [*life, *_rest(rollout, verdict, is_open), *(_compared(rollout) if is_open else ())]
 
 
 def _rolled_out(rollout: Rollout, is_open: bool) -> Station:
@@ -70,10 +78,30 @@ def _rest(rollout: Rollout, verdict: Verdict, is_open: bool) -> Iterator[Station
         advantage = f"{rollout.learned[0].advantage:+.2f}".replace("-", "−")
         yield Station("Refined", f"admitted with advantage {advantage}", group.closed_at)
         yield from _learned(rollout, verdict)
+        yield from _imitated(rollout)
+
+
+def _imitated(rollout: Rollout) -> Iterator[Station]:
+    """What it became beside what it was sampled for."""
+    row = next((one for one in rollout.learned if one.kind == Experience.Kind.EXPERT), None)
+    if row and (made := OwnExpert.objects.filter(rollout=rollout).first()):
+        taken = f"in {row.uses:,} update{'' if row.uses == 1 else 's'} so far"
+        left = f", then left out: {row.reason}" if row.reason else ""
+        yield Station("Became an expert row", f"by {made.operator}: {made.reason}; {taken}{left}", made.at, "" if left else "good")
+
+
+def _compared(rollout: Rollout) -> Iterator[Station]:
+    """Pairs that it is half of, the first ones."""
+    pairs = Preference.objects.filter(Q(chosen_rollout=rollout) | Q(rejected_rollout=rollout)).order_by("pk")
+    for pair in pairs[:PAIRS]:
+        is_chosen = pair.chosen_rollout_id == rollout.pk
+        other = pair.rejected_rollout_id if is_chosen else pair.chosen_rollout_id
+        words = f"{'better' if is_chosen else 'worse'} than {f'rollout {other}' if other else 'what was written'}; {pair.source}"
+        yield Station("Became half of a pair", words, pair.at, "good" if is_chosen else "")
 
 
 def _learned(rollout: Rollout, verdict: Verdict) -> Iterator[Station]:
-    taken = StepItem.objects.filter(experience__rollout=rollout).select_related("step").order_by("-step__number")
+    taken = StepItem.objects.filter(experience__in=rollout.learned[:1]).select_related("step").order_by("-step__number")
     steps = [item.step for item in taken[:STEPS]][::-1]
     if not steps:
         yield Station("Dropped" if verdict.tone == "bad" else "Ready", verdict.words, None, verdict.tone)

@@ -16,7 +16,7 @@ from apps.runs.models import Run
 from apps.runs.pipeline import OperatorChoice
 
 NEWEST = 10
-FAMILY_WORDS = {"clean": "Clean", "filter": "Filter", "shape": "Shape"}
+FAMILY_WORDS = {"clean": "Clean", "filter": "Filter", "shape": "Shape", "synthesize": "Synthesize"}
 
 
 @dataclass(frozen=True)
@@ -31,13 +31,14 @@ class PipelineForm:
 
 @dataclass(frozen=True)
 class Station:
-    """One operator of the pipeline as it is, with what it was given and kept so far."""
+    """One operator of the pipeline as it is, with what it was given and kept so far, and how many rows it made."""
 
     number: int
     operator: str
     options: str
     given: int
     kept: int
+    made: int
 
     @property
     def left_out(self) -> int:
@@ -74,7 +75,7 @@ def stations_of(run: Run) -> list[Station]:
     found = []
     for place, choice in enumerate(run.settings.pipeline):
         count = counts.get((place, choice.operator), OperatorCount())
-        found.append(Station(place + 1, choice.operator, _options_in_words(choice.options), count.given, count.kept))
+        found.append(Station(place + 1, choice.operator, _options_in_words(choice.options), count.given, count.kept, count.made))
     return found
 
 

@@ -24,7 +24,8 @@ from apps.environments.ledger import (
     what_was_played_was_rewarded_once,
 )
 from apps.environments.models import Episode
-from apps.feedback.models import LESSONS, STARS, Rating, Slot
+from apps.feedback.models import LESSONS, STARS, Preference, Rating, Slot
+from apps.pipelines.models import OwnExpert
 from apps.policies.manifest import DamagedWeights, verify
 from apps.rewards.combining import PEOPLE
 from apps.rewards.models import Reward
@@ -43,6 +44,7 @@ NATURAL_KEYS = (
     "one_preference_per_author_and_key", "one_thumb_per_author_and_key", "one_lesson_per_place", "one_place_per_lesson",
     "one_lesson_per_position", "what_was_sampled_has_a_reward", "one_recorded_row_per_place",
     "a_group_is_rescored_once", "a_rollout_is_rescored_once", "one_rescored_reward_per_scorer",
+    "one_own_expert_per_number",
     "one_episode_per_attempt", "one_open_episode_per_rollout", "one_episode_per_key", "one_turn_per_number",
     "turn_rewards_are_finite", "rewards_are_finite", "experiences_are_finite", "metrics_are_finite",
 )  # fmt: skip
@@ -85,7 +87,7 @@ def every_group_stands_somewhere() -> Iterator[str]:
     for run in Run.objects.annotate(issued=Count("groups__draw_index"), last=Max("groups__draw_index")):
         if run.issued != run.groups_opened or run.issued != (0 if run.last is None else run.last + 1):
             yield f"{run}: {run.groups_opened} groups opened by the counter, {run.issued} rows, last draw {run.last}"
-        stale = Experience.objects.filter(run=run, state=Experience.State.DROPPED).values("group").distinct().count()
+        stale = Experience.objects.usual().filter(run=run, state=Experience.State.DROPPED).values("group").distinct().count()
         dropped = run.groups.filter(state=Group.State.DROPPED).count() + stale
         if dropped != run.groups_dropped:
             yield f"{run}: {run.groups_dropped} groups dropped by the counter, {dropped} by the rows"
@@ -149,6 +151,23 @@ def experts_are_demonstrations() -> Iterator[str]:
         yield f"{rollout}: says something else than its demonstration"
     learned = Count("experiences", filter=Q(experiences__kind=Experience.Kind.EXPERT))
     yield from (f"{r}: {r.n} expert experiences instead of one" for r in spoken.annotate(n=learned).exclude(n=1)[:SHOWN])
+
+
+def expert_rows_name_their_parents() -> Iterator[str]:
+    """A row that an operator made of the policy's answer stands beside what that answer itself teaches."""
+    made = Experience.objects.expert().filter(rollout__origin=Rollout.Origin.POLICY)
+    yield from (f"{row}: an expert's, of nobody who said it" for row in made.filter(rollout__own_expert=None)[:SHOWN])
+    said = Experience.objects.usual().filter(rollout=OuterRef("rollout"))
+    yield from (f"{row}: made of an answer that was not admitted" for row in made.filter(~Exists(said))[:SHOWN])
+    rows = OwnExpert.objects.filter(~Exists(made.filter(rollout=OuterRef("rollout"))))
+    yield from (f"{row.rollout}: made an expert's, and there is no such row" for row in rows.select_related("rollout")[:SHOWN])
+
+
+def pairs_are_what_their_rollouts_said() -> Iterator[str]:
+    for half in ("chosen", "rejected"):
+        known = Preference.objects.exclude(**{f"{half}_rollout": None})
+        for pair in known.exclude(**{half: F(f"{half}_rollout__text")})[:SHOWN]:
+            yield f"{pair}: the {half} answer is not what its rollout says"
 
 
 def snapshots_are_whole() -> Iterator[str]:
@@ -244,9 +263,12 @@ CHECKS = (
     Check("leases do not outlive their workers", leases_do_not_outlive_their_workers),
     Check("every group stands somewhere", every_group_stands_somewhere),
     Check("trained means committed once", trained_means_committed_once),
+    Check("what was taken again was allowed", what_was_taken_again_was_allowed),
     Check("nothing stale or unjudged was trained", nothing_stale_or_unjudged_was_trained),
     Check("what was answered only was not learned from", what_was_answered_only_was_not_learned_from),
     Check("experts are demonstrations", experts_are_demonstrations),
+    Check("expert rows name their parents", expert_rows_name_their_parents),
+    Check("pairs are what their rollouts said", pairs_are_what_their_rollouts_said),
     Check("snapshots are whole", snapshots_are_whole),
     Check("published weights are what their manifests say", published_weights_are_what_their_manifests_say),
     Check("engines served what was published", engines_served_what_was_published),
@@ -263,7 +285,6 @@ CHECKS = (
 
 
 def reconcile(acknowledged: set[str] | None = None) -> dict[str, list[str]]:
-    Check("what was taken again was allowed", what_was_taken_again_was_allowed),
     """Every check's violations, by name; a clean ledger gives empty lists."""
     checks = (
         CHECKS

@@ -15,8 +15,12 @@ LARGEST = 2**31 - 1
 
 
 def _learned_as(*states: str) -> Exists:
-    """Asked as a question, not joined: a rollout that was learned from in several updates is one row of the list."""
-    return Exists(Experience.objects.filter(rollout=OuterRef("pk"), state__in=states))
+    """Asked as a question, not joined: a rollout that was learned from in several updates is one row of the list.
+
+    An expert row that was made of it has a reward, and tells nothing of what became of it as a sample.
+    """
+    own = Experience.objects.filter(Q(kind=Experience.Kind.USUAL) | Q(reward=None))
+    return Exists(own.filter(rollout=OuterRef("pk"), state__in=states))
 
 
 class Filter(forms.Form):

@@ -57,6 +57,7 @@ def _lessons(run: Run, groups: Sequence[Group], people: People, drawn: Drawn) ->
                 yield Preference(
                     project_id=run.project_id, run=run, task=tasks[group], prompt=tasks[group].prompt, author_id=rater,
                     source=f"ratings of {run.slug}", chosen=chosen, rejected=rejected, margin=margin,
+                    chosen_rollout_id=better, rejected_rollout_id=worse,
                 ).keyed()  # fmt: skip
         taken = [rating for rating in ratings if ordered & set(rating.members)]
         drawn.ratings += len(taken)

@@ -23,12 +23,13 @@ BATCH = 500  # lessons written together
 
 @dataclass(frozen=True)
 class Answer:
-    """One rollout: its text, its length in tokens, whether it has the full reward, and whether the policy ended it itself."""
+    """One rollout: its text, its length in tokens, whether it has the full reward, whether the policy ended it itself; its id."""
 
     text: str
     tokens: int
     is_right: bool
     is_ended: bool = True
+    rollout: int | None = None
 
 
 def shortest_right(answers: Sequence[Answer]) -> Answer | None:
@@ -61,7 +62,9 @@ def _demonstrations(answers: Sequence[Answer]) -> Iterator[Lesson]:
 
 def _preferences(answers: Sequence[Answer], over: float) -> Iterator[Lesson]:
     if chosen := shortest_right(answers):
-        yield from (Preference(chosen=chosen.text, rejected=answer.text) for answer in rejected(answers, chosen, over))
+        for answer in rejected(answers, chosen, over):
+            parents = {"chosen_rollout_id": chosen.rollout, "rejected_rollout_id": answer.rollout}
+            yield Preference(chosen=chosen.text, rejected=answer.text, **parents)
 
 
 def _drawn(run: Run, from_version: int, lessons_of: Callable[[Sequence[Answer]], Iterator[Lesson]]) -> Iterator[Lesson]:
@@ -69,11 +72,17 @@ def _drawn(run: Run, from_version: int, lessons_of: Callable[[Sequence[Answer]],
     plan = run.settings
     judged = Experience.objects.usual().filter(run=run, rollout__first_version__gte=from_version)
     rows = judged.order_by("group__task", "rollout").values_list(
-        "group__task", "group__task__domain", "rollout__text", "rollout__completion_tokens", "reward", "rollout__stop_reason"
+        "group__task",
+        "group__task__domain",
+        "rollout__text",
+        "rollout__completion_tokens",
+        "reward",
+        "rollout__stop_reason",
+        "rollout",
     )
     for (task_id, domain), some in groupby(rows.iterator(BATCH), key=lambda row: row[:2]):
         full = full_reward(plan, domain) - ROUNDING
-        answers = [Answer(text, tokens, reward >= full, stop == "stop") for *_, text, tokens, reward, stop in some]
+        answers = [Answer(text, tokens, reward >= full, stop == "stop", pk) for *_, text, tokens, reward, stop, pk in some]
         for lesson in lessons_of(answers):
             lesson.project_id, lesson.run, lesson.task_id, lesson.source = run.project_id, run, task_id, f"shortest of {run.slug}"
             yield lesson

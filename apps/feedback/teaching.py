@@ -16,7 +16,7 @@ def keep_rewrite(user: User, run: Run, group: Group, rollout_id: int, text: str)
     }  # fmt: skip
     lessons: list[Lesson] = [Demonstration(**common, answer=text).keyed()]
     if original.strip() and original != text:
-        lessons.append(Preference(**common, chosen=text, rejected=original).keyed())
+        lessons.append(Preference(**common, chosen=text, rejected=original, rejected_rollout_id=rollout_id).keyed())
     for lesson in lessons:
         type(lesson).objects.bulk_create([lesson], ignore_conflicts=True)
 

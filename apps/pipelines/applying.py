@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from apps.pipelines.operators import Operator, find
-from apps.pipelines.operators.contract import Sample, Sifted, repeated
+from apps.pipelines.operators.contract import Made, Sample, Sifted, repeated
 from apps.runs.pipeline import OperatorChoice, Stage
 
 
@@ -23,7 +23,10 @@ class Cut:
 
 @dataclass(frozen=True)
 class Pass:
-    """One operator's turn. `place`: its number in the pipeline, from 0. `silenced`: those of the kept that it made silent."""
+    """One operator's turn. `place`: its number in the pipeline, from 0. `silenced`: those of the kept that it made silent.
+
+    `made`: rows that it would add.
+    """
 
     place: int
     operator: str
@@ -31,12 +34,13 @@ class Pass:
     kept: list[Sample]
     cuts: list[Cut]
     silenced: list[Cut]
+    made: list[Made] = field(default_factory=list)
 
     def of(self, group: int) -> "Pass":
         """What of it concerns one group."""
         parts = ([sample for sample in samples if sample.group == group] for samples in (self.given, self.kept))
         cuts = ([cut for cut in cuts if cut.sample.group == group] for cuts in (self.cuts, self.silenced))
-        return Pass(self.place, self.operator, *parts, *cuts)
+        return Pass(self.place, self.operator, *parts, *cuts, [made for made in self.made if made.of.group == group])
 
 
 @dataclass
@@ -55,7 +59,7 @@ def apply(pipeline: Sequence[OperatorChoice], stage: Stage, samples: Sequence[Sa
         left = _left_out(operator, outcome.samples, sifted)
         loud = {sample.rollout for sample in outcome.samples if not sample.silent}
         silenced = [Cut(sample, sample.silent) for sample in sifted.kept if sample.silent and sample.rollout in loud]
-        outcome.passes.append(Pass(place, operator.name, outcome.samples, sifted.kept, left, silenced))
+        outcome.passes.append(Pass(place, operator.name, outcome.samples, sifted.kept, left, silenced, list(sifted.made)))
         outcome.samples = sifted.kept
     return outcome
 
@@ -84,6 +88,9 @@ def _left_out(operator: Operator, given: list[Sample], sifted: Sifted) -> list[C
     known, kept = {sample.rollout for sample in given}, {sample.rollout for sample in sifted.kept}
     if strangers := kept - known:
         raise OperatorFailed(f"{operator.name}: gave back rollouts that it was not given: {sorted(strangers)[:5]}")
+    parents = {one.rollout for made in sifted.made for one in (made.of, made.over) if one is not None}
+    if unknown := parents - known:
+        raise OperatorFailed(f"{operator.name}: made rows of rollouts that it was not given: {sorted(unknown)[:5]}")
     if twice := repeated(sifted.kept):
         raise OperatorFailed(f"{operator.name}: gave back rollouts more than once: {twice[:5]}")
     if wrong := [sample.rollout for sample in sifted.kept if not math.isfinite(sample.reward)]:

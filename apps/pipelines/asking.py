@@ -10,9 +10,11 @@ from pydantic import ValidationError
 from apps.feedback.models import Guess
 from apps.pipelines import evaluation_sets
 from apps.pipelines.deciding import Case
+from apps.pipelines.models import OwnExpert
 from apps.pipelines.operators import find
-from apps.pipelines.operators.contract import OperatorOptions
+from apps.pipelines.operators.contract import Imitated, OperatorOptions
 from apps.pipelines.recent import recent
+from apps.rollouts.turns import BETWEEN_TURNS, said_by_policy
 from apps.runs.pipeline import OperatorChoice
 
 
@@ -25,9 +27,21 @@ def guessed(cases: Sequence[Case], options: Sequence[OperatorOptions]) -> list[t
     return [found.get(case.group.task_id) for case in cases]
 
 
+def imitated(cases: Sequence[Case], options: Sequence[OperatorOptions]) -> list[Imitated]:
+    """For each group its task's answers that are expert rows of the run already, without those of these groups themselves."""
+    run, groups = cases[0].group.run_id, [case.group.pk for case in cases]
+    rows = OwnExpert.objects.filter(run=run, task__in={case.group.task_id for case in cases}).exclude(rollout__group__in=groups)
+    found: dict[int, dict[int, str]] = defaultdict(dict)
+    for task, number, text, turns in rows.values_list("task_id", "number", "rollout__text", "rollout__turns"):
+        found[task][number] = BETWEEN_TURNS.join(said_by_policy(text, turns))
+    return [Imitated(case.group.task_id, found[case.group.task_id]) for case in cases]
+
+
 # Field of a Sample → what it is for each of the groups of one run, in their order, given the options of all who ask for it.
 Answer = Callable[[Sequence[Case], Sequence[Any]], list[Any]]
-ANSWERS: Mapping[str, Answer] = {"also_in": evaluation_sets.also_in, "guessed": guessed, "recent": recent}
+ANSWERS: Mapping[str, Answer] = {
+    "also_in": evaluation_sets.also_in, "guessed": guessed, "imitated": imitated, "recent": recent,
+}  # fmt: skip
 
 
 def answered(pipeline: Sequence[OperatorChoice], cases: Sequence[Case]) -> list[Case]:

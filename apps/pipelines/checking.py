@@ -4,12 +4,21 @@ from apps.accounts.models import Project
 from apps.pipelines import evaluation_sets
 from apps.pipelines.operators import problems_of as problems_of_operators
 from apps.runs.config import ConfigError, RunConfig
+from apps.runs.pipeline import MAKE_EXPERTS
 
 
 def problems_of(plan: RunConfig, project: Project) -> dict[str, str]:
     """What is wrong with the plan's pipeline, by dotted field: `pipeline.2.options.above`."""
-    found = problems_of_operators(plan.pipeline) or evaluation_sets.problems_of(plan, project)
+    found = problems_of_operators(plan.pipeline) or evaluation_sets.problems_of(plan, project) or _in_vain(plan)
     return {f"pipeline.{field}": why for field, why in found.items()}
+
+
+def _in_vain(plan: RunConfig) -> dict[str, str]:
+    """Operators whose rows no update would take."""
+    if plan.expert_rows_per_step:
+        return {}
+    why = f"makes expert rows, and `{plan.algorithm.name}` takes none: choose `mix`, or set algorithm.expert.ratio and mu above 0"
+    return {f"{place}.operator": why for place, choice in enumerate(plan.pipeline) if choice.operator in MAKE_EXPERTS}
 
 
 def require_known(plan: RunConfig, project: Project) -> None:

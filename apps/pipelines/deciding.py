@@ -12,11 +12,11 @@ from typing import Any
 
 from apps.pipelines.applying import OperatorFailed, Pass, apply
 from apps.pipelines.crediting import Judged, of_group
-from apps.pipelines.operators.contract import EXPERIENCES, GROUPS, Sample, grouped
+from apps.pipelines.operators.contract import EXPERIENCES, GROUPS, Made, Sample, grouped
 from apps.rewards.combining import Judgement, combined, full_reward, peoples_word
 from apps.rewards.length import length_rewards
 from apps.rollouts.models import Group, Rollout
-from apps.rollouts.turns import BETWEEN_TURNS, said_by_policy, stretches
+from apps.rollouts.turns import BETWEEN_TURNS, USER, said_by_policy, stretches
 from apps.runs.config import RunConfig
 
 ROUNDING = 1e-6
@@ -54,6 +54,18 @@ class Decision:
     dropped: str = ""
     failed: str = ""
     passes: list[Pass] = field(default_factory=list)
+
+    @property
+    def is_admitted(self) -> bool:
+        return not (self.dropped or self.failed)
+
+    @property
+    def made(self) -> list[tuple[Pass, Made]]:
+        """Rows that operators add: those alone of answers that are learned from themselves, over others that nobody left out."""
+        learned = {sample.rollout for sample in self.learned}
+        gone = {cut.sample.rollout for one in self.passes for cut in (*one.cuts, *one.silenced)}
+        rows = [(one, made) for one in self.passes for made in one.made if made.of.rollout in learned]
+        return [(one, made) for one, made in rows if made.over is None or made.over.rollout not in gone]
 
 
 def decide(plan: RunConfig, cases: Sequence[Case]) -> list[Decision]:
@@ -135,7 +147,8 @@ def samples_of(plan: RunConfig, case: Case) -> list[Sample]:
                 rollout.pk, case.group.pk, BETWEEN_TURNS.join(said_by_policy(rollout.text, rollout.turns)), reward, full,
                 {one.scorer: one.value for one in judgements if not one.is_human}, peoples_word(judgements),
                 rollout.completion_tokens, rollout.stop_reason, max(0, case.version - (rollout.first_version or 0)),
-                task.domain, task.question, task.meta, **case.asked,
+                task.domain, task.question, task.meta, is_dialogue=any(turn["role"] == USER for turn in rollout.turns),
+                **case.asked,
             )
         )  # fmt: skip
     return found

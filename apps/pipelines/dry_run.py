@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from apps.pipelines.applying import Cut, Pass
 from apps.pipelines.asking import answered
 from apps.pipelines.deciding import Case, Decision, decide
-from apps.pipelines.operators.contract import Sample
+from apps.pipelines.operators.contract import Made, Sample
 from apps.pipelines.refining import cases_of
 from apps.rollouts.models import Group
 from apps.runs.models import Run
@@ -21,7 +21,10 @@ REASONS = 5
 
 @dataclass(frozen=True)
 class Line:
-    """What one operator did. `cuts` and `shaped`: some of what it left out or changed, the latter as (before, after)."""
+    """What one operator did. `cuts` and `shaped`: some of what it left out or changed, the latter as (before, after).
+
+    `made`: how many rows it would add, `rows` some of them.
+    """
 
     place: int
     operator: str
@@ -31,6 +34,8 @@ class Line:
     reasons: list[tuple[str, int]]
     cuts: list[Cut]
     shaped: list[tuple[Sample, Sample]]
+    made: int
+    rows: list[Made]
 
 
 @dataclass
@@ -81,10 +86,13 @@ def _lines(decisions: Sequence[Decision]) -> list[Line]:
     by_place: dict[int, list[Pass]] = {}
     for one in (one for decision in decisions for one in decision.passes):
         by_place.setdefault(one.place, []).append(one)
-    return [_line(place, passes) for place, passes in sorted(by_place.items())]
+    made: dict[int, list[Made]] = {}
+    for one, row in (added for decision in decisions for added in decision.made):
+        made.setdefault(one.place, []).append(row)
+    return [_line(place, passes, made.get(place, [])) for place, passes in sorted(by_place.items())]
 
 
-def _line(place: int, passes: Sequence[Pass]) -> Line:
+def _line(place: int, passes: Sequence[Pass], made: Sequence[Made]) -> Line:
     cuts = [cut for one in passes for cut in one.cuts]
     given = {sample.rollout: sample for one in passes for sample in one.given}
     kept = [sample for one in passes for sample in one.kept]
@@ -92,4 +100,5 @@ def _line(place: int, passes: Sequence[Pass]) -> Line:
     return Line(
         place, passes[0].operator, len(given), len(kept), sum(len(one.silenced) for one in passes),
         Counter(cut.reason for cut in cuts).most_common(REASONS), cuts[:SHOWN], shaped[:SHOWN],
+        len(made), list(made[:SHOWN]),
     )  # fmt: skip

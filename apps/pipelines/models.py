@@ -1,6 +1,6 @@
-"""What a run's operators did: how much each was given and kept, and which rollouts they left out, and why."""
+"""What a run's operators did: how much each was given, kept and made, which rollouts it left out, and why."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from django.db import connection, models
 from django.db.models.functions import Now
@@ -8,18 +8,20 @@ from django.db.models.functions import Now
 from apps.pipelines.applying import Cut, Pass
 from apps.rollouts.models import Group, Rollout
 from apps.runs.models import Run
+from apps.tasksets.models import Task
 
 LONGEST_REASON = 200
 
 
 class OperatorCount(models.Model):
-    """Of one place of the pipeline, while that operator stood there: samples given and kept, over all groups of the run."""
+    """Of one place of the pipeline, while that operator stood there: samples given and kept, and rows made, over all groups."""
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="operator_counts")
     place = models.PositiveSmallIntegerField(help_text="Its number in the pipeline, from 0.")
     operator = models.CharField(max_length=60)
     given = models.PositiveBigIntegerField(default=0)
     kept = models.PositiveBigIntegerField(default=0)
+    made = models.PositiveBigIntegerField(default=0, db_default=0, help_text="Rows that it added.")
 
     class Meta:
         ordering = ["place", "operator"]
@@ -30,6 +32,28 @@ class OperatorCount(models.Model):
 
     def __str__(self) -> str:
         return f"{self.operator}: {self.kept} of {self.given}"
+
+
+class OwnExpert(models.Model):
+    """That an operator made an expert row of what the policy said itself: `rollout` is its parent, and stands in it unchanged.
+
+    `number`: which of its task's it is in the run, from 1; whoever comes second with one makes no row.
+    """
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="own_experts")
+    task = models.ForeignKey(Task, on_delete=models.PROTECT, related_name="+")
+    number = models.PositiveSmallIntegerField()
+    rollout = models.OneToOneField(Rollout, on_delete=models.CASCADE, related_name="own_expert")
+    place = models.PositiveSmallIntegerField(help_text="The operator's number in the pipeline, from 0.")
+    operator = models.CharField(max_length=60)
+    reason = models.CharField(max_length=LONGEST_REASON)
+    at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["run", "task", "number"], name="one_own_expert_per_number")]
+
+    def __str__(self) -> str:
+        return f"{self.operator}: {self.reason}"
 
 
 class CutRollout(models.Model):
@@ -50,11 +74,14 @@ class CutRollout(models.Model):
         return f"{self.operator}: {self.reason}"
 
 
-def record(group: Group, passes: Sequence[Pass]) -> None:
-    """What these turns of operators did to the group, within the transaction that closes it, so that it counts once."""
+def record(group: Group, passes: Sequence[Pass], made: Mapping[int, int]) -> None:
+    """What these turns of operators did to the group, within the transaction that closes it, so that it counts once.
+
+    `made`: how many rows came of it, by place.
+    """
     if not passes:
         return
-    counts = [(group.run_id, one.place, one.operator, len(one.given), len(one.kept)) for one in passes]
+    counts = [(group.run_id, one.place, one.operator, len(one.given), len(one.kept), made.get(one.place, 0)) for one in passes]
     with connection.cursor() as cursor:
         cursor.execute(COUNT, [list(column) for column in zip(*counts, strict=True)])
     CutRollout.objects.bulk_create(
@@ -75,6 +102,7 @@ def _left_silent(passes: Sequence[Pass], one: Pass) -> list[Cut]:
 
 
 COUNT = """
-    INSERT INTO pipelines_operatorcount AS c (run_id, place, operator, given, kept)
-    SELECT * FROM unnest(%s::bigint[], %s::smallint[], %s::text[], %s::bigint[], %s::bigint[]) ORDER BY 2
-    ON CONFLICT (run_id, place, operator) DO UPDATE SET given = c.given + excluded.given, kept = c.kept + excluded.kept"""
+    INSERT INTO pipelines_operatorcount AS c (run_id, place, operator, given, kept, made)
+    SELECT * FROM unnest(%s::bigint[], %s::smallint[], %s::text[], %s::bigint[], %s::bigint[], %s::bigint[]) ORDER BY 2
+    ON CONFLICT (run_id, place, operator)
+    DO UPDATE SET given = c.given + excluded.given, kept = c.kept + excluded.kept, made = c.made + excluded.made"""

@@ -1,7 +1,7 @@
 """The refiner's verdict on judged groups: experiences for the buffer, or dropped with a reason."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import structlog
 from django.db import transaction
@@ -12,6 +12,7 @@ from apps.buffer.models import Experience
 from apps.pipelines.asking import answered
 from apps.pipelines.deciding import Case, Decision, decide
 from apps.pipelines.models import record
+from apps.pipelines.synthesizing import put_made
 from apps.rewards.combining import success
 from apps.rewards.judgements import judgements_of
 from apps.rollouts.models import Group, Rollout
@@ -26,9 +27,10 @@ log = structlog.get_logger(__name__)
 
 
 def refine(groups: Sequence[Group]) -> int:
-    """Admit or drop these claimed groups, each in its own transaction; returns how many were admitted.
+    """Admit or drop these claimed groups; returns how many were admitted.
 
-    A group at which an operator fails is free for another attempt, and dropped when its attempts are used up.
+    What is admitted of a run is written in one transaction, each other group in its own. A group at which an operator
+    fails is free for another attempt, and dropped when its attempts are used up.
     """
     by_run: dict[Run, list[Case]] = defaultdict(list)
     for case in cases_of(groups):
@@ -40,7 +42,11 @@ def refine(groups: Sequence[Group]) -> int:
 
 
 def _refine_run(plan: RunConfig, cases: Sequence[Case]) -> int:
-    return sum(_write_held(plan, decision) for decision in decide(plan, answered(plan.pipeline, cases)))
+    decisions = decide(plan, answered(plan.pipeline, cases))
+    for decision in decisions:
+        if not decision.is_admitted:
+            _close_held(plan, decision)
+    return _admit(plan, [decision for decision in decisions if decision.is_admitted])
 
 
 def cases_of(groups: Sequence[Group]) -> list[Case]:
@@ -61,48 +67,65 @@ def _finished(groups: Sequence[Group]) -> dict[int, list[Rollout]]:
     return found
 
 
-def _write_held(plan: RunConfig, decision: Decision) -> bool:
+def _close_held(plan: RunConfig, decision: Decision) -> None:
     """A group that is no longer ours is left to whoever holds it, and the others go on."""
     try:
-        return _write(plan, decision)
+        _close(plan, decision)
     except StaleFence as taken:
         log.warning("group_taken_over", group=decision.case.group.pk, reason=str(taken))
-        return False
 
 
 @transaction.atomic
-def _write(plan: RunConfig, decision: Decision) -> bool:
+def _close(plan: RunConfig, decision: Decision) -> None:
     group = decision.case.group
     if decision.failed:
         log.error("operator_failed", run=group.run.slug, group=group.pk, reason=decision.failed)
         group.fail(decision.failed)
-        return False
-    if decision.dropped:
-        group.drop(decision.dropped)
-    else:
-        group.move(Group.State.ADMITTED, closed_at=Now())
-        _put(decision)
-    _record_task(plan, decision)
-    record(group, decision.passes)
-    return not decision.dropped
+        return
+    group.drop(decision.dropped)
+    _record_tasks(plan, [decision])
+    record(group, decision.passes, {})
 
 
-def _record_task(plan: RunConfig, decision: Decision) -> None:
-    """What the group tells of its task, also where nothing can be learned from it: all right or all wrong tells most."""
-    if decision.rewards and plan.samples and not plan.serve:
-        group = decision.case.group
-        successes = [success(reward, plan, group.task.domain) for reward in decision.rewards]
-        beliefs = plan.selection if isinstance(plan.selection, Bots) else Bots()
+@transaction.atomic
+def _admit(plan: RunConfig, decisions: Sequence[Decision]) -> int:
+    """Those that are still ours, all at once; returns how many."""
+    if not decisions:
+        return 0
+    groups = [decision.case.group for decision in decisions]
+    held = {group.pk for group in Group.move_held(groups, Group.State.ADMITTED, closed_at=Now())}
+    if lost := [group.pk for group in groups if group.pk not in held]:
+        log.warning("groups_taken_over", groups=lost)
+    # In the order of their tasks, and the run's counts last: so that no two refiners wait for each other.
+    ours = sorted((one for one in decisions if one.case.group.pk in held), key=_by_task)
+    Experience.objects.put(experience for decision in ours for experience in _experiences(decision))
+    _record_tasks(plan, ours)
+    made = [put_made(decision) for decision in ours]
+    for decision, rows in zip(ours, made, strict=True):
+        record(decision.case.group, decision.passes, rows)
+    return len(ours)
+
+
+def _by_task(decision: Decision) -> tuple[int, int]:
+    return decision.case.group.task_id, decision.case.group.draw_index
+
+
+def _record_tasks(plan: RunConfig, decisions: Sequence[Decision]) -> None:
+    """What the groups tell of their tasks, also where nothing can be learned from it: all right or all wrong tells most."""
+    if not plan.samples or plan.serve:
+        return
+    beliefs = plan.selection if isinstance(plan.selection, Bots) else Bots()
+    for one in (decision for decision in decisions if decision.rewards):
+        group = one.case.group
+        successes = [success(reward, plan, group.task.domain) for reward in one.rewards]
         TaskRecord.add(group.run_id, group.task_id, group.draw_index, successes, plan.groups_per_step, beliefs)
 
 
-def _put(decision: Decision) -> None:
+def _experiences(decision: Decision) -> Iterator[Experience]:
     group = decision.case.group
     versions = {rollout.pk: rollout.first_version for rollout in decision.case.rollouts}
-    Experience.objects.put(
-        Experience(
+    for sample in decision.learned:
+        yield Experience(
             run_id=group.run_id, group=group, rollout_id=sample.rollout, reward=sample.reward, advantage=sample.advantage,
             weight_version=versions[sample.rollout],
-        )
-        for sample in decision.learned
-    )  # fmt: skip
+        )  # fmt: skip

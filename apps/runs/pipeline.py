@@ -8,6 +8,7 @@ from apps.runs.algorithms.section import Section
 
 Stage = Literal["groups", "experiences"]
 MOST_OPERATORS = 50
+MAKE_EXPERTS = ("best_answers",)  # operators that turn what the policy said itself into expert rows
 
 
 class OperatorChoice(Section):

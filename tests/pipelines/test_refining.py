@@ -3,6 +3,8 @@
 import math
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from apps.buffer.models import Experience, StepItem, batch_of, plan_step
 from apps.dashboard.rollout_rows import newest_rollouts
@@ -95,3 +97,33 @@ def test_an_algorithm_of_the_group_keeps_its_own_advantages_in_the_update(run, j
     batch = batch_of(plan_step(run, run.fence, of_batch))
     assert [e.credit.advantage for e in batch] == advantages(run)
     assert not StepItem.objects.exclude(advantage=None).exists()
+
+
+@pytest.fixture
+def to_refine(new_run, finish):
+    """Judged groups with spread, claimed by a refiner."""
+
+    def claimed(count: int):
+        run = new_run(groups_per_step=count)
+        finish(run, groups=count)
+        scoring = Group.objects.claim(Group.State.SCORING, "s", 3600, count)
+        record_verdicts(scoring, [Answered(one, [Verdict(float(n % 2), "test")]) for n, one in enumerate(open_questions(scoring))])
+        return Group.objects.claim(Group.State.JUDGED, "r", 3600, count)
+
+    return claimed
+
+
+def test_a_group_that_was_taken_over_does_not_hold_up_the_others_of_its_batch(to_refine):
+    first, taken, last = to_refine(3)
+    Group.objects.filter(pk=taken.pk).update(fence=taken.fence + 1)
+    assert refine([first, taken, last]) == 2
+    assert set(Experience.objects.values_list("group", flat=True)) == {first.pk, last.pk}
+    assert Group.objects.get(pk=taken.pk).state == Group.State.JUDGED
+
+
+def test_admitting_another_group_takes_one_statement_more(to_refine, django_assert_num_queries):
+    alone, together = to_refine(1), to_refine(4)
+    with CaptureQueriesContext(connection) as of_one:
+        assert refine(alone) == 1
+    with django_assert_num_queries(len(of_one) + 3):
+        assert refine(together) == 4

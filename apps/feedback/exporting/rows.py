@@ -187,7 +187,9 @@ def pairs(wanted: Wanted) -> Iterator[Row]:
     """
     for some in in_batches(wanted.lessons(Preference)):
         for lesson in some:
-            yield _pair(wanted, lesson.prompt, lesson.chosen, lesson.rejected, lesson.margin, lesson.author, lesson.source, lesson)
+            parents = (lesson.chosen_rollout_id, lesson.rejected_rollout_id)
+            texts = (lesson.chosen, lesson.rejected)
+            yield _pair(wanted, lesson.prompt, texts, parents, lesson.margin, lesson.author, lesson.source, lesson)
     yield from _rated_pairs(wanted)
 
 
@@ -207,7 +209,8 @@ def _rated_pairs(wanted: Wanted) -> Iterator[Row]:
                 if texts[better] != texts[worse] and key not in known:
                     known.add(key)
                     prompt, source = _group(rating).task.prompt, f"{rating.form} of run {wanted.run.slug}"
-                    yield _pair(wanted, prompt, texts[better], texts[worse], margin, rating.rater, source, rating)
+                    both = (texts[better], texts[worse])
+                    yield _pair(wanted, prompt, both, (better, worse), margin, rating.rater, source, rating)
 
 
 def preferred(ratings: list[Rating], people: People) -> Iterator[tuple[int, int, float, Rating]]:
@@ -234,13 +237,15 @@ def _ordered(said: dict[int, tuple[float, Rating]]) -> Iterator[tuple[int, int, 
 
 
 def _pair(
-    wanted: Wanted, prompt: list[dict], chosen: str, rejected: str, margin: float | None, author: User | None, source: str,
-    said: Preference | Rating,
+    wanted: Wanted, prompt: list[dict], texts: tuple[str, str], parents: tuple[int | None, int | None], margin: float | None,
+    author: User | None, source: str, said: Preference | Rating,
 ) -> Row:  # fmt: skip
+    """`texts` and `parents`: the better one first, with the rollouts that said them."""
     task = said.task if isinstance(said, Preference) else _group(said).task
     return {
-        "prompt": as_texts(prompt), "chosen": answered(chosen), "rejected": answered(rejected), "margin": margin,
-        **wanted.said_by(author), "source": source, "run": wanted.run.slug, "task": task and task.index, "at": said.at,
+        "prompt": as_texts(prompt), "chosen": answered(texts[0]), "rejected": answered(texts[1]), "margin": margin,
+        **wanted.said_by(author), "source": source, "run": wanted.run.slug, "task": task and task.index,
+        "chosen_rollout": parents[0], "rejected_rollout": parents[1], "at": said.at,
     }  # fmt: skip
 
 

@@ -23,7 +23,7 @@ COLUMNS: dict[str, dict[str, arrow.DataType]] = {
     # DPO and reward models: preference data with an explicit prompt and a margin.
     "pairs": {
         "prompt": MESSAGES, "chosen": MESSAGES, "rejected": MESSAGES, "margin": REAL, "author": TEXT, "is_simulated": YES,
-        "source": TEXT, **RUN, "at": TIME,
+        "source": TEXT, **RUN, "chosen_rollout": WHOLE, "rejected_rollout": WHOLE, "at": TIME,
     },
     # SFT: conversations that end as they should.
     "demonstrations": {"messages": MESSAGES, "author": TEXT, "is_simulated": YES, "source": TEXT, **RUN, "at": TIME},

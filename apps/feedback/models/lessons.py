@@ -84,7 +84,10 @@ class Demonstration(Lesson):
 
 
 class Preference(Lesson):
-    """Of two answers to one prompt, which is better; `margin`: by how much, where the author said so."""
+    """Of two answers to one prompt, which is better; `margin`: by how much, where the author said so.
+
+    `chosen_rollout` and `rejected_rollout`: whose whole texts they are, of what a run's policy said.
+    """
 
     TEXTS = ("chosen", "rejected")
     VERDICT = "margin"
@@ -92,6 +95,8 @@ class Preference(Lesson):
     chosen = models.TextField()
     rejected = models.TextField()
     margin = models.FloatField(null=True)
+    chosen_rollout = models.ForeignKey(Rollout, null=True, on_delete=models.PROTECT, related_name="+")
+    rejected_rollout = models.ForeignKey(Rollout, null=True, on_delete=models.PROTECT, related_name="+")
 
     class Meta(Lesson.Meta):
         constraints = [

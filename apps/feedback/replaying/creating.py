@@ -11,7 +11,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import F, Max
 
 from apps.accounts.models import User
-from apps.buffer.models import StepItem
+from apps.buffer.models import Experience, StepItem
 from apps.feedback.models import RaterModel
 from apps.feedback.rater_model.heads import KIND as SCALAR_HEAD
 from apps.feedback.replaying.first_use import Beginning, beginning_of, ends_of
@@ -20,6 +20,7 @@ from apps.policies.copying import NotCopied, copy_as_base
 from apps.policies.models import Policy
 from apps.policies.registering import register
 from apps.rewards.models import Rescoring
+from apps.rollouts.models import Rollout
 from apps.runs.config import parse
 from apps.runs.models import Run, TrainStep, WeightVersion
 from apps.runs.replay import Replay
@@ -89,9 +90,16 @@ def why_not(run: Run) -> str:
         return f"{run.slug} serves callers, whose words on its answers belong to their sessions: it cannot be replayed"
     if run.settings.environment:
         return f"{run.slug} acted in an environment, whose rewards came while it was played: it cannot be replayed"
+    if _imitated_itself(run):
+        return f"{run.slug} learned from expert rows that its pipeline made of its own answers: it cannot be replayed"
     if not run.step:
         return f"{run.slug} has made no update yet; there is nothing recorded"
     return ""
+
+
+def _imitated_itself(run: Run) -> bool:
+    made = Rollout.objects.filter(origin=Rollout.Origin.POLICY, experiences__kind=Experience.Kind.EXPERT, run=run)
+    return StepItem.objects.filter(experience__rollout__in=made, experience__kind=Experience.Kind.EXPERT).exists()
 
 
 def propose(run: Run, raters: Sequence[str] = (), tasks: Sequence[int] = (), rescoring: Rescoring | None = None) -> Proposal:

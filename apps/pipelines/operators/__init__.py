@@ -1,8 +1,8 @@
 """Operators: plain functions from a list of samples to a shorter or changed one, each a module of this package, found by its name.
 
 A module with an `apply(samples, options) -> Sifted` is an operator. Its docstring says what it does; `FAMILY` under what it is
-listed (clean, filter or shape); it may set `Options` (typed options), `STAGES` (where it may stand, its own first: on whole
-groups before advantages unless told) and `ASKS` (fields of a sample that are looked up for it, apps.pipelines.asking).
+listed (clean, filter, shape or synthesize); it may set `Options` (typed options), `STAGES` (where it may stand, its own first: on
+whole groups before advantages unless told) and `ASKS` (fields of a sample that are looked up for it, apps.pipelines.asking).
 docs/pipelines.md shows how to add one. Samples of several groups come together; an operator never sees half a group before
 advantages.
 """
@@ -22,7 +22,7 @@ from apps.runs.pipeline import OperatorChoice
 __all__ = ["FAMILIES", "Operator", "OperatorOptions", "Sample", "Sifted", "find", "names", "problems_of", "read"]
 
 ABOUT_OPERATORS = ("contract", "describing")  # the package's modules that are none
-FAMILIES = ("clean", "filter", "shape")
+FAMILIES = ("clean", "filter", "shape", "synthesize")
 
 
 @cache

@@ -37,18 +37,27 @@ class Recent:
 
 
 @dataclass(frozen=True)
+class Imitated:
+    """A task, and its answers by the policy that are expert rows of the run already, by their number, from 1."""
+
+    task: int
+    answers: Mapping[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Sample:
     """A judged rollout, and what is known of it.
 
     `reward`: what it is compared by; an operator that shapes changes it. `full`: what it would be, were everything right.
     `by_scorer`: what machines said; `by_people`: what people say together, None where nobody was heard. `age`: published versions
     since the oldest that sampled a token of it. `advantage`: None before the stage of experiences. `silent`: why nothing is learned
-    from it though it counts in the baseline of its group; "" for all others.
+    from it though it counts in the baseline of its group; "" for all others. `is_dialogue`: users spoke between its turns, so that
+    its text is no answer to its prompt alone.
 
     What follows is looked up for operators that name it in `ASKS`. `also_in`: by the name of an evaluation set, the task of it of
     which this one's prompt says most, None where it says nothing of any; a set that cannot be read is not among them.
     `guessed`: how often its task was right without thinking, of how many tries; None where nobody tried. `recent`: its group and
-    those before it, in figures.
+    those before it, in figures. `imitated`: the answers to its task that are expert rows already.
     """
 
     rollout: int
@@ -66,17 +75,37 @@ class Sample:
     meta: Mapping[str, Any] = field(default_factory=dict)
     advantage: float | None = None
     silent: str = ""
+    is_dialogue: bool = False
     also_in: Mapping[str, Pair | None] = field(default_factory=dict)
     guessed: tuple[int, int] | None = None
     recent: Recent | None = None
+    imitated: Imitated | None = None
+
+
+@dataclass(frozen=True)
+class Made:
+    """A row that an operator makes of samples, its parents.
+
+    An expert row of one, `number`: which of its task's it is (`Imitated`). Or a pair: `of` is better than `over`, by `margin`.
+    """
+
+    of: Sample
+    reason: str
+    number: int = 0
+    over: Sample | None = None
+    margin: float | None = None
 
 
 @dataclass(frozen=True)
 class Sifted:
-    """What an operator leaves, in the order of its input, and by rollout why each of the others is not among them."""
+    """What an operator leaves, in the order of its input, and by rollout why each of the others is not among them.
+
+    `made`: rows that it adds; of a sample that is not learned from in the end, none comes.
+    """
 
     kept: list[Sample]
     reasons: Mapping[int, str] = field(default_factory=dict)
+    made: Sequence[Made] = ()
 
 
 @dataclass(frozen=True)

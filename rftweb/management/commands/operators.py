@@ -28,9 +28,9 @@ class Command(BaseCommand):
         elif name:
             self._explain(found[0])
         else:
-            width = max(len(operator.name) for operator in found)
+            width, family = max(len(one.name) for one in found), max(len(one.family) for one in found)
             for operator in sorted(found, key=lambda operator: (operators.FAMILIES.index(operator.family), operator.name)):
-                self.stdout.write(f"{operator.name.ljust(width)}  {operator.family:6}  {operator.summary}")
+                self.stdout.write(f"{operator.name.ljust(width)}  {operator.family:{family}}  {operator.summary}")
 
     def _explain(self, operator: operators.Operator) -> None:
         self.stdout.write(f"{operator.name} ({operator.family}): {operator.summary}")

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from apps.buffer.models import Experience, StepItem
+from apps.dashboard.reconciliation import expert_rows_name_their_parents
 from apps.policies.models import Policy
 from apps.runs.models import Metric, NotPossible, Run, WeightVersion
 from tests.feedback.teaching import demonstrate
@@ -61,6 +62,19 @@ def test_a_run_without_experts_waits_and_says_for_what(tiny_run, new_station):
     assert (run.state, run.step) == (Run.State.RUNNING, 0)
     assert run.waiting_on.startswith("2 more expert answers")
     assert not Experience.objects.filter(run=run, state="claimed").exists()
+
+
+def test_a_run_learns_from_its_own_best_answers_and_waits_for_nobody(tiny_run, new_station):
+    best = [{"operator": "best_answers", "options": {"threshold": 0.0}}]
+    run = train_to_the_end(new_station(), tiny_run(algorithm=MIX, pipeline=best))
+    assert (run.state, run.step) == (Run.State.COMPLETED, 6)
+    last = run.steps.get(number=6).items.filter(experience__kind="expert")
+    assert set(last.values_list("experience__rollout__origin", flat=True)) == {"policy"} and last.count() == 2
+    figures = dict(Metric.objects.filter(run=run, step=6).values_list("name", "value"))
+    assert (figures["expert_rows"], figures["rows"]) == (2, 10) and figures["expert_nll"] > 0
+    without = train_to_the_end(new_station(), tiny_run())
+    assert run.weight_versions.first().fingerprint != without.weight_versions.first().fingerprint
+    assert not list(expert_rows_name_their_parents())
 
 
 def test_a_schedule_moves_mu_with_the_steps(mixed_run, new_station):

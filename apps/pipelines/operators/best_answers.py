@@ -1,0 +1,59 @@
+"""Makes expert rows of the policy's own best answers: of each group the best, where it is good enough and above the group's mean.
+
+Rejection sampling (RAFT, arXiv 2304.06767; STaR, arXiv 2203.14465) beside the policy gradient: what was right once is shown to the
+policy again in later updates, as MIX shows it demonstrations. The row is the rollout itself, to the token, and is learned from by
+the expert loss alone; as a sample the rollout counts as it would without.
+"""
+
+import math
+from collections.abc import Collection, Sequence
+from itertools import count
+
+from pydantic import Field
+
+from apps.pipelines.operators.contract import Imitated, Made, OperatorOptions, Sample, Sifted, grouped
+from apps.pipelines.operators.truncated import CUT
+
+FAMILY = "synthesize"
+ASKS = ("imitated",)
+EXACT = 1e-9
+
+
+class Options(OperatorOptions):
+    threshold: float | None = Field(
+        None, allow_inf_nan=False, description="The least reward of such an answer; null takes what it gets when all is right."
+    )
+    most: int = Field(4, ge=1, le=1_000, description="Answers to one task that become expert rows, all of them different.")
+
+
+def apply(samples: Sequence[Sample], options: Options) -> Sifted:
+    """Keeps all samples. Of equally good answers the earliest that is not there yet; no answer that was cut, or is masked."""
+    taken: dict[int, dict[int, str]] = {}
+    made = []
+    for members in grouped(samples).values():
+        known = members[0].imitated or Imitated(members[0].group)
+        answers = taken.setdefault(known.task, dict(known.answers))
+        number = next(number for number in count(1) if number not in answers)
+        best = _best(members, options.threshold, answers.values()) if number <= options.most else None
+        if best is not None:
+            answers[number] = best.text
+            made.append(Made(best, _why(best, members), number))
+    return Sifted(list(samples), made=made)
+
+
+def _best(members: Sequence[Sample], threshold: float | None, known: Collection[str]) -> Sample | None:
+    heard = [one for one in members if not one.silent]
+    highest = max((one.reward for one in heard), default=-math.inf)
+    least = members[0].full if threshold is None else threshold
+    if highest < least - EXACT or highest <= _mean(members) + EXACT:
+        return None
+    good = (one for one in heard if one.reward == highest and one.stop_reason not in CUT and one.text not in known)
+    return next(good, None)
+
+
+def _why(best: Sample, members: Sequence[Sample]) -> str:
+    return f"its reward, {best.reward:.4g}, is the best of {len(members)}, whose mean is {_mean(members):.4g}"
+
+
+def _mean(members: Sequence[Sample]) -> float:
+    return math.fsum(one.reward for one in members) / len(members)
