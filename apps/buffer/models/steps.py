@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from django.db import models, transaction
-from django.db.models import F
+from django.db.models import Case, F, Value, When
 from django.db.models.functions import Now
 
 from apps.buffer.credit import Credit
@@ -84,6 +84,8 @@ def _item(step: TrainStep, experience: int, position: int, credit: Credit | None
 
 def experts_missing(run: Run) -> int:
     """How many more expert experiences the run needs before its batches have the share that is asked for."""
+    if not run.settings.expert_rows_per_step:
+        return 0
     expert = run.settings.algorithm.expert
     asks = run.settings.people.schedule  # rewrites come while the run learns: it takes those that are there
     if expert.source == "same_prompt" or (asks and asks.rewrites):  # a group of which nobody has shown the answer learns without
@@ -129,13 +131,12 @@ def commit_step(run: Run, step: TrainStep, fence: int, *, skipped: str = "") -> 
         TrainStep.objects.filter(pk=step.pk, state=TrainStep.State.PLANNED).update(
             state=TrainStep.State.COMMITTED, committed_at=Now(), seconds=_age(F("planned_at")), fence=fence, skipped=skipped
         )
-        taken = Experience.objects.filter(step_items__step=step)
-        taken.usual().update(state=Experience.State.TRAINED, uses=F("uses") + 1)
-        taken.expert().update(uses=F("uses") + 1)
+        becomes = Case(When(kind=Experience.Kind.EXPERT, then=F("state")), default=Value(Experience.State.TRAINED))
+        Experience.objects.filter(step_items__step=step).update(state=becomes, uses=F("uses") + 1)
         again = step.items.filter(is_again=True).values("experience__group").distinct().count()
         Run.objects.filter(pk=run.pk).update(step=step.number, groups_again=F("groups_again") + again)
 
 
 def _age(moment: F) -> models.Func:
     span = models.ExpressionWrapper(Now() - moment, output_field=models.DurationField())
-    return models.Func(models.Value("epoch"), span, function="date_part", output_field=models.FloatField())
+    return models.Func(Value("epoch"), span, function="date_part", output_field=models.FloatField())
