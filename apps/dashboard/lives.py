@@ -12,6 +12,7 @@ from apps.feedback.models import Preference
 from apps.pipelines.models import OwnExpert
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group, Rollout
+from apps.rollouts.partial import PartialRollout
 
 STEPS = 3  # shown of those that trained on it, the newest
 PAIRS = 3
@@ -53,7 +54,11 @@ def life_of(rollout: Rollout, verdict: Verdict, is_open: bool) -> list[Station]:
 
 def _rolled_out(rollout: Rollout, is_open: bool) -> Station:
     if rollout.is_sampling:
-        return Station("Rolling out", "it is being written")
+        kept = PartialRollout.objects.filter(rollout=rollout).only("completion_tokens", "slices", "stored_at").first()
+        if kept is None:
+            return Station("Rolling out", "it is being written")
+        slices = f"{kept.slices:,} slice{'' if kept.slices == 1 else 's'}"
+        return Station("Rolling out", f"{kept.completion_tokens:,} tokens are stored, of {slices}", kept.stored_at)
     if rollout.state == Rollout.State.FAILED:
         return Station("Failed", rollout.stop_reason, rollout.finished_at, "bad")
     by = f" by v{rollout.last_version}" if is_open and rollout.last_version is not None else ""

@@ -31,6 +31,7 @@ from apps.rewards.combining import PEOPLE
 from apps.rewards.models import Reward
 from apps.rewards.rescoring.ledger import sets_made_again_are_whole
 from apps.rollouts.models import Group, Rollout
+from apps.rollouts.partial import PartialRollout
 from apps.runs.models import Acknowledgement, Run, TrainStep, WeightVersion
 from apps.streaming.models import Event, Topic
 
@@ -135,6 +136,13 @@ def what_was_answered_only_was_not_learned_from() -> Iterator[str]:
     """Beyond its bound a run that serves answers, and admits nothing of that."""
     admitted = Group.objects.filter(Q(state=Group.State.ADMITTED) | Q(experiences__isnull=False), answer_only=True).distinct()
     yield from (f"{group}: answered only, and admitted" for group in admitted[:SHOWN])
+
+
+def what_is_set_aside_is_still_being_sampled() -> Iterator[str]:
+    rows = PartialRollout.objects.exclude(
+        rollout__state=Rollout.State.SAMPLING, rollout__group__state=Group.State.SAMPLING
+    ).select_related("rollout__group")
+    yield from (f"{row}, and it is {row.rollout.state} in a group that is {row.rollout.group.state}" for row in rows[:SHOWN])
 
 
 def _loosest_bound(run: Run) -> int:
@@ -266,6 +274,7 @@ CHECKS = (
     Check("what was taken again was allowed", what_was_taken_again_was_allowed),
     Check("nothing stale or unjudged was trained", nothing_stale_or_unjudged_was_trained),
     Check("what was answered only was not learned from", what_was_answered_only_was_not_learned_from),
+    Check("what is set aside is still being sampled", what_is_set_aside_is_still_being_sampled),
     Check("experts are demonstrations", experts_are_demonstrations),
     Check("expert rows name their parents", expert_rows_name_their_parents),
     Check("pairs are what their rollouts said", pairs_are_what_their_rollouts_said),

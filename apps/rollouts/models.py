@@ -16,6 +16,7 @@ from django.db.models.functions import Now
 
 from apps.accounts.models import User
 from apps.rollouts.drawing import drawn
+from apps.rollouts.partial import Partial, PartialRollout
 from apps.rollouts.payload import Tokens, pack, unpack
 from apps.rollouts.turns import Turn, kept
 from apps.runs.admission import groups_allowed
@@ -102,6 +103,7 @@ class GroupQuerySet(models.QuerySet):
             lease_until=None,
             fence=F("fence") + 1,
         )
+        PartialRollout.objects.filter(rollout__group__in=[pk for pk, _ in left]).delete()
         for run_id, count in Counter(run_id for _, run_id in left).items():
             Run.objects.filter(pk=run_id).update(groups_dropped=F("groups_dropped") + count)
         return [pk for pk, _ in left]
@@ -219,15 +221,7 @@ class Group(models.Model):
         Returns the groups that are still ours. Writing an outcome twice changes nothing.
         """
         rollouts = {rollout.pk: rollout for rollout in Rollout.objects.filter(pk__in=[o.rollout_id for o in outcomes])}
-        groups = {
-            g.pk: g
-            for g in cls.objects.select_for_update().filter(IN_FORCE, pk__in={r.group_id for r in rollouts.values()}).order_by("pk")
-        }
-        ours = {
-            pk
-            for pk, group in groups.items()
-            if pk in claims and group.fence == claims[pk].fence and group.state == cls.State.SAMPLING
-        }
+        ours = cls._locked_ours(claims, {rollout.group_id for rollout in rollouts.values()})
         fresh = {
             o.rollout_id: (rollouts[o.rollout_id], o)
             for o in outcomes
@@ -239,6 +233,29 @@ class Group(models.Model):
             cls.objects.filter(pk__in=done).update(state=cls.State.SCORING, sampled_at=Now(), lease_owner="", lease_until=None)
             transaction.on_commit(lambda: bells.ring("score"), robust=True)
         return ours
+
+    @classmethod
+    @transaction.atomic
+    def set_aside(cls, claims: dict[int, Claim], partials: Iterable[Partial], free: set[int]) -> set[int]:
+        """Keep what was said so far of these rollouts; the groups `free` are from now on whoever's claims them first.
+
+        What is not ours, or has ended, is refused as by `finish_rollouts`. Returns the groups that are still ours.
+        """
+        partials = {one.rollout_id: one for one in partials}
+        homes = dict(Rollout.objects.filter(pk__in=partials, state=Rollout.State.SAMPLING).values_list("pk", "group_id"))
+        ours = cls._locked_ours(claims, {*homes.values(), *free})
+        PartialRollout.objects.put(partials[pk] for pk, group in homes.items() if group in ours)
+        if left := ours & free:
+            PartialRollout.objects.leave(left)
+            cls.objects.filter(pk__in=left).update(lease_owner="", lease_until=None)
+            transaction.on_commit(lambda: bells.ring("explore"), robust=True)
+        return ours
+
+    @classmethod
+    def _locked_ours(cls, claims: dict[int, Claim], groups: set[int]) -> set[int]:
+        """Those of the groups, locked, that are being sampled under these claims."""
+        rows = cls.objects.select_for_update().filter(IN_FORCE, pk__in=groups, state=cls.State.SAMPLING).order_by("pk")
+        return {pk for pk, fence in rows.values_list("pk", "fence") if pk in claims and fence == claims[pk].fence}
 
     def move(self, to: str, **stamps: object) -> None:
         """Hand the group to its next station, giving up the lease. Raises StaleFence when it is no longer ours.
@@ -267,6 +284,8 @@ class Group(models.Model):
     @transaction.atomic
     def drop(self, reason: str) -> None:
         """Close the group untrained, with its reason; the run may open another in its place."""
+        if self.state == self.State.SAMPLING:
+            PartialRollout.objects.filter(rollout__group=self).delete()
         self.move(self.State.DROPPED, reason=reason[:200], closed_at=Now())
         Run.objects.filter(pk=self.run_id).update(groups_dropped=F("groups_dropped") + 1)
         transaction.on_commit(lambda: bells.ring("explore"), robust=True)
@@ -380,14 +399,18 @@ class Rollout(models.Model):
                     copy.write_row(payload)
 
 
+# What was set aside of them goes in the same statement: nearly always there is none.
 WRITE_OUTCOMES = """
+    WITH ended AS (
+        SELECT * FROM unnest(
+            %s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[], %s::int[], %s::int[], %s::int[], %s::int[])
+            AS o(id, state, text, stop_reason, turns, prompt_tokens, completion_tokens, first_version, last_version)),
+    gone AS (DELETE FROM rollouts_partialrollout WHERE rollout_id IN (SELECT id FROM ended))
     UPDATE rollouts_rollout r
     SET state = o.state, text = o.text, stop_reason = o.stop_reason, turns = o.turns::jsonb, prompt_tokens = o.prompt_tokens,
         completion_tokens = o.completion_tokens, first_version = o.first_version, last_version = o.last_version,
         finished_at = statement_timestamp()
-    FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[], %s::int[], %s::int[], %s::int[], %s::int[])
-        AS o(id, state, text, stop_reason, turns, prompt_tokens, completion_tokens, first_version, last_version)
-    WHERE r.id = o.id"""
+    FROM ended o WHERE r.id = o.id"""
 
 
 class RolloutPayload(models.Model):

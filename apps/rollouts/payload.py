@@ -49,6 +49,17 @@ class Tokens:
         numbers = [version for _, version in self.segments]
         return (min(numbers), max(numbers)) if numbers else (0, 0)
 
+    @property
+    def newest_mask(self) -> tuple[int, ...]:
+        """The action mask without what versions older than its newest sampled."""
+        _, newest = self.versions
+        places = [start for start, _ in self.segments] + [len(self.action_mask)]
+        older = [slice(first, past) for (first, version), past in zip(self.segments, places[1:], strict=True) if version < newest]
+        mask = list(self.action_mask)
+        for span in older:
+            mask[span] = [0] * len(mask[span])
+        return tuple(mask)
+
 
 def pack(tokens: Tokens) -> bytes:
     starts = [start for start, _ in tokens.segments]

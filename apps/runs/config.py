@@ -46,6 +46,13 @@ class Sampling(Section):
     max_tokens: int = Field(64, ge=1, le=131_072, description="Longest answer, in tokens; the answer is cut there.")
     temperature: Positive = Field(1.0, le=5, description="Softmax temperature. Top-p and top-k stay off: they bias the ratio.")
     repeats: Repeats | None = Field(None, description="When an answer in a loop is stopped early; empty lets it go on to the end.")
+    slice_tokens: int | None = Field(
+        None, ge=8, le=131_072, description="Tokens of an answer in one go; a longer one is set aside in the database then, and "
+        "gone on with first, by any explorer. Empty says it to its end.",
+    )  # fmt: skip
+    older_segments: Literal["learn", "leave_out"] = Field(
+        "learn", description="Whether updates learn from what older weights said of an answer whose end newer ones said."
+    )
 
 
 class Trust(Section):

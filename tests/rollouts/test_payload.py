@@ -39,3 +39,23 @@ def test_arrays_of_different_length_are_refused():
 
 def test_versions_are_the_oldest_and_the_newest_segment():
     assert Tokens((), (1, 2), (0.0, 0.0), (1, 1), ((0, 4), (1, 5))).versions == (4, 5)
+
+
+@st.composite
+def sampled(draw):
+    """Tokens as an engine leaves them: segments in order, the first from the beginning, versions that only rise."""
+    mask = tuple(draw(st.lists(st.integers(0, 1), min_size=1, max_size=30)))
+    starts = [0, *sorted(draw(st.sets(st.integers(1, len(mask)), max_size=3)) - {len(mask)})]
+    versions = sorted(draw(st.sets(st.integers(0, 9), min_size=len(starts), max_size=len(starts))))
+    return Tokens((1,), (5,) * len(mask), (-1.0,) * len(mask), mask, tuple(zip(starts, versions, strict=True)))
+
+
+@given(sampled())
+def test_the_newest_mask_is_of_what_the_newest_version_sampled_alone(value):
+    by = [next(version for start, version in reversed(value.segments) if start <= place) for place in range(len(value.action_mask))]
+    newest = max(by)
+    assert value.newest_mask == tuple(here if version == newest else 0 for here, version in zip(value.action_mask, by, strict=True))
+
+
+def test_where_nobody_sampled_the_newest_mask_is_the_mask():
+    assert Tokens((1,), (2, 3), (0.0, 0.0), (1, 0), ()).newest_mask == (1, 0)

@@ -34,6 +34,7 @@ class Script:
 
     `max_tokens`: the run's most for all that comes behind the prompt; `room`: how much of that the policy's context leaves.
     `pictures`: those that the prompt shows. `repeats`: period, times and tokens of a loop that is stopped; None stops none.
+    `slice_tokens`: the most that is said in one go; None says it to its end.
     """
 
     task_id: int
@@ -44,6 +45,7 @@ class Script:
     room: int
     pictures: tuple[Shown, ...] = ()
     repeats: tuple[int, int, int] | None = None
+    slice_tokens: int | None = None
 
 
 @dataclass
@@ -83,9 +85,18 @@ class Flight:
     has_stopped: bool = False  # a text that was wished for has ended it
     watch: LoopWatch | None = None  # of the turn under way
     is_looping: bool = False
+    slices: int = 0  # it had before this one
+    slice_ends: int | None = None  # tokens here when its slice is over
+    is_set_aside: bool = False  # its slice is over: it waits for the others of its group
+    is_stored: bool = False  # as it is set aside
 
     def __post_init__(self) -> None:
         self._begin_turn()
+        self.begin_slice()
+
+    def begin_slice(self) -> None:
+        """It may say as much as a slice has from here on."""
+        self.slice_ends = None if self.script.slice_tokens is None else len(self.token_ids) + self.script.slice_tokens
 
     @property
     def turn(self) -> Passage:
@@ -110,12 +121,28 @@ class Flight:
     def going_on(self, request_id: str, temperature: float) -> Request:
         """The request that goes on with it from now on, from all that is here."""
         self.request_id, self.base, self.held_until = request_id, len(self.token_ids), None
+        self.is_set_aside = False
         said, left = len(self.token_ids) - self.turn.first, self.script.max_tokens - len(self.token_ids)
+        if self.slice_ends is not None:
+            left = min(left, self.slice_ends - len(self.token_ids))
         if self.wishes.max_tokens is not None:
             left = min(left, max(1, self.wishes.max_tokens - said))  # a person may have typed more
         seed = None if self.wishes.seed is None else self.wishes.seed + said  # the same draws must not come twice
         sampling = Sampling(left, temperature, self.speaker.stop_token_ids, seed)
         return Request(request_id, (*self.script.prompt_ids, *self.token_ids), sampling, self.pictures)
+
+    # -- slices -----------------------------------------------------------------------------------------------------
+
+    @property
+    def slice_is_over(self) -> bool:
+        return self.slice_ends is not None and len(self.token_ids) >= self.slice_ends
+
+    def is_cut_by_slice(self, stop_reason: str) -> bool:
+        """Whether the engine stopped because the slice was over, and more is to be said."""
+        return stop_reason == "length" and self.slice_is_over and self.room > 0
+
+    def set_aside(self) -> None:
+        self.request_id, self.held_until, self.is_set_aside, self.is_stored = "", None, True, False
 
     # -- what is said -----------------------------------------------------------------------------------------------
 
@@ -238,6 +265,15 @@ class Flight:
     def _watch_anew(self) -> None:
         """Loops are looked for within a turn; after a person has written in it, in what the policy says from there on."""
         self.watch, self.is_looping = LoopWatch(*self.script.repeats) if self.script.repeats else None, False
+
+    def watch_on(self) -> None:
+        """Likewise after it was taken up again: as far back as a loop may reach."""
+        self._watch_anew()
+        if self.watch:
+            period, times, tokens = self.script.repeats
+            far = len(self.token_ids) - max(times * period, tokens)
+            for token in self.token_ids[max(far, self.turn.first, *(past for _, _, past in self.turn.typed)) :]:
+                self.watch.push(token)
 
     def _append(self, token_ids: Sequence[int], logprobs: Sequence[float], mask: int) -> None:
         self.token_ids += token_ids

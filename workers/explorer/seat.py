@@ -25,6 +25,7 @@ from apps.tasksets.models import Task
 from apps.tasksets.rows import user_message
 from workers.engines.choose import build
 from workers.engines.interface import Delta, Engine, EngineDied, LoadReport, ParityError
+from workers.explorer import partial
 from workers.explorer.acts import TYPED, corrections_in
 from workers.explorer.episodes import TURN_LIMIT, Episodes, Played
 from workers.explorer.flight import Flight, FollowUp, Script
@@ -61,6 +62,7 @@ class Seat:
         self.ended: dict[Flight, str] = {}
         self.waiting: list[Flight] = []
         self.episodes = _episodes_of(run, self.plan)
+        self.left: set[int] = set()  # rollouts that were set aside here and left to whoever takes them
         self.requests = 0
         self.version: int | None = None
         self.unsaid: tuple[WeightVersion, LoadReport] | None = None  # loaded, and not acknowledged yet
@@ -89,7 +91,7 @@ class Seat:
 
     def follow(self, version: int) -> None:
         """Serve this published version from now on, and say so. Weights that cannot be served pause the run instead."""
-        self._acknowledge()
+        self.acknowledge()
         if self.version is not None and version <= self.version:
             return
         row = WeightVersion.objects.get(run=self.run, version=version)
@@ -104,9 +106,9 @@ class Seat:
             self.run.pause(reason=f"weight version {version} was refused: {refusal}"[:500])
             return
         self.version, self.unsaid = version, (row, report)
-        self._acknowledge()
+        self.acknowledge()
 
-    def _acknowledge(self) -> None:
+    def acknowledge(self) -> None:
         """Say which weights are served: at once, or, when the database was away then, before anything of theirs is written."""
         if self.unsaid is None:
             return
@@ -147,11 +149,15 @@ class Seat:
         by_group = {group.pk: group for group in groups}
         scripts = {group.pk: self._script(group.task) for group in groups}
         fresh = []
+        kept = partial.kept_of(groups)
         for row in rows:
             group = by_group[row.group_id]
             flight = self.flights[str(row.pk)] = Flight(row.pk, group.claimed, scripts[group.pk], self.speaker)
-            self.writer.started(row.pk, group.pk, group.task.question, self.version)
+            partial.begin(self, flight, group, kept.get(row.pk))
             fresh.append(flight)
+        for flight in [flight for flight in fresh if flight.room < 1 and flight.token_ids]:  # max_tokens was lowered meanwhile
+            fresh.remove(flight)
+            self.end(flight, "length")
         self.go_on(fresh)
         self.heard_at = time.monotonic()
 
@@ -181,12 +187,19 @@ class Seat:
         room = min(most, context - len(prompt.token_ids)) if context else most
         loop = self.plan.sampling.repeats
         repeats = (loop.period, loop.times, loop.tokens) if loop else None
-        return Script(task_id, said, prompt.token_ids, follow_ups, most, room, prompt.pictures, repeats)
+        slice_tokens = self.plan.sampling.slice_tokens
+        return Script(task_id, said, prompt.token_ids, follow_ups, most, room, prompt.pictures, repeats, slice_tokens)
 
     def go_on(self, flights: list[Flight]) -> None:
-        """Send each to the engine from where it is. Every request has a name of its own: what is late of another is known."""
+        """Send each to the engine from where it is. Every request has a name of its own: what is late of another is known.
+
+        One whose slice is over is set aside instead.
+        """
         requests = []
         for flight in flights:
+            if flight.slice_is_over:
+                flight.set_aside()
+                continue
             self.requests += 1
             requests.append(flight.going_on(f"{flight.rollout_id}.{self.requests}", self.plan.sampling.temperature))
         if requests:
@@ -213,12 +226,14 @@ class Seat:
             # Anything else is late: of a request that was ended when somebody laid a hand on its rollout.
             if flight is not None and flight.request_id == delta.request_id and (reason := self._take(flight, delta)):
                 flight.request_id = ""
-                self.waiting += [flight] if self.goes_on_after_turn(flight, reason) else []
+                goes_on = flight.is_cut_by_slice(reason) or self.goes_on_after_turn(flight, reason)
+                self.waiting += [flight] if goes_on else []
         if self.episodes:
             self._hear_environments()
         self.record()
         self.go_on([flight for flight in self.waiting if flight.is_idle and self.flights.get(str(flight.rollout_id)) is flight])
         self.waiting.clear()
+        partial.store(self)
         self.writer.flush(at_once=not self.flights)  # with nothing in flight there may be no further turn
         return bool(deltas)
 
@@ -344,7 +359,7 @@ class Seat:
         """Write what has ended, with what people typed in it, in one transaction."""
         if not self.ended:
             return
-        self._acknowledge()
+        self.acknowledge()
         claims = {flight.claim.group_id: flight.claim for flight in self.flights.values()}
         with transaction.atomic():
             outcomes = [flight.outcome(reason) for flight, reason in self.ended.items()]
@@ -368,6 +383,11 @@ class Seat:
             health = self.engine.health(deadline_s)
             if not health.alive:
                 raise EngineDied(health.detail)
+
+    @property
+    def places(self) -> int:
+        """Rollouts that take a place of its engine, or may again at any moment; those set aside have given theirs back."""
+        return sum(not flight.is_set_aside for flight in self.flights.values())
 
     @property
     def claims(self) -> list[Claim]:
@@ -397,6 +417,7 @@ class Seat:
         if self.episodes:
             self.episodes.stop()
         if self.run.state in Run.ENDED:
-            for flight in self.flights.values():
-                self.writer.end(flight.rollout_id, ABANDONED)
+            left = Rollout.objects.filter(pk__in=self.left, state=Rollout.State.SAMPLING).values_list("pk", flat=True)
+            for rollout in {*left, *(flight.rollout_id for flight in self.flights.values())}:
+                self.writer.end(rollout, ABANDONED)
             self.writer.flush(at_once=True)

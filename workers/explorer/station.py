@@ -73,7 +73,7 @@ class Explorer:
     def _fill(self, seat: Seat, run: Run) -> None:
         seat.reread(run)
         seat.follow(run.published_version)
-        room = (ROLLOUTS_IN_FLIGHT - len(seat.flights)) // seat.plan.group_size
+        room = (ROLLOUTS_IN_FLIGHT - seat.places) // seat.plan.group_size
         if room < 1 or seat.version != run.published_version or seat.environment_rests:
             return
         lease = settings.LEASE_SECONDS

@@ -150,7 +150,8 @@ class Desk:
     def _rows(self, batch: Sequence[Experience]) -> list[Row]:
         shown = {name for experience in batch for name, _, _ in experience.rollout.tokens.pictures}
         pngs = pngs_of(self.run.project_id, shown)
-        return [row_of(experience, pngs) for experience in batch]
+        newest_only = self.run.settings.sampling.older_segments == "leave_out"
+        return [row_of(experience, pngs, newest_only) for experience in batch]
 
     def _figures(self, run: Run, step: TrainStep, batch: Sequence[Experience], seconds: float) -> dict[str, float]:
         return {**figures.of_batch(run, step, batch), **figures.of_time(run, batch, seconds, self.waited)}
@@ -235,13 +236,16 @@ class Desk:
         self.run.release_trainer(self.fence)
 
 
-def row_of(experience: Experience, pngs: Mapping[str, bytes] = NONE) -> Row:
-    """`pngs`: the bytes of the pictures that it shows, by name."""
-    tokens = experience.rollout.tokens
+def row_of(experience: Experience, pngs: Mapping[str, bytes] = NONE, newest_only: bool = False) -> Row:
+    """`pngs`: the bytes of the pictures that it shows, by name. `newest_only`: what older weights sampled teaches nothing.
+
+    An expert's row is imitated as a whole, at any age.
+    """
+    tokens, is_usual = experience.rollout.tokens, experience.kind == Experience.Kind.USUAL
     return Row(
         prompt_ids=tokens.prompt_ids,
         completion_ids=tokens.completion_ids,
-        action_mask=tokens.action_mask,
+        action_mask=tokens.newest_mask if newest_only and is_usual else tokens.action_mask,
         behaviour_logprobs=tokens.logprobs,
         advantage=experience.credit.advantage,
         token_advantages=experience.credit.tokens,

@@ -244,6 +244,18 @@ def _repeats(plan: "RunConfig") -> Refusals:
         yield "sampling.repeats", "means nothing to a run that samples nothing itself: remove it"
 
 
+def _slices(plan: "RunConfig") -> Refusals:
+    if plan.sampling.slice_tokens and plan.environment is not None:
+        yield (
+            "sampling.slice_tokens",
+            "sets answers aside with their tokens, and what an environment is in the middle of cannot be set aside: remove it",
+        )
+    if plan.sampling.slice_tokens and not plan.samples:
+        yield "sampling.slice_tokens", "means nothing to a run that samples nothing itself: remove it"
+    if plan.sampling.older_segments != "learn" and plan.algorithm.learns_from_lessons:
+        yield "sampling.older_segments", "means nothing to a run that learns from lessons, which no weights have sampled: remove it"
+
+
 def _reading(plan: "RunConfig") -> Refusals:
     """What is taken again must be a group at least, and may not be too old before it can come."""
     rule = plan.reading.replay
@@ -288,5 +300,6 @@ RULES: tuple[Rule, ...] = (
     _length,
     _environment,
     _repeats,
+    _slices,
     _reading,
 )
