@@ -1,27 +1,21 @@
 """Runs over two tasksets, and the tasks that such a run draws by an obvious account of it."""
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping
 
 from apps.accounts.models import Project
 from apps.rollouts.models import Group
 from apps.runs.models import Run
-from apps.tasksets.models import Task, Taskset
+from apps.tasksets.models import Taskset
+from apps.tasksets.rows import TaskRow, user_message
+from apps.tasksets.storing import Origin, store
 
 Drawn = tuple[str, int]  # (slug of the taskset, index of the task)
 
 
 def taskset_of(project: Project, slug: str, size: int) -> Taskset:
     """Its tasks' level is their index turned round."""
-    made = Taskset.objects.create(project=project, slug=slug, title=slug, source="test", size=size, digest="1" * 64)
-    Task.objects.bulk_create(
-        Task(
-            taskset=made, index=n, prompt=[{"role": "user", "content": f"{slug} {n}"}], answer={"sorted": str(n)},
-            meta={"level": size - n}, digest=hashlib.sha256(f"{slug} {n}".encode()).hexdigest(),
-        )
-        for n in range(size)
-    )  # fmt: skip
-    return made
+    rows = (TaskRow(user_message(f"{slug} {n}"), {"sorted": str(n)}, {"level": size - n}) for n in range(size))
+    return store(Origin(project, slug, slug, "test"), rows)
 
 
 def drawn(run: Run, groups: int) -> list[Drawn]:

@@ -22,6 +22,7 @@ PROJECTS_SHOWN = 20
 IMPORTS_SHOWN = 20
 RUNS_SHOWN = 10
 SCALES_SHOWN = 10
+VERSIONS_SHOWN = 20
 WAITING_SHOWN = 20
 TASKS_SHOWN = 50
 
@@ -118,7 +119,7 @@ def taskset(request: HttpRequest, project: str, slug: str) -> HttpResponse:
         "section": "tasksets", "taskset": found, "tasks": tasks, "first": first, "previous": max(0, first - TASKS_SHOWN),
         "next": first + TASKS_SHOWN if first + TASKS_SHOWN < found.size else None,
         "may_run": Project.objects.run_by(request.user).filter(pk=found.project_id).exists(),
-        "quarantined": found.quarantined_lines.all()[:QUARANTINED_SHOWN], "runs": runs,
+        "versions": found.versions[:VERSIONS_SHOWN], "quarantined": found.quarantined_lines.all()[:QUARANTINED_SHOWN], "runs": runs,
         "histograms": drawn, "ends": ends_of(found, chosen) if chosen else None,
         "asking": asking, "waiting": _waiting(asking, found), "scales": found.scales.order_by("name")[:SCALES_SHOWN],
     }  # fmt: skip
