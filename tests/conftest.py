@@ -116,10 +116,11 @@ def admin_user(db) -> User:
 
 @pytest.fixture
 def taskset(project: Project) -> Taskset:
-    taskset = Taskset.objects.create(
-        project=project, slug="sort", title="Sort digits", source="sort", seed=0, size=4, digest="0" * 64
-    )
     digits = ["31425", "54321", "13254", "21435"]
+    digest = hashlib.sha256("".join(hashlib.sha256(d.encode()).hexdigest() for d in digits).encode()).hexdigest()
+    taskset = Taskset.objects.create(
+        project=project, slug="sort", title="Sort digits", source="sort", seed=0, size=4, digest=digest
+    )
     Task.objects.bulk_create(
         Task(
             taskset=taskset,

@@ -36,12 +36,12 @@ def life_of(rollout: Rollout, verdict: Verdict, is_open: bool) -> list[Station]:
     """
     if rollout.origin == Rollout.Origin.EXPERT:
         written = Station(
-            "Written", f"by an expert, for task {rollout.group.task.index:,}", rollout.finished_at or rollout.started_at
+            "Written", f"by an expert, for {_task_of(rollout)}", rollout.finished_at or rollout.started_at
         )
         return [written, *(_learned(rollout, verdict) if is_open else ())]
     group = rollout.group
     life = [
-        Station("Drawn", f"draw {group.draw_index:,}: task {group.task.index:,}", group.opened_at),
+        Station("Drawn", f"draw {group.draw_index:,}: {_task_of(rollout)}", group.opened_at),
         _rolled_out(rollout, is_open),
     ]
     if rollout.is_sampling:
@@ -50,6 +50,12 @@ def life_of(rollout: Rollout, verdict: Verdict, is_open: bool) -> list[Station]:
     if is_open and (said or group.judged_at):
         life.append(Station("Rewarded", _judges(said) or "by nobody", group.judged_at))
     return [*life, *_rest(rollout, verdict, is_open), *(_compared(rollout) if is_open else ())]
+
+
+def _task_of(rollout: Rollout) -> str:
+    """By its number, and where the run draws from several tasksets by its own."""
+    task = rollout.group.task
+    return f"task {task.index:,}" + ("" if rollout.run.taskset_id else f" of {task.taskset.slug}")
 
 
 def _rolled_out(rollout: Rollout, is_open: bool) -> Station:

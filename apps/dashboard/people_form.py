@@ -173,7 +173,7 @@ def may_be_named(run: Run) -> tuple[list[str], list[str]]:
 
 def domains_of(run: Run) -> list[str]:
     """Of the tasks that the run draws."""
-    return list(run.taskset.tasks.exclude(domain="").values_list("domain", flat=True).distinct().order_by("domain")[:MOST_NAMES])
+    return list(run.tasks.exclude(domain="").values_list("domain", flat=True).distinct().order_by("domain")[:MOST_NAMES])
 
 
 def placed(problems: Mapping[str, str]) -> dict[str, str]:

@@ -35,7 +35,7 @@ def preview_of(user: User, run: Run, plan: People) -> Preview:
     """The newest whole group of the run in the plan's form; before there is one, the taskset's first task with stand-ins."""
     group, wanted = _example(run), _wanted(run, plan)
     if group is None:
-        task = run.taskset.tasks.order_by("index").first()
+        task = run.tasksets[0].tasks.order_by("index").first()
         replies = [Rollout(pk=n, text=text, state=Rollout.State.FINISHED) for n, text in enumerate(STAND_INS[:wanted], start=1)]
         source = "the taskset's first task; replies come once the run has written some"
         return Preview(shown_to(user, _held(run, plan, task, None, replies)), source, sentence_of(plan))

@@ -30,10 +30,12 @@ from apps.policies.manifest import DamagedWeights, verify
 from apps.rewards.combining import PEOPLE
 from apps.rewards.models import Reward
 from apps.rewards.rescoring.ledger import sets_made_again_are_whole
+from apps.rollouts.ledger import runs_draw_from_their_tasksets
 from apps.rollouts.models import Group, Rollout
 from apps.rollouts.partial import PartialRollout
 from apps.runs.models import Acknowledgement, Run, TrainStep, WeightVersion
 from apps.streaming.models import Event, Topic
+from apps.tasksets.ledger import tasksets_are_what_they_were
 
 PROBE_GAP_ALLOWED = 0.05
 SHOWN = 20
@@ -44,6 +46,7 @@ NATURAL_KEYS = (
     "one_expert_group_per_task", "one_expert_answer_per_run", "one_demonstration_per_author_and_key",
     "one_preference_per_author_and_key", "one_thumb_per_author_and_key", "one_lesson_per_place", "one_place_per_lesson",
     "one_lesson_per_position", "what_was_sampled_has_a_reward", "one_recorded_row_per_place",
+    "one_taskset_per_version", "one_share_per_taskset_of_a_run",
     "a_group_is_rescored_once", "a_rollout_is_rescored_once", "one_rescored_reward_per_scorer",
     "one_own_expert_per_number",
     "one_episode_per_attempt", "one_open_episode_per_rollout", "one_episode_per_key", "one_turn_per_number",
@@ -270,6 +273,8 @@ CHECKS = (
     Check("natural keys are enforced", natural_keys_are_enforced),
     Check("leases do not outlive their workers", leases_do_not_outlive_their_workers),
     Check("every group stands somewhere", every_group_stands_somewhere),
+    Check("tasksets are what they were", tasksets_are_what_they_were),
+    Check("runs draw from their tasksets", runs_draw_from_their_tasksets),
     Check("trained means committed once", trained_means_committed_once),
     Check("what was taken again was allowed", what_was_taken_again_was_allowed),
     Check("nothing stale or unjudged was trained", nothing_stale_or_unjudged_was_trained),

@@ -1,13 +1,14 @@
 """What the list of a run's rollouts can be asked for, as it stands in the URL."""
 
 from django import forms
-from django.db.models import Exists, F, OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from apps.buffer.models import Experience, StepItem
 from apps.feedback.models import Rating
 from apps.pipelines.models import CutRollout
 from apps.rewards.models import Reward
 from apps.rollouts.models import Rollout
+from apps.runs.models import Run
 
 # Rollouts looked through at a time, where what is asked for has no index; every text that is read costs.
 LOOKED_THROUGH, TEXTS_READ = 100_000, 20_000
@@ -75,14 +76,14 @@ class Filter(forms.Form):
             return None
         return TEXTS_READ if "text" in wanted else LOOKED_THROUGH
 
-    def narrow(self, found: QuerySet[Rollout]) -> QuerySet[Rollout]:
+    def narrow(self, run: Run, found: QuerySet[Rollout]) -> QuerySet[Rollout]:
         wanted = self.wanted
         if fate := wanted.get("fate"):
             found = found.filter(self.FATES[fate])
         if text := wanted.get("text"):
             found = found.filter(text__icontains=text)
         if "task" in wanted:
-            found = found.filter(group__task__index=wanted["task"], group__task__taskset=F("run__taskset"))
+            found = found.filter(group__task__in=run.tasks.filter(index=wanted["task"]))
         if "version" in wanted:
             found = found.filter(first_version__lte=wanted["version"], last_version__gte=wanted["version"])
         if rater := wanted.get("rater"):

@@ -61,18 +61,19 @@ class Ends:
 
 
 def histograms(taskset: Taskset, runs: Sequence[Run], user: User) -> list[Histogram]:
-    """Of those of these runs whose judgements this person sees, and that have tried a task. Two queries."""
+    """Of those of these runs whose judgements this person sees, and that have tried a task of the set. Two queries."""
     seen = open_among(user, [run.pk for run in runs])
     found: dict[int, list[dict]] = {}
-    binned = TaskRecord.objects.filter(run__in=seen).annotate(bin=Least(Floor(F("rate") * BINS), BINS - 1.0))
+    binned = TaskRecord.objects.filter(run__in=seen, task__taskset=taskset).annotate(bin=Least(Floor(F("rate") * BINS), BINS - 1.0))
     for row in binned.values("run", "bin").annotate(tasks=Count("pk"), tries=Sum("attempts"), right=Sum("successes")):
         found.setdefault(row["run"], []).append(row)
     return [_histogram(taskset, run, found[run.pk]) for run in runs if run.pk in found]
 
 
-def ends_of(run: Run) -> Ends:
-    """Two queries, whatever was tried; a task is at one end alone."""
-    records = TaskRecord.objects.filter(run=run).annotate(recent=RATES["recent"]).select_related("task").defer("task__answer")
+def ends_of(taskset: Taskset, run: Run) -> Ends:
+    """Of the set's tasks. Two queries, whatever was tried; a task is at one end alone."""
+    records = TaskRecord.objects.filter(run=run, task__taskset=taskset).annotate(recent=RATES["recent"])
+    records = records.select_related("task").defer("task__answer")
     hardest = list(records.order_by("rate", "pk")[:ENDS])
     easiest = list(records.exclude(pk__in=[record.pk for record in hardest]).order_by("-rate", "-pk")[:ENDS])
     return Ends(run, hardest, easiest)

@@ -56,6 +56,6 @@ def require_known_environment(plan: RunConfig, project: Project) -> None:
         raise ConfigError(
             {"environment.name": f"{environment.name!r} is {kind}, and a run that serves needs `{AGENT}`: its callers"}
         )
-    scripted = Task.objects.filter(taskset__project=project, taskset__slug=plan.taskset).exclude(follow_ups=[])
-    if scripted.exists():
-        raise ConfigError({"environment": f"the tasks of {plan.taskset!r} have follow-ups: take a taskset without, or none"})
+    scripted = Task.objects.filter(taskset__project=project, taskset__slug__in=plan.taskset_names).exclude(follow_ups=[])
+    if slug := scripted.values_list("taskset__slug", flat=True).first():
+        raise ConfigError({"environment": f"the tasks of {slug!r} have follow-ups: take a taskset without, or none"})

@@ -15,8 +15,8 @@ Spelt = tuple[Demonstration, Tokens]
 
 
 def not_yet_admitted(run: Run) -> QuerySet[Demonstration]:
-    """Demonstrations of tasks of the run's taskset that the run cannot learn from yet, the oldest first."""
-    of_tasks = Demonstration.objects.filter(project=run.project_id, task__taskset=run.taskset_id)
+    """Demonstrations of tasks of the run's tasksets that the run cannot learn from yet, the oldest first."""
+    of_tasks = Demonstration.objects.filter(project=run.project_id, task__taskset__in=run.taskset_ids)
     return of_tasks.exclude(expert_answers__run=run).order_by("pk")
 
 

@@ -136,6 +136,6 @@ def _named(plan: RunConfig) -> Mapping[str, str]:
 
 
 def _why_not(name: str, plan: RunConfig, found: Mapping[str, Taskset]) -> str:
-    if name == plan.taskset:
+    if name in plan.taskset_names:
         return f"{name!r} is what the run draws from: all of its groups would be dropped; name sets that it is tested with"
     return "" if name in found else f"the project has no taskset {name!r} that stays as it is"

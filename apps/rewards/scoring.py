@@ -98,8 +98,8 @@ def _unjudged(plan: RunConfig, project: Project, domain: str) -> dict[str, str]:
     everybody = [*plan.judges, plan.people] if plan.people.per_group else plan.judges
     if not everybody or any(not judge.domains for judge in everybody):
         return {}
-    taskset = Taskset.objects.filter(project=project, slug=plan.taskset).first()
-    of_tasks = set(taskset.tasks.values_list("domain", flat=True).distinct()) if taskset else set()
+    tasks = Task.objects.filter(taskset__in=Taskset.objects.filter(project=project, slug__in=plan.taskset_names))
+    of_tasks = set(tasks.values_list("domain", flat=True).distinct())
     domains = {domain} if domain else of_tasks
     left = sorted(domain or "(none)" for domain in domains if not plan.judges_of(domain) and not plan.people.asks_about(domain))
     return {"rewards": f"nobody judges the tasks of domain {', '.join(left[:UNJUDGED_SHOWN])}"} if left else {}

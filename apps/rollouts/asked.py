@@ -1,6 +1,6 @@
 """Tasks that people ask a run to draw next (`selection: people`): a row for each, and the draw that took it."""
 
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 
 from django.conf import settings
 from django.db import models, transaction
@@ -9,7 +9,7 @@ from django.db.models.functions import Now
 
 from apps.accounts.models import User
 from apps.runs.models import NotPossible, Run
-from apps.tasksets.models import Task
+from apps.tasksets.models import Task, Taskset
 
 MOST_WAITING = 200
 
@@ -19,17 +19,17 @@ class AskedTaskQuerySet(models.QuerySet):
         """Not drawn yet, in the order in which they were asked for."""
         return self.filter(draw_index=None).order_by("pk")
 
-    def serve(self, draws: Sequence[int], left_out: Container[int]) -> tuple[list[int], int]:
-        """Give the first of these draws to what waits; (their tasks' indexes, how many draws before took an asked one).
+    def serve(self, draws: Sequence[int], left_out: models.QuerySet) -> tuple[list[Task], int]:
+        """Give the first of these draws to what waits; (their tasks, how many draws before took an asked one).
 
         Call it with the run's row locked, in the transaction that opens the draws' groups.
         """
         served = self.exclude(draw_index=None).count()
-        rows = [row for row in self.waiting().select_related("task") if row.task.index not in left_out][: len(draws)]
+        rows = list(self.waiting().exclude(task__in=left_out).select_related("task")[: len(draws)])
         for row, draw in zip(rows, draws, strict=False):
             row.draw_index = draw
         self.bulk_update(rows, ["draw_index"])
-        return [row.task.index for row in rows], served
+        return [row.task for row in rows], served
 
 
 class AskedTask(models.Model):
@@ -54,16 +54,18 @@ class AskedTask(models.Model):
 
     @classmethod
     @transaction.atomic
-    def ask(cls, run: Run, index: int, by: User) -> bool:
-        """Ask for the task of this index; False where it waits already. Raises NotPossible with what is in the way."""
+    def ask(cls, run: Run, taskset: Taskset, index: int, by: User) -> bool:
+        """Ask for the task of this index of the set; False where it waits already. Raises NotPossible with what is in the way."""
         run = Run.objects.select_for_update().get(pk=run.pk)
         if run.state in Run.ENDED:
             raise NotPossible(f"run {run.slug} is {run.get_state_display()}: it draws no more")
         if run.settings.selection.name != "people":
             raise NotPossible(f"run {run.slug} draws by `{run.settings.selection.name}`; set `selection: people` first")
-        task = run.taskset.tasks.filter(index=index).first()
+        if taskset.pk not in run.taskset_ids:
+            raise NotPossible(f"run {run.slug} does not draw from {taskset.slug}, but from {run.asks_of}")
+        task = taskset.tasks.filter(index=index).first()
         if task is None:
-            raise NotPossible(f"taskset {run.taskset.slug} has no task {index:,}; the last is {run.taskset.size - 1:,}")
+            raise NotPossible(f"taskset {taskset.slug} has no task {index:,}; the last is {taskset.size - 1:,}")
         if run.left_out.filter(task=task).exists():
             raise NotPossible(f"task {index:,} is left out of run {run.slug}")
         if run.asked_tasks.waiting().count() >= MOST_WAITING:

@@ -1,4 +1,4 @@
-"""Which tasks a run's next draws take: its selection put to work on the rows that the rule goes by.
+"""Which tasks a run's next draws take: its selection put to work on the rows that the rule goes by, in each of its tasksets.
 
 Call it in the transaction that opens the draws' groups, with the run's row locked: what is read is what was recorded until
 then, so that draws which were never committed take the same tasks when they are made again.
@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from apps.rollouts.asked import AskedTask
+from apps.rollouts.mixing import Part, parts_of
 from apps.rollouts.records import TaskRecord
 from apps.runs.config import RunConfig
 from apps.runs.models import Run
@@ -23,68 +24,79 @@ from apps.tasksets.selection.stock import Stock
 
 def drawn(run: Run, plan: RunConfig, draws: Sequence[int]) -> list[Task]:
     """The tasks of these draws, in their order. Raises ValueError where no task is left."""
-    if isinstance(plan.selection, ByDifficulty):
-        return _by_difficulty(run, plan, draws)
-    if isinstance(plan.selection, Mixture):
-        return _mixed(run, plan, draws)
-    left_out = frozenset(run.left_out.values_list("task__index", flat=True))
-    if isinstance(plan.selection, BySuccess):
-        return run.taskset.at(_by_success(run, plan, draws, left_out))
     if plan.selection.name == "people":
-        asked, served = AskedTask.objects.filter(run=run).serve(draws, left_out)
-        return run.taskset.at(people.drawn(draws, asked, served, run.taskset.size, plan.seed, left_out))
-    return run.taskset.at([_index(plan, draw, run.taskset.size, left_out) for draw in draws])
+        asked, served = AskedTask.objects.filter(run=run).serve(draws, run.left_out.values("task"))
+        return people.drawn(draws, asked, served, partial(_drawn, run, plan))
+    return _drawn(run, plan, draws)
 
 
-def _index(plan: RunConfig, draw: int, size: int, left_out: frozenset[int]) -> int:
+def _drawn(run: Run, plan: RunConfig, draws: Sequence[int]) -> list[Task]:
+    """Set by set."""
+    found: dict[int, Task] = {}
+    for part in parts_of(run, plan, draws):
+        found |= zip(part.draws, _of_part(run, plan, part), strict=True)
+    return [found[draw] for draw in draws]
+
+
+def _of_part(run: Run, plan: RunConfig, part: Part) -> list[Task]:
+    if isinstance(plan.selection, ByDifficulty):
+        return _by_difficulty(run, plan, part)
+    if isinstance(plan.selection, Mixture):
+        return _mixed(run, plan, part)
+    if isinstance(plan.selection, BySuccess):
+        return part.taskset.at(_by_success(run, plan, part))
+    return part.taskset.at([_index(plan, part, place) for place in part.places])
+
+
+def _index(plan: RunConfig, part: Part, place: int) -> int:
     if plan.selection.name == "sequential":
-        return sequential.position(draw, size, left_out)
+        return sequential.position(place, part.taskset.size, part.left_out)
     if plan.selection.name == "random":
-        return uniform.position(draw, size, plan.seed, left_out)
-    return shuffled(draw, size, plan.seed, left_out)
+        return uniform.position(place, part.taskset.size, part.seed, part.left_out)
+    return shuffled(place, part.taskset.size, part.seed, part.left_out)
 
 
-def _by_difficulty(run: Run, plan: RunConfig, draws: Sequence[int]) -> list[Task]:
+def _by_difficulty(run: Run, plan: RunConfig, part: Part) -> list[Task]:
     """By places in the order of a scale, which is looked up at the places drawn alone."""
-    rule, size = plan.selection, run.taskset.size
-    scale = scale_of(run.taskset, rule.by)
+    rule, size = plan.selection, part.taskset.size
+    scale = scale_of(part.taskset, rule.by)
     left_out = scale.places(run.left_out.values("task"))
     if rule.name == "pools":
         ends = ends_of(rule, scale, size)
         shares = [pool.share for pool in rule.pools]
-        return scale.at([pools.position(draw, ends, shares, plan.seed, left_out) for draw in draws])
+        return scale.at([pools.position(place, ends, shares, part.seed, left_out) for place in part.places])
     if rule.higher == "easier":  # what counts up from the easiest is told as places, which count up from the lowest number
         left_out = frozenset(size - 1 - place for place in left_out)
-    found = [_from_easy(plan, draw, size, left_out) for draw in draws]
+    found = [_from_easy(plan, part, place, left_out) for place in part.places]
     return scale.at([size - 1 - place for place in found] if rule.higher == "easier" else found)
 
 
-def _mixed(run: Run, plan: RunConfig, draws: Sequence[int]) -> list[Task]:
+def _mixed(run: Run, plan: RunConfig, part: Part) -> list[Task]:
     """The tasks stand domain by domain: a domain is a pool."""
-    scale = domains_of(run.taskset)
+    scale = domains_of(part.taskset)
     left_out = scale.places(run.left_out.values("task"))
-    given = {part.domain: part.share for part in plan.selection.parts}
+    given = {domain.domain: domain.share for domain in plan.selection.parts}
     bands = sorted((end, given.get(domain, 0)) for domain, (_, end) in scale.bands.items())
     ends, shares = [end for end, _ in bands], [share for _, share in bands]
-    return scale.at([pools.position(draw, ends, shares, plan.seed, left_out) for draw in draws])
+    return scale.at([pools.position(place, ends, shares, part.seed, left_out) for place in part.places])
 
 
-def _from_easy(plan: RunConfig, draw: int, size: int, left_out: frozenset[int]) -> int:
+def _from_easy(plan: RunConfig, part: Part, place: int, left_out: frozenset[int]) -> int:
     """Place in the order from easy to hard."""
-    rule = plan.selection
+    rule, size = plan.selection, part.taskset.size
     if rule.name == "easy_to_hard":
-        return sequential.position(draw, size, left_out)
-    begins = rule.from_step * plan.groups_per_step
-    return curriculum.position(draw, size, plan.seed, left_out, hard_from_draw=begins, hard_share=rule.hard_share)
+        return sequential.position(place, size, left_out)
+    begins = part.before(rule.from_step * plan.groups_per_step)
+    return curriculum.position(place, size, part.seed, left_out, hard_from_draw=begins, hard_share=rule.hard_share)
 
 
-def _by_success(run: Run, plan: RunConfig, draws: Sequence[int], left_out: frozenset[int]) -> list[int]:
+def _by_success(run: Run, plan: RunConfig, part: Part) -> list[int]:
     """By what is recorded of the tasks. No task is drawn twice before its verdict while there are others."""
-    rule, seed = plan.selection, plan.seed
-    under_way = run.groups.filter(state__in=run.groups.model.OPEN).exclude(draw_index=None)
-    stock = Stock(run.taskset.size, left_out, Counter(under_way.values_list("task__index", flat=True)))
+    rule, seed, draws = plan.selection, part.seed, part.draws
+    under_way = run.groups.filter(state__in=run.groups.model.OPEN, task__taskset=part.taskset).exclude(draw_index=None)
+    stock = Stock(part.taskset.size, part.left_out, Counter(under_way.values_list("task__index", flat=True)))
     # The taskset is said too: so the few tasks are looked up first, and then their records.
-    records = TaskRecord.objects.filter(run=run, task__taskset=run.taskset_id)
+    records = TaskRecord.objects.filter(run=run, task__taskset=part.taskset)
     if rule.name == "prioritized":
         look = partial(records.rates, which=rule.rate)
         return prioritized.drawn(draws, stock, seed, look, floor=rule.floor, prior=rule.prior)

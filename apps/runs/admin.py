@@ -3,7 +3,7 @@
 from django.contrib import admin
 
 from apps.accounts.ledger_admin import LedgerAdmin
-from apps.runs.models import Acknowledgement, Metric, Run, TrainStep, WeightVersion, Worker
+from apps.runs.models import Acknowledgement, Metric, Run, TasksetShare, TrainStep, WeightVersion, Worker
 
 
 @admin.register(Run)
@@ -14,6 +14,14 @@ class RunAdmin(LedgerAdmin):
     list_select_related = ["project"]
     list_filter = ["state"]
     search_fields = ["slug", "title"]
+
+
+@admin.register(TasksetShare)
+class TasksetShareAdmin(LedgerAdmin):
+    list_display = ["run", "taskset", "share"]
+    list_select_related = ["run", "taskset"]
+    raw_id_fields = ["run", "taskset"]
+    ordering = ["-pk"]
 
 
 @admin.register(WeightVersion)

@@ -25,7 +25,7 @@ from apps.runs.schemas import MetricQuery, Metrics, NewRun, Nothing, RunDocument
 
 
 def runs_of(request: Request) -> QuerySet[Run]:
-    return Run.objects.visible_to(request.user).select_related("project", "policy", "taskset", "owner")
+    return Run.objects.visible_to(request.user).select_related("project", "policy", "owner").with_tasksets()
 
 
 def sight(request: Request, runs: Iterable[Run]) -> dict:

@@ -10,8 +10,8 @@ LIVE = (
     "people", "rewards", "pipeline", "max_staleness", "group_attempts", "sampling.max_tokens", "checkpoints.every",
     "checkpoints.weights", "hacking", "selection", "serve.over_bound", "serve.idle_s", "serve.feedback_s", "serve.settle_s",
 )  # fmt: skip
-# A run's policy and taskset are rows it refers to, and what it replays is decided with them.
-FIXED = ("policy", "taskset", "replay")
+# A run's policy and tasksets are rows it refers to, and what it replays is decided with them.
+FIXED = ("policy", "taskset", "tasksets", "replay")
 AGAIN = "stop this run and create another one with the changed configuration"
 
 

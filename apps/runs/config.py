@@ -129,7 +129,12 @@ class Checkpoints(Section):
 
 class RunConfig(Section):
     policy: str = Field(description="Slug of the policy to train.")
-    taskset: str = Field(description="Slug of the taskset to draw from; with `serve`, of the one that keeps what callers ask.")
+    taskset: str | None = Field(
+        None, description="Slug of the taskset to draw from; with `serve`, of the one that keeps what callers ask."
+    )
+    tasksets: dict[str, Annotated[int, Field(ge=1, le=100)]] = Field(
+        {}, max_length=20, description="Instead of one: several by their slugs, each with its share of the draws beside the others."
+    )
     steps: int = Field(ge=1, le=10_000_000, description="Planned optimiser updates; the run completes there.")
     group_size: int = Field(8, ge=1, le=1024, description="Rollouts drawn together for one task.")
     groups_per_step: int = Field(16, ge=1, le=65_536, description="Groups in one optimiser update.")
@@ -179,6 +184,11 @@ class RunConfig(Section):
         if not math.isfinite(self.sampling.temperature):
             raise ValueError("sampling.temperature must be a number")
         return self
+
+    @property
+    def taskset_names(self) -> tuple[str, ...]:
+        """Slugs of what it draws from, in their order."""
+        return tuple(sorted(self.tasksets)) if self.tasksets else (self.taskset,)
 
     def judges_of(self, domain: str) -> tuple[ScorerChoice, ...]:
         """The machines whose words make the reward of a rollout at a task of this domain."""

@@ -1,6 +1,6 @@
 """What a run over pictures, or of a policy that sees them, cannot do: each by field, before it starts."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from apps.policies.models import Policy
 from apps.runs.config import RunConfig
@@ -9,10 +9,11 @@ from apps.tasksets.models import Taskset
 Problems = Iterator[tuple[str, str]]
 
 
-def problems_of(plan: RunConfig, policy: Policy, taskset: Taskset) -> dict[str, str]:
+def problems_of(plan: RunConfig, policy: Policy, tasksets: Sequence[Taskset]) -> dict[str, str]:
     """By dotted field; empty when the run can be made."""
     found = dict(_of_a_policy_that_sees(plan)) if policy.sees_pictures else {}
-    return found | (dict(_of_tasks_that_show(plan, policy, taskset)) if taskset.shows_pictures else {})
+    shows = next((taskset for taskset in tasksets if taskset.shows_pictures), None)
+    return found | (dict(_of_tasks_that_show(plan, policy, shows)) if shows else {})
 
 
 def _of_a_policy_that_sees(plan: RunConfig) -> Problems:

@@ -1,6 +1,6 @@
 """What a selection by difficulty needs of the taskset, by field, before the run can draw by it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from apps.runs.config import RunConfig
 from apps.runs.selection import ByDifficulty, Mixture, Pools
@@ -10,8 +10,12 @@ from apps.tasksets.scales import domains_of, scale_of
 DOMAINS_SHOWN = 20
 
 
-def problems_of(plan: RunConfig, taskset: Taskset) -> dict[str, str]:
-    """By dotted field; empty when the run can be made. A scale of the tasks' meta is made here, once for the taskset."""
+def problems_of(plan: RunConfig, tasksets: Sequence[Taskset]) -> dict[str, str]:
+    """By dotted field; empty when the run can be made. A scale of the tasks' meta is made here, once for each taskset."""
+    return next(filter(None, (_of_one(plan, taskset) for taskset in tasksets)), {})
+
+
+def _of_one(plan: RunConfig, taskset: Taskset) -> dict[str, str]:
     if isinstance(plan.selection, Mixture):
         return dict(_of_parts(plan.selection, domains_of(taskset)))
     if not isinstance(plan.selection, ByDifficulty):
@@ -41,5 +45,8 @@ def _of_pools(rule: Pools, scale: DifficultyScale) -> Iterator[tuple[str, str]]:
     first = 0
     for n, (pool, end) in enumerate(zip(rule.pools, ends_of(rule, scale, scale.taskset.size), strict=True)):
         if pool.share and end == first:
-            yield f"selection.pools.{n}", f"no task has such a number of {rule.by!r}: move `up_to`, or give it the share 0"
+            yield (
+                f"selection.pools.{n}",
+                f"no task of {scale.taskset.slug!r} has such a number of {rule.by!r}: move `up_to`, or give it the share 0",
+            )
         first = end

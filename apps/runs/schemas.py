@@ -14,7 +14,13 @@ class RunRow(serializers.ModelSerializer):
 
     project = serializers.SlugRelatedField("slug", read_only=True)
     policy = serializers.SlugRelatedField("slug", read_only=True)
-    taskset = serializers.SlugRelatedField("slug", read_only=True)
+    taskset = serializers.SlugRelatedField("slug", read_only=True, allow_null=True, help_text="Null where it draws from several.")
+    tasksets = serializers.DictField(
+        source="share_of",
+        child=serializers.IntegerField(min_value=1),
+        read_only=True,
+        help_text="Their shares of the draws, by slug.",
+    )
     owner = serializers.SlugRelatedField("username", read_only=True, allow_null=True)
     published_version = serializers.SerializerMethodField()
     topic = serializers.IntegerField(source="topic_id", read_only=True, help_text="What the sockets call it.")
@@ -22,8 +28,9 @@ class RunRow(serializers.ModelSerializer):
     class Meta:
         model = Run
         fields = (
-            "id", "project", "slug", "title", "state", "state_reason", "waiting_on", "policy", "taskset", "owner", "topic",
-            "planned_steps", "step", "published_version", "groups_opened", "groups_dropped", "created_at", "started_at", "ended_at",
+            "id", "project", "slug", "title", "state", "state_reason", "waiting_on", "policy", "taskset", "tasksets", "owner",
+            "topic", "planned_steps", "step", "published_version", "groups_opened", "groups_dropped", "created_at", "started_at",
+            "ended_at",
         )  # fmt: skip
 
     def get_published_version(self, run: Run) -> int | None:

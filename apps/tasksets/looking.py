@@ -33,6 +33,7 @@ class How:
     answer_key: str = Columns.answer_key
     quarantine: bool = False
     duplicates: str = KEEP
+    version_of: str = ""  # slug of the set of which it is the next version
 
     @classmethod
     def read(cls, stored: dict[str, Any]) -> "How":

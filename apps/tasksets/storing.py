@@ -13,6 +13,7 @@ from apps.tasksets.messages import pictures_of, text_of
 from apps.tasksets.models import Picture, QuarantinedLine, Task, Taskset
 from apps.tasksets.rows import TaskRow
 from apps.tasksets.sources.records import EXCERPT, BadLine
+from apps.tasksets.versions import changes, newest_of
 
 BATCH = 1_000  # rows held in memory and written together
 BATCH_BYTES = 32 << 20  # of their pictures: a batch that holds more is written before it is full
@@ -32,7 +33,10 @@ class BadLines(ValueError):
 
 @dataclass(frozen=True)
 class Origin:
-    """Whose taskset it is, what it is called and where it comes from. `seed` None: from a file."""
+    """Whose taskset it is, what it is called and where it comes from. `seed` None: from a file.
+
+    version_of   any version of the set of which this is the next one; None makes a set of its own
+    """
 
     project: Project
     slug: str
@@ -40,6 +44,7 @@ class Origin:
     source: str
     seed: int | None = None
     by: User | None = None
+    version_of: Taskset | None = None
 
 
 class Sieve:
@@ -81,10 +86,12 @@ def store(
 
     Bad lines are kept beside the set when `quarantine`, otherwise they refuse it (BadLines). `duplicates`, of tasks that are there
     already: "keep", "drop" (kept beside the set like bad lines, and counted), or "refuse" (BadLines, whatever `quarantine` says).
-    Raises ValueError when nothing is left, IntegrityError when the slug is taken.
+    Raises ValueError when nothing is left, or nothing has changed since the version before; IntegrityError when the slug is taken.
     """
+    before = newest_of(origin.version_of, origin.project) if origin.version_of else None
     taskset = Taskset.objects.create(
-        project=origin.project, slug=origin.slug, title=origin.title, source=origin.source, seed=origin.seed, created_by=origin.by
+        project=origin.project, slug=origin.slug, title=origin.title, source=origin.source, seed=origin.seed, created_by=origin.by,
+        first=before and (before.first or before), version=before.version + 1 if before else 1,
     )  # fmt: skip
     digest, sieve = hashlib.sha256(), Sieve(quarantine, duplicates)
     for read, batch in _batches(rows):
@@ -99,7 +106,9 @@ def store(
         raise ValueError("there is no task in it")
     taskset.quarantined, taskset.digest = sieve.bad, digest.hexdigest()
     taskset.duplicates = sieve.same
-    taskset.save(update_fields=["size", "quarantined", "duplicates", "digest", "shows_pictures"])
+    if before:
+        taskset.added, taskset.removed = changes(before, taskset)
+    taskset.save(update_fields=["size", "quarantined", "duplicates", "digest", "shows_pictures", "added", "removed"])
     return taskset
 
 

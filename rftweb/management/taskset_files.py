@@ -29,6 +29,7 @@ from apps.tasksets.rows import TaskRow
 from apps.tasksets.sources import FORMATS
 from apps.tasksets.sources.records import BadLine
 from apps.tasksets.storing import BadLines, Origin, store
+from apps.tasksets.versions import slug_of_next
 from rftweb.management.console import REDACT, bar
 
 SHOWN = 20  # bad lines printed
@@ -41,6 +42,9 @@ def add_import(verbs: _SubParsersAction) -> ArgumentParser:
     )
     importing.add_argument("--slug", help="name of the taskset (default: the file's)")
     importing.add_argument("--title", default="")
+    importing.add_argument(
+        "--version-of", metavar="TASKSET", help="the next version of this set (default name: its first one's with -v2, -v3 …)"
+    )
     importing.add_argument("--format", choices=FORMATS, default="auto", help="of the file (default: as it looks)")
     importing.add_argument("--hub", action="store_true", help="download from the Hugging Face Hub; nothing else ever does")
     importing.add_argument("--config", default="", help="of a data set of the Hub that has several")
@@ -67,8 +71,10 @@ def imported(project: Project, options: dict) -> Taskset:
     name, path = options["file"], Path(options["file"])
     if not options["hub"] and not path.exists():
         raise CommandError(f"{path}: there is no such file")
-    slug = options["slug"] or re.sub(r"[^A-Za-z0-9_-]+", "-", path.stem).strip("-")[:50]
-    origin = Origin(project, slug, options["title"] or slug, _source(options))
+    before = _before(project, options["version_of"]) if options["version_of"] else None
+    named = slug_of_next(before) if before else re.sub(r"[^A-Za-z0-9_-]+", "-", path.stem).strip("-")[:50]
+    slug = options["slug"] or named
+    origin = Origin(project, slug, options["title"] or slug, _source(options), version_of=before)
     columns = Columns(
         options["prompt"], None if options["no_answer"] else options["answer"], options["follow_ups"], options["domain"],
         answer_key=options["answer_key"], more_meta=tuple(options["meta"]),
@@ -78,9 +84,17 @@ def imported(project: Project, options: dict) -> Taskset:
     except BadLines as refusal:
         raise CommandError(_listed(refusal)) from None
     except IntegrityError:
-        raise CommandError(f"--slug: a taskset {slug!r} is there already; choose another") from None
+        raise CommandError(f"--slug: a taskset {slug!r} is there already; choose another, or store it with --version-of") from None
     except (ValueError, OSError) as error:
         raise CommandError(f"{name}: {error}") from None
+
+
+def _before(project: Project, slug: str) -> Taskset:
+    """Raises CommandError."""
+    found = project.tasksets.filter(slug=slug).first()
+    if found is None:
+        raise CommandError(f"--version-of: no taskset {slug!r} in {project.slug}")
+    return found
 
 
 def _source(options: dict) -> str:
@@ -161,7 +175,8 @@ def exported(taskset: Taskset, path: Path, force: bool, redact: bool) -> str:
         partial.unlink(missing_ok=True)
     if redactor:
         return f"{path}: {taskset.size} tasks, redacted: {redactor.words}"
-    return f"{path}: {taskset.size} tasks, digest {taskset.digest or 'none, for it grows'}"
+    told = f"version {taskset.version} of {taskset.first}, " if taskset.first else ""
+    return f"{path}: {taskset.size} tasks, {told}digest {taskset.digest or 'none, for it grows'}"
 
 
 def add_overlap(verbs: _SubParsersAction) -> ArgumentParser:

@@ -4,6 +4,7 @@ import pytest
 
 from apps.accounts.models import Membership
 from apps.runs.models import Metric, Run
+from tests.rollouts.mixed import taskset_of
 
 pytestmark = pytest.mark.django_db
 
@@ -27,7 +28,18 @@ def test_members_see_their_runs_and_strangers_none(program, alice, bob, carol, r
 def test_a_run_is_shown_with_its_configuration(program, bob, run):
     shown = program(bob).get(f"runs/{run.pk}/").json()
     assert (shown["slug"], shown["state"], shown["project"], shown["config"]["steps"]) == ("run-0", "running", "lab", 10)
-    assert shown["topic"] == run.topic_id
+    assert shown["topic"] == run.topic_id and (shown["taskset"], shown["tasksets"]) == ("sort", {"sort": 1})
+
+
+def test_a_run_over_several_tasksets_tells_their_shares(program, alice, project, policy, taskset):
+    taskset_of(project, "large", 7)
+    caller = program(alice)
+    made = caller.post("runs/", NEW | {"config": CONFIG | {"taskset": None, "tasksets": {"sort": 1, "large": 3}}})
+    assert made.status_code == 201, made.content
+    (listed,) = caller.get("runs/").json()["items"]
+    for said in (made.json(), listed):
+        assert said["taskset"] is None and said["tasksets"] == {"large": 3, "sort": 1}
+    assert made.json()["config"]["tasksets"] == {"large": 3, "sort": 1}
 
 
 def test_a_list_pages_by_key_in_both_directions(program, bob, new_run):
@@ -45,7 +57,7 @@ def test_a_list_asks_as_many_queries_for_many_runs_as_for_one(program, bob, new_
     for _ in range(5):
         new_run()
     caller = program(bob)
-    with django_assert_max_num_queries(5):
+    with django_assert_max_num_queries(6):  # one of them for the tasksets of runs that have several
         assert len(caller.get("runs/").json()["items"]) == 5
 
 

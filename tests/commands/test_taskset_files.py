@@ -139,3 +139,22 @@ def test_the_overlap_of_two_sets_is_told_with_its_pairs(project, tmp_path):
     pairs = [json.loads(line) for line in (tmp_path / "pairs.jsonl").read_text().splitlines()]
     assert {"checked": 0, "other": 0, "share": 1.0, "is_exact": True} in pairs
     assert "--threshold" in refusal("overlap", "test", "train", "--threshold", 0)
+
+
+def test_a_mended_file_is_stored_as_the_next_version_and_says_what_changed(project, tmp_path):
+    file = tmp_path / "sums.jsonl"
+    file.write_text("".join(json.dumps({"prompt": f"{n}+1", "answer": n + 1}) + "\n" for n in range(3)))
+    said("import", file)
+    assert "nothing has changed: it has the tasks of 'sums' in their order" in refusal("import", file, "--version-of", "sums")
+    assert "store it with --version-of" in refusal("import", file)
+    file.write_text("".join(json.dumps({"prompt": f"{n}+1", "answer": n + 1}) + "\n" for n in range(1, 5)))
+    assert "taskset sums-v2: 4 tasks; version 2 of sums: 2 new, 1 gone" in said("import", file, "--version-of", "sums")
+    assert "version 2 of sums, digest" in said("export", "sums-v2", tmp_path / "out.jsonl")
+    assert "version 2 of sums" in said("list")
+    assert Taskset.objects.get(slug="sums").size == 3
+
+
+def test_a_version_of_what_is_not_there_is_refused(project, tmp_path):
+    file = tmp_path / "sums.jsonl"
+    file.write_text(json.dumps({"prompt": "1+1", "answer": 2}) + "\n")
+    assert refusal("import", file, "--version-of", "none") == "--version-of: no taskset 'none' in lab"

@@ -230,3 +230,37 @@ def test_the_list_of_imports_pages_and_asks_few_questions(alice_client, project,
     with django_assert_max_num_queries(10):
         html = alice_client.get(reverse("taskset-imports", args=["lab"])).content.decode()
     assert html.count(".csv</a>") == 20 and "before=" in html
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_file_becomes_the_next_version_of_a_set_whose_page_lists_both(send, choose, alice_client):
+    lines = b"".join(json.dumps(row).encode() + b"\n" for row in ROWS)
+    first = send(lines)
+    assert "A new version of" not in choose(first)[1]
+    choose(first, "import")
+    assert import_next("w")
+    second = send(lines.replace(b"29+1", b"29+2"))
+    assert choose(second, "import", slug="sums-v2", version_of="none")[0] == 422
+    status, html = choose(second, slug="sums-v2", version_of="sums")
+    assert status == 200 and "<option selected>sums</option>" in html
+    assert "<option selected>sums</option>" in choose(second, slug="sums-v2", version_of="sums", format="jsonl")[1]
+    choose(second, "import", slug="sums-v2", version_of="sums", format="jsonl")
+    assert import_next("w")
+    second.refresh_from_db()
+    assert (second.taskset.first.slug, second.taskset.version, second.taskset.added, second.taskset.removed) == ("sums", 2, 1, 1)
+    old = alice_client.get(reverse("taskset", args=["lab", "sums"])).content.decode()
+    assert "version 1, not the newest" in old and 'href="/tasksets/lab/sums-v2/">sums-v2</a>' in old
+    new = alice_client.get(reverse("taskset", args=["lab", "sums-v2"])).content.decode()
+    assert "version 2 ·" in new and 'href="/tasksets/lab/sums/">sums</a>' in new
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_file_without_a_change_is_no_version_and_says_so(send, choose):
+    lines = b"".join(json.dumps(row).encode() + b"\n" for row in ROWS)
+    choose(send(lines), "import")
+    assert import_next("w")
+    again = send(lines)
+    choose(again, "import", slug="again", version_of="sums")
+    assert import_next("w")
+    again.refresh_from_db()
+    assert (again.state, again.reason) == (State.FAILED, "nothing has changed: it has the tasks of 'sums' in their order")

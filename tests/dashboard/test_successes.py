@@ -5,8 +5,11 @@ from django.urls import reverse
 
 from apps.dashboard.successes import BINS, ends_of, histograms
 from apps.rollouts.records import TaskRecord
+from apps.runs.config import parse
+from apps.runs.models import Run
 from apps.runs.selection import Bots
 from tests.dashboard.growing import grow_runs
+from tests.rollouts.mixed import taskset_of
 
 RATES = (0.0, 0.05, 0.1, 0.55, 0.999, 1.0, 1.0)
 
@@ -35,7 +38,7 @@ def test_tasks_are_counted_by_their_success(recorded):
 
 
 def test_the_hardest_and_the_easiest_are_different_tasks(recorded):
-    ends = ends_of(recorded.run)
+    ends = ends_of(recorded.run.taskset, recorded.run)
     assert [record.rate for record in ends.hardest] == [0.0, 0.05, 0.1, 0.55, 0.999]
     assert [record.rate for record in ends.easiest] == [1.0, 1.0]
 
@@ -80,7 +83,8 @@ def asked(recorded):
 
 
 def ask(client, index: str):
-    return client.post(reverse("ask-for-task", args=["lab", "tone-7"]), {"task": index}, follow=True).content.decode()
+    asked = {"taskset": "tone", "task": index}
+    return client.post(reverse("ask-for-task", args=["lab", "tone-7"]), asked, follow=True).content.decode()
 
 
 def test_a_run_is_asked_on_the_page_for_a_task_that_waits_there(client, asked):
@@ -101,3 +105,21 @@ def test_what_is_no_task_is_refused_in_words(client, asked, index):
 def test_who_does_not_steer_is_not_offered_to_ask(client, asked):
     client.force_login(asked.bob)
     assert "Draw next" not in page(client)
+
+
+def test_each_taskset_of_a_run_over_several_tells_of_its_own_tasks_and_is_asked_for_them(client, asked):
+    project = asked.run.project
+    other = taskset_of(project, "other", 3)
+    plan = asked.run.config | {"taskset": None, "tasksets": {"tone": 2, "other": 1}}
+    mixed = Run.create(project=project, slug="mixed", title="Mixed", plan=parse(plan), owner=asked.alice)
+    mixed.start(by=asked.alice)
+    TaskRecord.add(mixed.pk, other.tasks.get(index=1).pk, 0, [1.0, 0.0], 2, Bots())
+    (drawn,) = histograms(other, [mixed, asked.run], asked.alice)
+    assert (drawn.run, drawn.tried, drawn.untried) == (mixed, 1, 2)
+    assert [one.run for one in histograms(asked.run.taskset, [mixed, asked.run], asked.alice)] == [asked.run]
+    client.force_login(asked.alice)
+    said = {"taskset": "other", "task": "2"}
+    shown = client.post(reverse("ask-for-task", args=["lab", "mixed"]), said, follow=True)
+    assert shown.redirect_chain[-1][0].endswith("/tasksets/lab/other/") and "mixed draws task 2 next." in shown.content.decode()
+    assert mixed.asked_tasks.get().task == other.tasks.get(index=2)
+    assert "taskset: " in client.post(reverse("ask-for-task", args=["lab", "mixed"]), {"task": "2"}, follow=True).content.decode()

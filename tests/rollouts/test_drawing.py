@@ -98,10 +98,14 @@ def asked_run(new_run):
     return new_run(max_staleness=99, selection="people", seed=7)
 
 
+def ask(run, index: int, by) -> bool:
+    return AskedTask.ask(run, run.taskset, index, by)
+
+
 def test_what_people_ask_for_is_drawn_first_and_the_shuffle_goes_on_where_it_stood(asked_run, alice):
     order = [position(draw, 4, 7) for draw in range(8)]
     assert drawn(asked_run, 2) == order[:2]
-    assert AskedTask.ask(asked_run, order[0], alice) and AskedTask.ask(asked_run, order[3], alice)
+    assert ask(asked_run, order[0], alice) and ask(asked_run, order[3], alice)
     assert drawn(asked_run, 1) == [order[0]]
     assert drawn(asked_run, 3) == [order[3], *order[2:4]]
     assert drawn(asked_run, 4) == order[4:]
@@ -109,8 +113,8 @@ def test_what_people_ask_for_is_drawn_first_and_the_shuffle_goes_on_where_it_sto
 
 
 def test_draws_of_what_people_ask_for_are_made_again_alike(asked_run, alice):
-    AskedTask.ask(asked_run, 3, alice)
-    AskedTask.ask(asked_run, 1, alice)
+    ask(asked_run, 3, alice)
+    ask(asked_run, 1, alice)
     with transaction.atomic():
         lost = drawn(asked_run, 6)
         transaction.set_rollback(True)
@@ -119,29 +123,29 @@ def test_draws_of_what_people_ask_for_are_made_again_alike(asked_run, alice):
 
 
 def test_a_task_waits_once_and_may_be_asked_for_again_when_it_was_drawn(asked_run, alice, bob):
-    assert AskedTask.ask(asked_run, 3, alice) and not AskedTask.ask(asked_run, 3, bob)
-    assert drawn(asked_run, 1) == [3] and AskedTask.ask(asked_run, 3, bob)
+    assert ask(asked_run, 3, alice) and not ask(asked_run, 3, bob)
+    assert drawn(asked_run, 1) == [3] and ask(asked_run, 3, bob)
 
 
 def test_what_was_asked_for_and_then_left_out_is_not_drawn(asked_run, alice):
-    AskedTask.ask(asked_run, 3, alice)
+    ask(asked_run, 3, alice)
     LeftOut.objects.create(run=asked_run, task=asked_run.taskset.tasks.get(index=3), reason="too easy", by=alice)
     assert 3 not in drawn(asked_run, 4)
     with pytest.raises(NotPossible, match="left out"):
-        AskedTask.ask(asked_run, 3, alice)
+        ask(asked_run, 3, alice)
 
 
 def test_a_run_that_draws_otherwise_cannot_be_asked(run, alice):
     with pytest.raises(NotPossible, match="set `selection: people` first"):
-        AskedTask.ask(run, 0, alice)
+        ask(run, 0, alice)
 
 
 def test_a_task_that_is_not_there_or_a_run_that_has_ended_cannot_be_asked_for(asked_run, alice):
     with pytest.raises(NotPossible, match="no task 4; the last is 3"):
-        AskedTask.ask(asked_run, 4, alice)
+        ask(asked_run, 4, alice)
     asked_run.stop()
     with pytest.raises(NotPossible, match="draws no more"):
-        AskedTask.ask(asked_run, 0, alice)
+        ask(asked_run, 0, alice)
 
 
 @pytest.fixture

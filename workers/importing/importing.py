@@ -78,7 +78,8 @@ def _stored(taken: TasksetImport) -> Taskset:
     how, reading = How.read(taken.how), Reading(taken)
     source = opened(taken.path, how.format)
     rows = read(source, how.columns)  # pictures beside it are none: the folder holds other people's files
-    origin = Origin(taken.project, taken.slug, taken.slug, taken.name, by=taken.by)
+    before = taken.project.tasksets.get(slug=how.version_of) if how.version_of else None
+    origin = Origin(taken.project, taken.slug, taken.slug, taken.name, by=taken.by, version_of=before)
     with kept(reading.tell, SAID_EVERY), transaction.atomic():
         progress = lambda done: reading.go_on(done, source.at)  # noqa: E731
         taskset = store(origin, rows, how.quarantine, progress, how.duplicates)

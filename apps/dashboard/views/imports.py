@@ -51,6 +51,11 @@ class Upload(forms.Form):
         return file
 
 
+def followed(importing: TasksetImport) -> list[str]:
+    """Tasksets of which the file may be the next version."""
+    return list(importing.project.tasksets.filter(grows=False).order_by("slug").values_list("slug", flat=True))
+
+
 class Choices(forms.Form):
     """What the taskset is called, and how the file is read; see apps.tasksets.looking.How."""
 
@@ -68,10 +73,12 @@ class Choices(forms.Form):
     )
     quarantine = forms.BooleanField(required=False)
     duplicates = forms.ChoiceField(choices=[(choice, choice) for choice in CHOICES])
+    version_of = forms.ChoiceField(required=False, error_messages={"invalid_choice": "There is no such taskset to follow."})
 
     def __init__(self, importing: TasksetImport, *given: object) -> None:
         super().__init__(*given)
         self.importing = importing
+        self.fields["version_of"].choices = [("", ""), *((slug, slug) for slug in followed(importing))]
 
     def clean_slug(self) -> str:
         slug = self.cleaned_data["slug"]
@@ -79,7 +86,8 @@ class Choices(forms.Form):
         if slug in known:
             free = next(name for number in count(2) if (name := f"{slug[:40]}-{number}") not in known)
             raise forms.ValidationError(
-                f"A taskset {slug} is there already, and none ever changes; choose another name, as {free}."
+                f"A taskset {slug} is there already, and none ever changes; choose another name, as {free}, and say below "
+                "where it is a new version."
             )
         return slug
 
@@ -124,6 +132,7 @@ def one(request: HttpRequest, pk: int) -> HttpResponse:
     context = {
         "section": "tasksets", "one": found, "form": form, "how": how, "seen": seen, "rows": _rows(seen), "formats": FORMATS,
         "slug": request.POST.get("slug", found.slug), "columns": _columns(form, how, seen), "duplicates": DUPLICATES.items(),
+        "followed": followed(found),
         "others": [(name, name in how.more_meta) for name in seen.columns if name not in (how.prompt, how.answer, how.meta)],
     }  # fmt: skip
     return render(request, "dashboard/taskset_look.html", context, status=422 if form.errors else 200)
@@ -178,7 +187,8 @@ def _chosen(request: HttpRequest, found: TasksetImport, form: Choices, before: H
         if request.POST.get("act") == "import" and not is_other:
             found.start(slug, how.written())
         else:
-            found.draft(slug, (guessed(found.path, how.format) if is_other else how).written())
+            other = replace(guessed(found.path, how.format), version_of=how.version_of) if is_other else how
+            found.draft(slug, other.written())
     except ImportOver as error:
         messages.error(request, f"Nothing was changed: {error}.")
     return redirect("taskset-import", found.pk)

@@ -154,7 +154,7 @@ def _fields(run: Run, said: Mapping[str, str], problems: Mapping[str, str]) -> d
     """What the filter's fields show: their value, what is wrong with it, and what may be chosen."""
     defaults = {"most": Chosen().most}
     shown = {name: {"value": said.get(name, defaults.get(name, "")), "wrong": problems.get(name, "")} for name in FIELDS}
-    domains = run.taskset.tasks.exclude(domain="").order_by("domain").values_list("domain", flat=True).distinct()
+    domains = run.tasks.exclude(domain="").order_by("domain").values_list("domain", flat=True).distinct()
     shown["domain"]["choices"] = list(domains[:DOMAINS_OFFERED])
     shown["scorer"]["choices"] = [choice.scorer for choice in run.settings.rewards]
     return shown

@@ -35,7 +35,7 @@ def rollouts(request: HttpRequest, project: str, slug: str) -> HttpResponse:
     is_open = sees_judgements(request.user, run)
     form = Filter(request.GET, is_open=is_open)
     form.is_valid()
-    found = with_judgements(form.narrow(run.rollouts.without_anchors().exclude(state=Rollout.State.SAMPLING)))
+    found = with_judgements(form.narrow(run, run.rollouts.without_anchors().exclude(state=Rollout.State.SAMPLING)))
     page = page_within(found, run.rollouts.all(), form.reach, request) if form.reach else page_of(found, request)
     context = {
         "section": "runs", "run": run, "page": page, "rows": rows(page.rows, request.user), "form": form, "is_open": is_open,

@@ -31,7 +31,7 @@ VERSIONS_SHOWN, ROLLOUTS_SHOWN, WORKERS_SHOWN = 5, 8, 12
 @login_required
 def runs(request: HttpRequest) -> HttpResponse:
     """Everybody signed in: the runs of their projects."""
-    found = Run.objects.visible_to(request.user).select_related("project", "policy", "taskset")
+    found = Run.objects.visible_to(request.user).select_related("project", "policy").with_tasksets()
     page = page_of(found, request, size=25)
     is_open = open_among(request.user, [run.pk for run in page.rows])
     rewards = recent_rewards([run for run in page.rows if run.pk in is_open])
@@ -108,7 +108,7 @@ def _now(run: Run, is_open: bool) -> dict:
         "ratings": rating_counts(run.pk),
         "people": people_now(run) if plan.people.per_group else None,
         "workers": workers_for(run, WORKERS_SHOWN), "played": played_by(run),
-        "serving": serving_now(run) if plan.serve else None,
+        "serving": serving_now(run) if plan.serve else None, "shared": list(run.shared) if plan.tasksets else [],
     }  # fmt: skip
 
 

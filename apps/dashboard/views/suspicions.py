@@ -54,7 +54,7 @@ def suspicions(request: HttpRequest, project: str, slug: str) -> HttpResponse:
     context = {
         "section": "runs", "run": run, "open": [_titled(one) for one in is_open], "closed": [_titled(one) for one in closed],
         "watch": run.settings.hacking, "tries": TRIES, "titles": TITLES.values(),
-        "checked": Guess.objects.filter(task__taskset=run.taskset_id).exists(),
+        "checked": Guess.objects.filter(task__taskset__in=run.taskset_ids).exists(),
         "left_out": LeftOut.objects.filter(run=run).count(),
     }  # fmt: skip
     return render(request, "dashboard/suspicions.html", context)

@@ -22,6 +22,7 @@ PROJECTS_SHOWN = 20
 IMPORTS_SHOWN = 20
 RUNS_SHOWN = 10
 SCALES_SHOWN = 10
+VERSIONS_SHOWN = 20
 WAITING_SHOWN = 20
 TASKS_SHOWN = 50
 
@@ -34,26 +35,34 @@ def _first_index(request: HttpRequest) -> int:
 
 
 class AskForm(forms.Form):
-    """The index of the task that is asked for."""
+    """The index of the task that is asked for, and the slug of its set."""
 
+    taskset = forms.ModelChoiceField(Taskset.objects.none(), to_field_name="slug")
     task = forms.IntegerField(min_value=0, max_value=2**31 - 1)
+
+    def __init__(self, run: Run, *said: object) -> None:
+        super().__init__(*said)
+        self.fields["taskset"].queryset = run.project.tasksets
 
 
 @require_POST
 @login_required
 def ask(request: HttpRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project: ask the run to draw a task next."""
-    run, form = steered_run(request, project, slug), AskForm(request.POST)
-    if not form.is_valid():
-        messages.error(request, f"Nothing was asked for: task: {form.errors['task'][0]}")
+    run = steered_run(request, project, slug)
+    form = AskForm(run, request.POST)
+    if form.is_valid():
+        _ask(request, run, form.cleaned_data["taskset"], form.cleaned_data["task"])
     else:
-        _ask(request, run, form.cleaned_data["task"])
-    return redirect("taskset", run.project.slug, run.taskset.slug)
+        field, reasons = next(iter(form.errors.items()))
+        messages.error(request, f"Nothing was asked for: {field}: {reasons[0]}")
+    asked = form.cleaned_data.get("taskset") or run.tasksets[0]
+    return redirect("taskset", run.project.slug, asked.slug)
 
 
-def _ask(request: HttpRequest, run: Run, index: int) -> None:
+def _ask(request: HttpRequest, run: Run, taskset: Taskset, index: int) -> None:
     try:
-        is_new = AskedTask.ask(run, index, request.user)
+        is_new = AskedTask.ask(run, taskset, index, request.user)
         messages.success(request, f"{run.slug} draws task {index:,} {'next' if is_new else 'next already'}.")
     except NotPossible as refused:
         messages.error(request, f"Nothing was asked for: {refused}")
@@ -67,9 +76,10 @@ def _asking(request: HttpRequest, runs: Sequence[Run]) -> list[Run]:
     return [run for run in live if run.pk in own]
 
 
-def _waiting(asking: Sequence[Run]) -> list[AskedTask]:
-    """What was asked of them and is not drawn yet."""
-    return list(AskedTask.objects.filter(run__in=asking).waiting().select_related("run", "task", "by")[:WAITING_SHOWN])
+def _waiting(asking: Sequence[Run], taskset: Taskset) -> list[AskedTask]:
+    """What was asked of them among this set's tasks, and is not drawn yet."""
+    asked = AskedTask.objects.filter(run__in=asking, task__taskset=taskset).waiting()
+    return list(asked.select_related("run", "task", "by")[:WAITING_SHOWN])
 
 
 def _chosen(slug: str | None, drawn: Sequence[Histogram]) -> Run | None:
@@ -102,15 +112,15 @@ def taskset(request: HttpRequest, project: str, slug: str) -> HttpResponse:
     found = get_object_or_404(Taskset.objects.visible_to(request.user).select_related("project"), project__slug=project, slug=slug)
     first = _first_index(request)
     tasks = list(found.tasks.defer("answer").filter(index__gte=first).order_by("index")[:TASKS_SHOWN])
-    runs = list(found.runs.select_related("project")[:RUNS_SHOWN])
+    runs = list(Run.objects.drawing_from(found).select_related("project")[:RUNS_SHOWN])
     drawn, asking = histograms(found, runs, request.user), _asking(request, runs)
     chosen = _chosen(request.GET.get("run"), drawn)
     context = {
         "section": "tasksets", "taskset": found, "tasks": tasks, "first": first, "previous": max(0, first - TASKS_SHOWN),
         "next": first + TASKS_SHOWN if first + TASKS_SHOWN < found.size else None,
         "may_run": Project.objects.run_by(request.user).filter(pk=found.project_id).exists(),
-        "quarantined": found.quarantined_lines.all()[:QUARANTINED_SHOWN], "runs": runs,
-        "histograms": drawn, "ends": ends_of(chosen) if chosen else None,
-        "asking": asking, "waiting": _waiting(asking), "scales": found.scales.order_by("name")[:SCALES_SHOWN],
+        "versions": found.versions[:VERSIONS_SHOWN], "quarantined": found.quarantined_lines.all()[:QUARANTINED_SHOWN], "runs": runs,
+        "histograms": drawn, "ends": ends_of(found, chosen) if chosen else None,
+        "asking": asking, "waiting": _waiting(asking, found), "scales": found.scales.order_by("name")[:SCALES_SHOWN],
     }  # fmt: skip
     return render(request, "dashboard/taskset.html", context)

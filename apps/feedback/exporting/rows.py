@@ -24,6 +24,7 @@ from apps.rollouts.turns import said_by_policy
 from apps.runs.models import Run
 from apps.runs.people import WORDS_ONLY, People
 from apps.tasksets.messages import as_texts
+from apps.tasksets.models import Task
 
 ROWS_AT_ONCE = 200
 Row = dict[str, object]
@@ -54,13 +55,14 @@ class Wanted:
         return {"author": self.name_of(user), "is_simulated": user and user.is_simulated}
 
     def ratings(self) -> QuerySet[Rating]:
-        found = Rating.objects.filter(run=self.run).select_related("rater", "item__group__task", "rollout__group__task")
+        about = ("item__group__task__taskset", "rollout__group__task__taskset")
+        found = Rating.objects.filter(run=self.run).select_related("rater", *about)
         found = found.filter(form=self.form) if self.form else found
         return found.filter(at__gte=self.since) if self.since else found
 
     def lessons(self, kind: type) -> QuerySet:
         """Of the run, and of its rewrites only where a form is asked for that makes them."""
-        found = kind.objects.filter(run=self.run).select_related("author", "task")
+        found = kind.objects.filter(run=self.run).select_related("author", "task__taskset")
         found = found.none() if self.form not in ("", "rewrite") else found
         return found.filter(at__gte=self.since) if self.since else found
 
@@ -97,7 +99,7 @@ def votes(wanted: Wanted) -> Iterator[Row]:
             group, members = _group(rating), rating.members
             values = values_of(rating, people)
             yield {
-                "rating": rating.pk, "run": wanted.run.slug, "task": group.task.index, "group": group.pk, "item": rating.item_id,
+                "rating": rating.pk, "run": wanted.run.slug, **_named(group.task), "group": group.pk, "item": rating.item_id,
                 "form": rating.form, "purpose": rating.item.purpose if rating.item else None,
                 "answer": json.dumps(rating.answer, ensure_ascii=False), "critique": rating.critique,
                 "rater": wanted.name_of(rating.rater), "is_simulated": rating.rater.is_simulated,
@@ -118,6 +120,11 @@ def values_of(rating: Rating, people: People) -> dict[int, float]:
     except (KeyError, ValueError, ZeroDivisionError):  # the run's rubric has been changed since
         return {}
     return {pk: value for pk, value in found.items() if value is not None}
+
+
+def _named(task: Task | None) -> Row:
+    """A task by its number, which is of its taskset: a run may draw from several."""
+    return {"taskset": task and task.taskset.slug, "task": task and task.index}
 
 
 def _group(rating: Rating) -> Group:
@@ -144,7 +151,8 @@ def groups(wanted: Wanted) -> Iterator[Row]:
         Prefetch("experiences", Experience.objects.order_by("-kind").prefetch_related("step_items__step"), to_attr="learned"),
         Prefetch("rewards", peoples, to_attr="peoples"),
     )  # fmt: skip
-    for some in in_batches(found.select_related("task").prefetch_related(Prefetch("rollouts", finished, to_attr="finished"))):
+    found = found.select_related("task__taskset").prefetch_related(Prefetch("rollouts", finished, to_attr="finished"))
+    for some in in_batches(found):
         for group in some:
             yield _group_row(wanted.run, group)
 
@@ -158,7 +166,7 @@ def _group_row(run: Run, group: Group) -> Row:
         "people": [_peoples_word(rollout) for rollout in group.finished],
         "uncertainties": [_uncertainty(rollout) for rollout in group.finished],
         "versions": [rollout.first_version for rollout in group.finished], "rollouts": [rollout.pk for rollout in group.finished],
-        "run": run.slug, "task": group.task.index, "group": group.pk, "step": min(steps, default=None),
+        "run": run.slug, **_named(group.task), "group": group.pk, "step": min(steps, default=None),
     }  # fmt: skip
 
 
@@ -244,7 +252,7 @@ def _pair(
     task = said.task if isinstance(said, Preference) else _group(said).task
     return {
         "prompt": as_texts(prompt), "chosen": answered(texts[0]), "rejected": answered(texts[1]), "margin": margin,
-        **wanted.said_by(author), "source": source, "run": wanted.run.slug, "task": task and task.index,
+        **wanted.said_by(author), "source": source, "run": wanted.run.slug, **_named(task),
         "chosen_rollout": parents[0], "rejected_rollout": parents[1], "at": said.at,
     }  # fmt: skip
 
@@ -258,7 +266,7 @@ def demonstrations(wanted: Wanted) -> Iterator[Row]:
         for lesson in some:
             yield {
                 "messages": [*as_texts(lesson.prompt), *answered(lesson.answer)], **wanted.said_by(lesson.author),
-                "source": lesson.source, "run": wanted.run.slug, "task": lesson.task and lesson.task.index, "at": lesson.at,
+                "source": lesson.source, "run": wanted.run.slug, **_named(lesson.task), "at": lesson.at,
             }  # fmt: skip
 
 
@@ -272,7 +280,7 @@ def turn_labels(wanted: Wanted) -> Iterator[Row]:
             yield {
                 "prompt": "\n\n".join(message["content"] for message in as_texts(rating.rollout.group.task.prompt)),
                 "completions": turns, "labels": [mark != -1 for mark in marks], "marks": marks,
-                **wanted.said_by(rating.rater), "run": wanted.run.slug, "task": rating.rollout.group.task.index,
+                **wanted.said_by(rating.rater), "run": wanted.run.slug, **_named(rating.rollout.group.task),
                 "rollout": rating.rollout_id, "at": rating.at,
             }  # fmt: skip
 

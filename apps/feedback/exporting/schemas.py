@@ -4,7 +4,7 @@ import pyarrow as arrow
 
 TEXT, WHOLE, REAL, YES, TIME = arrow.string(), arrow.int64(), arrow.float64(), arrow.bool_(), arrow.timestamp("us", tz="UTC")
 MESSAGES = arrow.list_(arrow.struct([("role", TEXT), ("content", TEXT)]))
-RUN = {"run": TEXT, "task": WHOLE}
+RUN = {"run": TEXT, "taskset": TEXT, "task": WHOLE}
 
 COLUMNS: dict[str, dict[str, arrow.DataType]] = {
     # One row for each thing said; what was replaced or taken back is there and says so.

@@ -121,7 +121,7 @@ class _Round:
         model = models.values_list("coefficients", flat=True).first()
         if not model:
             return list(self.groups)
-        found = seen(replies(itertools.chain(*self.left.values())), topics_of(self.run.taskset_id))
+        found = seen(replies(itertools.chain(*self.left.values())), topics_of(self.run.taskset_ids))
         means = dict(zip(found, means_from(model, list(found.values())), strict=True))
         width = {pk: _width([means[r] for r in members if r in means]) for pk, members in self.left.items()}
         return sorted(self.groups, key=lambda group: -width[group.pk])

@@ -155,7 +155,7 @@ def _store(run: Run, known: Known, last_rating: int) -> None:
 
 def predicted(run: Run, known: Known, rollouts: Iterable[int]) -> dict[int, tuple[float, float]]:
     """Mean and deviation of each rollout that can be read, by id."""
-    found: dict[int, Seen] = seen(replies(rollouts), topics_of(run.taskset_id))
+    found: dict[int, Seen] = seen(replies(rollouts), topics_of(run.taskset_ids))
     if not found or known.fitted is None:
         return {}
     means, deviations = known.fitted.predict(list(found.values()))

@@ -13,7 +13,7 @@ def decided(run: Run, ratings: Iterable[int]) -> dict[int, tuple[Decision | None
     names = ("pk", "form", "answer", "shown", "rollout", "rater", "item__purpose")
     rows = list(Rating.objects.filter(pk__in=list(ratings)).order_by("pk").values_list(*names))
     shown = {pk: list(seen_in) or [rollout] for pk, _, _, seen_in, rollout, _, _ in rows}
-    found = seen(replies(rollout for members in shown.values() for rollout in members), topics_of(run.taskset_id))
+    found = seen(replies(rollout for members in shown.values() for rollout in members), topics_of(run.taskset_ids))
     people = run.settings.people
     read: dict[int, tuple[Decision | None, str | None]] = {}
     for pk, form, answer, _, _, rater, purpose in rows:

@@ -9,7 +9,7 @@ from apps.rollouts.models import Rollout
 from apps.tasksets.messages import text_of
 from apps.tasksets.models import Task
 
-PROMPTS_LOOKED_AT = 2_000  # of a taskset, to know which words say what a prompt is about
+PROMPTS_LOOKED_AT = 2_000  # of a run's tasksets together, to know which words say what a prompt is about
 
 
 def replies(rollouts: Iterable[int]) -> dict[int, tuple[str, str, Surprise]]:
@@ -32,7 +32,8 @@ def asked(prompt: list[dict]) -> str:
 
 
 @lru_cache(maxsize=32)
-def topics_of(taskset_id: int) -> Topics:
-    """Tasksets never change once a run has used them."""
-    prompts = Task.objects.filter(taskset=taskset_id).order_by("index").values_list("prompt", flat=True)[:PROMPTS_LOOKED_AT]
-    return Topics(asked(prompt) for prompt in prompts)
+def topics_of(tasksets: tuple[int, ...]) -> Topics:
+    """Of the first prompts of each of these sets, which never change once a run has used them."""
+    each = PROMPTS_LOOKED_AT // len(tasksets)
+    first = (Task.objects.filter(taskset=one).order_by("index").values_list("prompt", flat=True)[:each] for one in tasksets)
+    return Topics(asked(prompt) for prompts in first for prompt in prompts)

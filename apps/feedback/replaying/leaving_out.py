@@ -26,6 +26,8 @@ class LeftOut:
     def of(cls, run: Run, raters: Iterable[str], tasks: Iterable[int]) -> "LeftOut":
         """By username and by task index. Raises LookupError naming who or what there is not."""
         people = dict(User.objects.filter(username__in=raters).values_list("username", "pk"))
+        if tasks and not run.taskset_id:
+            raise LookupError(f"run {run.slug!r} draws from several tasksets, where a number alone names no task: leave out people")
         places = dict(Task.objects.filter(taskset=run.taskset_id, index__in=tasks).values_list("index", "pk"))
         for name in raters:
             if name not in people:

@@ -17,7 +17,7 @@ Verb = SuspicionAct.Verb
 
 def still_there(suspicion: Suspicion) -> Suspicion:
     """The suspicion, locked with nothing decided against it. Raises NotPossible where somebody dismissed it."""
-    locked = Suspicion.objects.select_for_update(of=("self",)).select_related("run__topic", "run__taskset").get(pk=suspicion.pk)
+    locked = Suspicion.objects.select_for_update(of=("self",)).select_related("run__topic").get(pk=suspicion.pk)
     if locked.state == Suspicion.State.DISMISSED:
         raise NotPossible("this suspicion was dismissed meanwhile")
     return locked
@@ -92,9 +92,9 @@ def untrained(suspicion: Suspicion) -> int:
 
 def _leave_out(run: Run, tasks: set[int], why: str, by: User) -> int:
     before = set(LeftOut.objects.filter(run=run).values_list("task_id", flat=True))
-    new = set(run.taskset.tasks.filter(pk__in=tasks).values_list("pk", flat=True)) - before
-    if len(before) + len(new) >= run.taskset.size:
-        raise NotPossible(f"taskset {run.taskset.slug} would have no task left for this run")
+    new = set(run.tasks.filter(pk__in=tasks).values_list("pk", flat=True)) - before
+    if len(before) + len(new) >= sum(taskset.size for taskset in run.tasksets):
+        raise NotPossible(f"{run.asks_of} would have no task left for this run")
     LeftOut.objects.bulk_create(
         (LeftOut(run=run, task_id=task, reason=why[:200], by=by) for task in sorted(new)), ignore_conflicts=True
     )

@@ -77,7 +77,7 @@ def _asked(task: Task) -> Asked:
 
 def _guesses(run: Run) -> dict[int, Guessed]:
     """By task, those left out already not among them; where several policies guessed, the best of them."""
-    rows = Guess.objects.filter(task__taskset=run.taskset_id).exclude(task__in=LeftOut.objects.filter(run=run).values("task"))
+    rows = Guess.objects.filter(task__taskset__in=run.taskset_ids).exclude(task__in=LeftOut.objects.filter(run=run).values("task"))
     found: dict[int, Guessed] = {}
     for task, right, tries in rows.order_by("right").values_list("task_id", "right", "tries")[:MOST_GUESSES]:
         found[task] = Guessed(right, tries)

@@ -25,6 +25,25 @@ def refusals(plan: "RunConfig") -> dict[str, str]:
     return found
 
 
+def _tasksets(plan: "RunConfig") -> Refusals:
+    """A run names one taskset, or several with their shares."""
+    if plan.taskset is None and not plan.tasksets:
+        yield "taskset", "name what to draw from: a taskset, or several with their shares under `tasksets`"
+    if plan.taskset is not None and plan.tasksets:
+        yield "tasksets", "stands beside `taskset`: name one taskset there, or several with their shares here"
+    if not plan.tasksets:
+        return
+    if len(plan.tasksets) == 1:
+        yield "tasksets", f"is one alone: say `taskset: {next(iter(plan.tasksets))}`"
+    if plan.serve or plan.algorithm.learns_from_lessons:
+        yield "tasksets", "share draws, and this run draws nothing: name one under `taskset`"
+    if plan.selection.name == "mixture":
+        yield (
+            "selection.name",
+            "`mixture` shares the draws of one taskset among its domains, and `tasksets` share them already: choose another rule",
+        )
+
+
 def _group(plan: "RunConfig") -> Refusals:
     """An advantage that compares the rollouts of a group needs at least two of them."""
     advantage = plan.algorithm.advantage
@@ -288,6 +307,7 @@ def _reading(plan: "RunConfig") -> Refusals:
 
 Rule = Callable[["RunConfig"], Refusals]
 RULES: tuple[Rule, ...] = (
+    _tasksets,
     _serve,
     _group,
     _batch,

@@ -6,20 +6,19 @@ from datetime import timedelta
 
 from django.conf import settings
 from django.db import models, transaction
-from django.db.models import F, Q
+from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
 
 from apps.accounts.models import Project, User
 from apps.policies.models import Policy
-from apps.runs import pictures, scales
+from apps.runs import pictures, scales, sources
 from apps.runs.admission import Pace
 from apps.runs.algorithms.snapshot import SOURCES
 from apps.runs.changing import changed
 from apps.runs.config import ConfigError, RunConfig, parse
 from apps.streaming import bells
 from apps.streaming.models import Topic
-from apps.tasksets.growing import grown_from_nothing
-from apps.tasksets.models import Taskset
+from apps.tasksets.models import Task, Taskset
 
 
 class StaleFence(Exception):
@@ -36,6 +35,13 @@ class RunQuerySet(models.QuerySet):
 
     def steered_by(self, user: User) -> "RunQuerySet":
         return self.filter(project__in=Project.objects.run_by(user))
+
+    def drawing_from(self, taskset: Taskset) -> "RunQuerySet":
+        """Alone, or beside others."""
+        return self.filter(Q(taskset=taskset) | Q(pk__in=taskset.shares.values("run")))
+
+    def with_tasksets(self) -> "RunQuerySet":
+        return self.select_related("taskset").prefetch_related("shares__taskset")
 
     def running(self) -> "RunQuerySet":
         return self.filter(state=Run.State.RUNNING)
@@ -63,7 +69,9 @@ class Run(models.Model):
     title = models.CharField(max_length=200)
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="runs")
     policy = models.ForeignKey(Policy, on_delete=models.PROTECT, related_name="runs")
-    taskset = models.ForeignKey(Taskset, on_delete=models.PROTECT, related_name="runs")
+    taskset = models.ForeignKey(
+        Taskset, null=True, on_delete=models.PROTECT, related_name="+", help_text="NULL where it draws from several: its shares."
+    )
     topic = models.OneToOneField(Topic, on_delete=models.PROTECT, related_name="run")
     config = models.JSONField()
     state = models.CharField(max_length=10, choices=State.choices, default=State.CREATED)
@@ -109,24 +117,26 @@ class Run(models.Model):
     def create(cls, *, project: Project, slug: str, title: str, plan: RunConfig, owner: User | None = None) -> "Run":
         """A run that is not started. Raises ConfigError when the policy or the taskset is not in the project."""
         policy = project.policies.filter(slug=plan.policy).first()
-        taskset = cls._taskset_for(project, plan, owner)
-        missing = {
-            field: f"no {field} {getattr(plan, field)!r} in project {project.slug!r}"
-            for field, found in (("policy", policy), ("taskset", taskset))
-            if found is None
-        }
+        missing = {} if policy else {"policy": f"no policy {plan.policy!r} in project {project.slug!r}"}
+        try:
+            tasksets = sources.tasksets_of(project, plan, owner)
+        except ConfigError as wrong:
+            tasksets, missing = [], missing | wrong.problems
         missing |= cls._missing_reference(project, plan) | cls._missing_replay(project, plan, policy)
-        if policy and taskset:
-            missing |= pictures.problems_of(plan, policy, taskset)
+        if policy:
+            missing |= pictures.problems_of(plan, policy, tasksets)
         if not missing:
-            missing |= scales.problems_of(plan, taskset)
+            missing |= scales.problems_of(plan, tasksets)
         if missing:
             raise ConfigError(missing)
         topic = Topic.objects.create(project=project, name=f"run:{project.slug}/{slug}")
         run = cls.objects.create(
-            project=project, slug=slug, title=title, owner=owner, policy=policy, taskset=taskset, topic=topic,
-            config=plan.model_dump(mode="json"), planned_steps=plan.steps,
+            project=project, slug=slug, title=title, owner=owner, policy=policy, topic=topic, planned_steps=plan.steps,
+            taskset=None if plan.tasksets else tasksets[0], config=plan.model_dump(mode="json"),
         )  # fmt: skip
+        run.shares.bulk_create(
+            run.shares.model(run=run, taskset=one, share=plan.tasksets[one.slug]) for one in tasksets if plan.tasksets
+        )
         versions = run.weight_versions
         versions.create(
             version=0,
@@ -136,23 +146,6 @@ class Run(models.Model):
             published_at=Now(),
         )
         return run
-
-    @staticmethod
-    def _taskset_for(project: Project, plan: RunConfig, owner: User | None) -> Taskset | None:
-        """What it draws from; of a run that serves, what keeps its callers' words, made where there is none. Raises ConfigError."""
-        found = project.tasksets.filter(slug=plan.taskset).first()
-        if plan.serve and found is None:
-            try:
-                return grown_from_nothing(project, plan.taskset, owner)
-            except ValueError as wrong:
-                raise ConfigError({"taskset": str(wrong)}) from None
-        if found is not None and found.grows and not plan.serve:
-            raise ConfigError({"taskset": f"{found.slug!r} grows by what callers ask, so nobody draws from it: name another"})
-        if found is not None and plan.serve and not found.grows:
-            raise ConfigError(
-                {"taskset": f"{found.slug!r} never changes; name one that is not there yet, to keep what callers ask"}
-            )
-        return found
 
     @staticmethod
     def _missing_reference(project: Project, plan: RunConfig) -> dict[str, str]:
@@ -197,6 +190,37 @@ class Run(models.Model):
     @property
     def settings(self) -> RunConfig:
         return parse(self.config)
+
+    @property
+    def tasksets(self) -> list[Taskset]:
+        """What it draws from, in the order of their slugs."""
+        return [self.taskset] if self.taskset_id else [one.taskset for one in self.shared]
+
+    @property
+    def shared(self) -> QuerySet:
+        """The shares of the draws, in the order of the tasksets' slugs; empty where there is one taskset alone."""
+        return self.shares.select_related("taskset").order_by("taskset__slug", "pk")
+
+    @property
+    def taskset_ids(self) -> tuple[int, ...]:
+        return (self.taskset_id,) if self.taskset_id else tuple(self.shared.values_list("taskset", flat=True))
+
+    @property
+    def tasks(self) -> QuerySet[Task]:
+        """All that it may draw."""
+        return Task.objects.filter(taskset__in=self.taskset_ids)
+
+    @property
+    def share_of(self) -> dict[str, int]:
+        """{slug: share of the draws} of its tasksets; of a list of runs `with_tasksets` they are looked up together."""
+        if self.taskset_id:
+            return {self.taskset.slug: 1}
+        return {one.taskset.slug: one.share for one in self.shares.all()}
+
+    @property
+    def asks_of(self) -> str:
+        """Its tasksets in words."""
+        return " + ".join(sorted(self.share_of))
 
     @property
     def is_live(self) -> bool:
@@ -261,8 +285,8 @@ class Run(models.Model):
                     {"configuration": f"run {self.slug} is {ended}; create another one with the changed configuration"}
                 )
             plan = changed(locked.settings, fields, has_begun=locked.state != self.State.CREATED)
-            problems = pictures.problems_of(plan, locked.policy, locked.taskset)
-            if problems := problems or scales.problems_of(plan, locked.taskset):
+            problems = pictures.problems_of(plan, locked.policy, locked.tasksets)
+            if problems := problems or scales.problems_of(plan, locked.tasksets):
                 raise ConfigError(problems)
             before, after = locked.settings.model_dump(mode="json"), plan.model_dump(mode="json")
             Run.objects.filter(pk=self.pk).update(config=after, planned_steps=plan.steps)

@@ -1,9 +1,10 @@
-"""What may be asked: tasksets, and the tasks in them. A taskset that a run has used never changes."""
+"""What may be asked: tasksets, and the tasks in them. None ever changes: what was mended is another set, a later version."""
 
 from collections.abc import Iterable, Sequence
 
 from django.conf import settings
 from django.db import models
+from django.db.models import Q
 
 from apps.accounts.models import Project, User
 from apps.tasksets.messages import text_of
@@ -31,6 +32,12 @@ class Taskset(models.Model):
         default=0, db_default=0, help_text="Tasks of the file that were not imported, since an earlier line said the same."
     )
     digest = models.CharField(max_length=64, blank=True, help_text="sha256 over the tasks, in order; empty where it grows.")
+    first = models.ForeignKey(
+        "self", null=True, on_delete=models.PROTECT, related_name="later", help_text="Version 1 of what this is a later version of."
+    )
+    version = models.PositiveIntegerField(default=1, db_default=1)
+    added = models.PositiveIntegerField(default=0, db_default=0, help_text="Tasks that the version before had not.")
+    removed = models.PositiveIntegerField(default=0, db_default=0, help_text="Tasks of the version before that it has not.")
     grows = models.BooleanField(default=False, help_text="It keeps what callers ask of a run that serves; no run draws from it.")
     shows_pictures = models.BooleanField(default=False, help_text="Whether a task of it shows one.")
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL)
@@ -39,10 +46,22 @@ class Taskset(models.Model):
     objects = TasksetQuerySet.as_manager()
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["project", "slug"], name="one_taskset_per_slug")]
+        constraints = [
+            models.UniqueConstraint(fields=["project", "slug"], name="one_taskset_per_slug"),
+            models.UniqueConstraint(fields=["first", "version"], name="one_taskset_per_version"),
+            models.CheckConstraint(
+                condition=Q(first=None, version=1) | Q(first__isnull=False, version__gt=1), name="later_versions_name_their_first"
+            ),
+        ]
 
     def __str__(self) -> str:
         return self.slug
+
+    @property
+    def versions(self) -> "TasksetQuerySet":
+        """All versions of it, the newest first."""
+        first = self.first_id or self.pk
+        return Taskset.objects.filter(Q(pk=first) | Q(first=first)).order_by("-version")
 
     def at(self, indexes: Sequence[int]) -> list["Task"]:
         """The tasks of these indexes, in this order."""

@@ -1,18 +1,20 @@
 """What people ask for comes first, in the order in which they asked; between, a seeded shuffle goes on where it stood."""
 
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
-from apps.tasksets.drawing import position as shuffled
+Drawn = TypeVar("Drawn")
 
 
 def drawn(
-    draws: Sequence[int], asked: Sequence[int], served: int, size: int, seed: int, left_out: Container[int] = ()
-) -> list[int]:
-    """Indexes of the tasks that these draws, one after another, take.
+    draws: Sequence[int], asked: Sequence[Drawn], served: int, shuffled: Callable[[Sequence[int]], Sequence[Drawn]]
+) -> list[Drawn]:
+    """The tasks that these draws, one after another, take.
 
-    asked    the tasks that are asked for and not drawn yet, in their order: the first draws take them
-    served   how many of the draws before took one that was asked for; so the shuffle leaves no task out for them
+    asked      those that are asked for and not drawn yet, in their order: the first draws take them
+    served     how many of the draws before took one that was asked for; so the shuffle leaves no task out for them
+    shuffled   the tasks that these draws take where nobody asks
     """
     first = list(asked[: len(draws)])
     gone = served + len(first)
-    return [*first, *(shuffled(draw - gone, size, seed, left_out) for draw in draws[len(first) :])]
+    return [*first, *shuffled([draw - gone for draw in draws[len(first) :]])]

@@ -12,9 +12,15 @@ def turn(draw_index: int, shares: tuple[int, ...]) -> Turn:
     Smooth weighted round robin (nginx): shares 2:1:1 give a b c a, not a a b c.
     """
     cycle = _cycle(shares)
+    who = cycle[draw_index % len(cycle)]
+    return who, before(draw_index, shares, who)
+
+
+def before(draw_index: int, shares: tuple[int, ...], who: int) -> int:
+    """How many of the draws before this one are theirs."""
+    cycle = _cycle(shares)
     rounds, place = divmod(draw_index, len(cycle))
-    who = cycle[place]
-    return who, rounds * shares[who] + cycle[:place].count(who)
+    return rounds * shares[who] + cycle[:place].count(who)
 
 
 @lru_cache(maxsize=64)

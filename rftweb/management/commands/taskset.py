@@ -183,15 +183,18 @@ class Command(BaseCommand):
         self.stdout.write(line)
 
     def _list(self, options: dict) -> None:
-        tasksets = Taskset.objects.select_related("project").order_by("-pk")
+        tasksets = Taskset.objects.select_related("project", "first").order_by("-pk")
         if options["project"]:
             tasksets = tasksets.filter(project=project_named(options["project"]))
         for taskset in tasksets:
-            self.stdout.write(f"{taskset.project.slug:15} {taskset.slug:25} {taskset.size:>8} tasks   {taskset.source}")
+            told = f"   version {taskset.version} of {taskset.first}" if taskset.first else ""
+            self.stdout.write(f"{taskset.project.slug:15} {taskset.slug:25} {taskset.size:>8} tasks   {taskset.source}{told}")
 
     def _say_stored(self, taskset: Taskset) -> None:
         aside = f", {taskset.quarantined} lines set aside" if taskset.quarantined else ""
         aside += f", {taskset.duplicates} duplicates left out" if taskset.duplicates else ""
+        if taskset.first:
+            aside += f"; version {taskset.version} of {taskset.first}: {taskset.added} new, {taskset.removed} gone"
         self.stdout.write(self.style.SUCCESS(f"taskset {taskset.slug}: {taskset.size} tasks{aside}"))
 
 

@@ -1,0 +1,42 @@
+"""Runs over two tasksets, and the tasks that such a run draws by an obvious account of it."""
+
+from collections.abc import Callable, Iterator, Mapping
+
+from apps.accounts.models import Project
+from apps.rollouts.models import Group
+from apps.runs.models import Run
+from apps.tasksets.models import Taskset
+from apps.tasksets.rows import TaskRow, user_message
+from apps.tasksets.storing import Origin, store
+
+Drawn = tuple[str, int]  # (slug of the taskset, index of the task)
+
+
+def taskset_of(project: Project, slug: str, size: int) -> Taskset:
+    """Its tasks' level is their index turned round."""
+    rows = (TaskRow(user_message(f"{slug} {n}"), {"sorted": str(n)}, {"level": size - n}) for n in range(size))
+    return store(Origin(project, slug, slug, "test"), rows)
+
+
+def drawn(run: Run, groups: int) -> list[Drawn]:
+    """What the run's next groups are for."""
+    opened = Group.open(run, "e", 60, groups, run.published_version)
+    return [(group.task.taskset.slug, group.task.index) for group in opened]
+
+
+def turns(shares: Mapping[str, int]) -> Iterator[tuple[str, int]]:
+    """(whose turn it is, how many turns they had before), draw by draw: each gains their share, the richest pays for all."""
+    credit, had = dict.fromkeys(sorted(shares), 0), dict.fromkeys(shares, 0)
+    while True:
+        for name in credit:
+            credit[name] += shares[name]
+        who = max(credit, key=lambda name: credit[name])  # the first of those who have most
+        credit[who] -= sum(shares.values())
+        yield who, had[who]
+        had[who] += 1
+
+
+def expected(shares: Mapping[str, int], draws: int, index: Callable[[str, int], int]) -> list[Drawn]:
+    """The first draws, where `index(slug, nth)` is what the nth draw of a set takes."""
+    going = turns(shares)
+    return [(who, index(who, nth)) for who, nth in (next(going) for _ in range(draws))]

@@ -1,0 +1,233 @@
+"""A run over several tasksets draws from each by its share, and within each by the run's selection; exactly so after a crash."""
+
+import threading
+from collections import Counter
+from itertools import islice
+
+import pytest
+from django.db import OperationalError, connection, connections, transaction
+
+from apps.rollouts.asked import AskedTask
+from apps.rollouts.ledger import runs_draw_from_their_tasksets
+from apps.rollouts.models import Group, LeftOut
+from apps.rollouts.records import TaskRecord
+from apps.runs.models import NotPossible
+from apps.runs.selection import Bots
+from apps.tasksets.drawing import position
+from apps.tasksets.selection import bots, curriculum, pools, prioritized, sequential, uniform
+from apps.tasksets.selection.chance import below
+from apps.tasksets.selection.stock import Stock
+from tests.rollouts.mixed import drawn, expected, taskset_of, turns
+
+SIZES, SHARES, SEED = {"large": 7, "small": 3}, {"small": 1, "large": 2}, 5
+
+
+def seed_of(slug: str) -> int:
+    return below(2**31, SEED, slug)
+
+
+@pytest.fixture
+def sets(project):
+    return {slug: taskset_of(project, slug, size) for slug, size in SIZES.items()}
+
+
+@pytest.fixture
+def mixed_run(new_run, sets):
+    def make(**changes):
+        return new_run(**{"taskset": None, "tasksets": SHARES, "max_staleness": 99, "steps": 100, "seed": SEED} | changes)
+
+    return make
+
+
+def leave_out(run, taskset, indexes, by):
+    tasks = taskset.tasks.filter(index__in=indexes)
+    LeftOut.objects.bulk_create(LeftOut(run=run, task=task, reason="too easy", by=by) for task in tasks)
+
+
+def test_each_set_has_its_share_of_the_draws_whatever_the_order_in_which_they_are_named(mixed_run):
+    taken = [slug for slug, _ in drawn(mixed_run(), 12)]
+    assert [Counter(taken[n : n + 3]) for n in (0, 3, 6, 9)] == [{"large": 2, "small": 1}] * 4
+    assert [slug for slug, _ in drawn(mixed_run(tasksets=dict(reversed(SHARES.items()))), 12)] == taken
+
+
+def test_an_epoch_of_a_set_takes_each_of_its_tasks_once(mixed_run):
+    taken = drawn(mixed_run(), 3 * 21)  # 42 draws of the large set, 21 of the small one
+    for slug, size in SIZES.items():
+        own = [index for one, index in taken if one == slug]
+        assert len(own) % size == 0
+        assert all(sorted(own[n : n + size]) == list(range(size)) for n in range(0, len(own), size))
+        assert own[:size] != own[size : 2 * size]
+
+
+PLACES = {
+    "sequential": lambda slug, nth: sequential.position(nth, SIZES[slug]),
+    "shuffle": lambda slug, nth: position(nth, SIZES[slug], seed_of(slug)),
+    "random": lambda slug, nth: uniform.position(nth, SIZES[slug], seed_of(slug)),
+}
+
+
+@pytest.mark.parametrize("rule", PLACES)
+def test_within_a_set_the_rule_goes_on_as_if_it_were_alone(mixed_run, rule):
+    run = mixed_run(selection=rule)
+    assert drawn(run, 4) + drawn(run, 1) + drawn(run, 25) == expected(SHARES, 30, PLACES[rule])
+
+
+def test_from_easy_to_hard_in_each_set(mixed_run):
+    run = mixed_run(selection={"name": "easy_to_hard", "by": "level"})
+    assert drawn(run, 30) == expected(SHARES, 30, lambda slug, nth: SIZES[slug] - 1 - nth % SIZES[slug])
+
+
+def test_pools_share_the_draws_of_each_set(mixed_run):
+    run = mixed_run(selection={"name": "pools", "by": "level", "pools": [{"up_to": 1, "share": 1}, {"share": 2}]})
+
+    def index(slug, nth):
+        return SIZES[slug] - 1 - pools.position(nth, [1, SIZES[slug]], [1, 2], seed_of(slug))
+
+    assert drawn(run, 30) == expected(SHARES, 30, index)
+
+
+def test_the_curriculum_turns_hard_in_every_set_at_the_same_update_of_the_run(mixed_run):
+    run = mixed_run(selection={"name": "curriculum", "by": "level", "from_step": 5, "hard_share": 0.3}, groups_per_step=2)
+    begins = Counter(who for who, _ in islice(turns(SHARES), 10))
+
+    def index(slug, nth):
+        size = SIZES[slug]
+        return size - 1 - curriculum.position(nth, size, seed_of(slug), hard_from_draw=begins[slug], hard_share=0.3)
+
+    taken = drawn(run, 30)
+    assert taken == expected(SHARES, 30, index)
+    assert {index for slug, index in taken[10:] if slug == "large"} == {0, 1} and {i for s, i in taken[10:] if s == "small"} == {0}
+
+
+def recorded(run, taskset, rates):
+    """So many of ten tries of each task succeeded."""
+    for index, rate in rates.items():
+        task = taskset.tasks.get(index=index)
+        TaskRecord.add(run.pk, task.pk, 0, [1.0] * round(10 * rate) + [0.0] * round(10 - 10 * rate), 2, Bots())
+
+
+RATES = {"large": {0: 1.0, 1: 0.0, 4: 0.5}, "small": {0: 0.0, 1: 1.0, 2: 1.0}}
+
+
+def by_set(draws: int) -> dict[str, list[int]]:
+    """Which of the first draws fall to which set."""
+    found = {}
+    for draw, (who, _) in zip(range(draws), turns(SHARES), strict=False):
+        found.setdefault(who, []).append(draw)
+    return found
+
+
+@pytest.mark.parametrize("times", [(12,), (1,) * 12, (5, 7)])
+def test_prioritized_draws_know_the_records_of_their_own_set_alone(mixed_run, sets, times):
+    run = mixed_run(selection={"name": "prioritized", "rate": "all"})
+    for slug, taskset in sets.items():
+        recorded(run, taskset, RATES[slug])
+    taken = [one for groups in times for one in drawn(run, groups)]
+    for slug, draws in by_set(12).items():
+        look = lambda wanted, slug=slug: {index: RATES[slug][index] for index in wanted if index in RATES[slug]}  # noqa: E731
+        own = prioritized.drawn(draws, Stock(SIZES[slug]), seed_of(slug), look, floor=0.05, prior=0.5)
+        assert [index for one, index in taken if one == slug] == own
+
+
+@pytest.mark.parametrize("times", [(12,), (1,) * 12, (5, 7)])
+def test_beliefs_fade_with_the_updates_of_the_run_in_every_set(mixed_run, sets, times):
+    run = mixed_run(selection={"name": "bots", "target": 0.7}, groups_per_step=2)
+    for slug, taskset in sets.items():
+        recorded(run, taskset, RATES[slug])
+    taken = [one for groups in times for one in drawn(run, groups)]
+    for slug, draws in by_set(12).items():
+        rows = [(index, 1 + 16 * rate, 1 + 16 * (1 - rate), 0) for index, rate in RATES[slug].items()]
+        stock, how = Stock(SIZES[slug]), {"target": 0.7, "choose": "thompson", "tau": 0.1}
+        own = [bots.drawn(draw, stock, seed_of(slug), bots.Beliefs.of(rows, draw // 2, 0.2), **how) for draw in draws]
+        assert [index for one, index in taken if one == slug] == own
+
+
+def test_what_people_ask_for_comes_first_from_any_set_and_the_turns_go_on_where_they_stood(mixed_run, sets, alice):
+    run, shuffled = mixed_run(selection="people"), expected(SHARES, 9, PLACES["shuffle"])
+    assert drawn(run, 2) == shuffled[:2]
+    assert AskedTask.ask(run, sets["small"], 2, alice) and AskedTask.ask(run, sets["large"], 2, alice)
+    assert AskedTask.ask(run, sets["large"], 6, alice) and not AskedTask.ask(run, sets["large"], 2, alice)
+    leave_out(run, sets["large"], [6], alice)
+    assert drawn(run, 1) + drawn(run, 3) == [("small", 2), ("large", 2), *shuffled[2:4]]
+
+
+def test_a_task_of_a_set_that_the_run_does_not_draw_from_cannot_be_asked_for(mixed_run, taskset, alice):
+    with pytest.raises(NotPossible, match=r"does not draw from sort, but from large \+ small"):
+        AskedTask.ask(mixed_run(selection="people"), taskset, 0, alice)
+
+
+def test_a_task_left_out_of_one_set_is_drawn_in_the_other(mixed_run, sets, alice):
+    run = mixed_run()
+    leave_out(run, sets["large"], [0, 1], alice)
+    taken = drawn(run, 30)
+    assert {index for slug, index in taken if slug == "large"} == {2, 3, 4, 5, 6}
+    assert {index for slug, index in taken if slug == "small"} == {0, 1, 2}
+
+
+def test_a_set_whose_tasks_are_all_left_out_gives_its_turns_to_the_others(mixed_run, sets, alice):
+    run = mixed_run()
+    leave_out(run, sets["small"], [0, 1, 2], alice)
+    assert {slug for slug, _ in drawn(run, 9)} == {"large"}
+    leave_out(run, sets["large"], range(7), alice)
+    with pytest.raises(ValueError, match=r"all tasks of large \+ small are left out"):
+        drawn(run, 1)
+
+
+RULES = ["sequential", "shuffle", "random", "prioritized", "bots", "people", {"name": "easy_to_hard", "by": "level"}]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=str)
+def test_draws_that_were_rolled_back_are_made_again_alike_however_many_are_made_together(mixed_run, sets, alice, rule):
+    run = mixed_run(selection=rule)
+    leave_out(run, sets["large"], [3], alice)
+    if rule == "people":
+        AskedTask.ask(run, sets["small"], 1, alice)
+    drawn(run, 4)
+    with transaction.atomic():
+        lost = drawn(run, 9)
+        transaction.set_rollback(True)
+    assert drawn(run, 2) + drawn(run, 1) + drawn(run, 6) == lost
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_drawer_that_is_killed_in_its_transaction_leaves_nothing_and_the_next_draws_the_same(mixed_run):
+    run, lost, opened, ended = mixed_run(), [], threading.Event(), threading.Event()
+    drawn(run, 4)
+
+    def draw_and_hang():
+        try:
+            with transaction.atomic():
+                with connection.cursor() as cursor:
+                    cursor.execute("SELECT pg_backend_pid()")
+                    lost.append(cursor.fetchone()[0])
+                lost.extend(drawn(run, 5))
+                opened.set()
+                ended.wait(60)
+                Group.objects.count()  # the connection is gone
+        except OperationalError:
+            lost.append("killed")
+        finally:
+            opened.set()
+            connections.close_all()
+
+    drawer = threading.Thread(target=draw_and_hang)
+    drawer.start()
+    assert opened.wait(60)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_terminate_backend(%s)", [lost[0]])
+    ended.set()
+    drawer.join(60)
+    assert lost[-1] == "killed" and run.groups.count() == 4
+    run.refresh_from_db()
+    assert drawn(run, 2) + drawn(run, 3) == lost[1:-1]
+    assert lost[1:-1] == expected(SHARES, 9, PLACES["shuffle"])[4:]
+
+
+def test_the_ledger_finds_draws_of_foreign_tasks_and_shares_that_do_not_fit(mixed_run, sets, taskset):
+    run = mixed_run()
+    drawn(run, 3)
+    assert list(runs_draw_from_their_tasksets()) == []
+    run.groups.filter(draw_index=1).update(task=taskset.tasks.first())
+    assert [words.count("no taskset of its run") for words in runs_draw_from_their_tasksets()] == [1]
+    run.shares.get(taskset=sets["small"]).delete()
+    assert any("has shares of 1" in words for words in runs_draw_from_their_tasksets())
