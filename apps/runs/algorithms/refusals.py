@@ -246,6 +246,8 @@ def _repeats(plan: "RunConfig") -> Refusals:
 
 def _reading(plan: "RunConfig") -> Refusals:
     """What is taken again must be a group at least, and may not be too old before it can come."""
+    if plan.reading.order.name == "reward_variance" and plan.group_size == 1:
+        yield "reading.order.name", "is reward_variance, and the reward of one answer has none: raise group_size, or take another"
     rule = plan.reading.replay
     if rule.name == "none" or plan.algorithm.learns_from_lessons:
         return
