@@ -96,6 +96,7 @@ def _trained(run: Run, since: int) -> list[Trained]:
         step_items__step__number__gt=since,
     )  # fmt: skip
     rows = rows.exclude(group__task__in=run.left_out.values("task"))
+    rows = rows.exclude(group__rollouts__arrays_released_at__isnull=False)  # a bound that was raised does not bring them back
     rows = rows.annotate(number=F("step_items__step__number"), counted=Coalesce("step_items__advantage", "advantage"))
     known: dict[tuple[int, int], list[tuple[int, int, int, float]]] = defaultdict(list)
     for group, draw, *numbers in rows.values_list("group", "group__draw_index", "weight_version", "uses", "number", "counted"):

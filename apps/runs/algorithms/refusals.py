@@ -12,7 +12,7 @@ Refusals = Iterator[tuple[str, str]]
 # What a run that samples nothing has no use for.
 SAMPLING_FIELDS = (
     "group_size", "groups_per_step", "max_staleness", "selection", "rewards", "environment", "serve", "people", "pipeline",
-    "reading", "replay",
+    "reading", "replay", "retention",
 )  # fmt: skip
 
 
