@@ -33,6 +33,8 @@ VERIFIERS_PATH = ":".join(str(Path(folder).resolve()) for folder in environment.
 WEIGHTS_ROOT = Path(environment.text("RFTWEB_WEIGHTS", str(VAR / "weights"))).resolve()
 # Files that are to become tasksets, until they are; on several machines a shared folder, as for weights.
 IMPORTS_ROOT = Path(environment.text("RFTWEB_IMPORTS", str(VAR / "imports"))).resolve()
+# Days after which ended runs that say nothing of their own let go of their rollouts' arrays; 0 keeps them.
+RETENTION_DAYS = environment.number("RFTWEB_RETENTION_DAYS", 0, at_most=36_500)
 ENGINES_PER_WORKER = environment.number("RFTWEB_ENGINES_PER_WORKER", 4, at_least=1)
 TRAINERS_PER_WORKER = environment.number("RFTWEB_TRAINERS_PER_WORKER", 2, at_least=1)
 # What an engine takes: threads of the embedded one, and of a GPU's memory vLLM's share (a trainer may live there too).
@@ -174,6 +176,7 @@ CELERY_TASK_ROUTES = {
     "train": {"queue": "train"},
     "sweep": {"queue": "control"},
     "watch": {"queue": "control"},
+    "retain": {"queue": "control"},
     "import": {"queue": "control"},
 }
 CELERY_IMPORTS = [
@@ -183,6 +186,7 @@ CELERY_IMPORTS = [
     "workers.trainer.job",
     "workers.coordinator",
     "workers.watching",
+    "workers.retaining",
     "workers.importing.job",
     "workers.processes",
 ]
@@ -195,6 +199,7 @@ CELERY_BEAT_SCHEDULE = {
     },
     "sweep": {"task": "sweep", "schedule": 10.0, "options": {"expires": 60.0}},
     "watch": {"task": "watch", "schedule": 15.0, "options": {"expires": 15.0}},
+    "retain": {"task": "retain", "schedule": 600.0, "options": {"expires": 600.0}},
     "import": {"task": "import", "schedule": 5.0, "options": {"expires": 15.0}},
 }
 CELERY_BEAT_SCHEDULE_FILENAME = str(VAR / "run" / "beat-schedule")

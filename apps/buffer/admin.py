@@ -3,7 +3,7 @@
 from django.contrib import admin
 
 from apps.accounts.ledger_admin import LedgerAdmin
-from apps.buffer.models import Experience, Snapshot, StepItem, StepLesson
+from apps.buffer.models import Experience, Release, Snapshot, StepItem, StepLesson
 
 
 @admin.register(Experience)
@@ -32,4 +32,11 @@ class SnapshotAdmin(LedgerAdmin):
 class StepLessonAdmin(LedgerAdmin):
     list_display = ["step", "position", "item"]
     list_select_related = ["step", "item"]
+    ordering = ["-pk"]
+
+
+@admin.register(Release)
+class ReleaseAdmin(LedgerAdmin):
+    list_display = ["run", "groups", "rollouts", "bytes", "at"]
+    list_select_related = ["run"]
     ordering = ["-pk"]

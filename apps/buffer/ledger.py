@@ -1,12 +1,13 @@
-"""What must be so of experience replay: questions over the rows whose right answer is "none"."""
+"""What must be so of experience replay and of retention: questions over the rows whose right answer is "none"."""
 
 from collections.abc import Iterator
 
-from django.db.models import Count, Exists, F, IntegerField, OuterRef, Q, QuerySet, Value, Window
+from django.db.models import Count, Exists, F, IntegerField, OuterRef, Q, QuerySet, Sum, Value, Window
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
 from django.db.models.functions import Cast, Coalesce, Lag
 
-from apps.buffer.models import Experience, StepItem
+from apps.buffer.models import Experience, Release, StepItem
+from apps.rollouts.models import Group, Rollout
 from apps.runs.models import Run, TrainStep
 
 SHOWN = 20
@@ -32,6 +33,25 @@ def what_was_taken_again_was_allowed() -> Iterator[str]:
     again = items.filter(is_again=True)
     for run in Run.objects.filter(Q(groups_again__gt=0) | Exists(again.filter(step__run=OuterRef("pk")))):
         yield from _of_run(run, items.filter(step__run=run))
+
+
+def what_was_let_go_was_not_needed() -> Iterator[str]:
+    """Arrays that went are gone, are counted, and nothing that learns or that people wrote went with them."""
+    gone = Rollout.objects.filter(arrays_released_at__isnull=False).order_by("pk")
+    yield from (f"{rollout}: its arrays were let go, and are there" for rollout in gone.filter(payload__isnull=False)[:SHOWN])
+    for rollout in gone.filter(group__state__in=Group.OPEN)[:SHOWN]:
+        yield f"{rollout}: its arrays were let go, and its group is {rollout.group.state}"
+    for rollout in gone.filter(Q(origin=Rollout.Origin.EXPERT) | Q(interventions__isnull=False)).distinct()[:SHOWN]:
+        yield f"{rollout}: its arrays were let go, and people's own words were in them"
+    claimed = Q(experiences__step_items__step__state=TrainStep.State.PLANNED) & ~Q(run__state__in=Run.ENDED)
+    ready = Q(experiences__state=Experience.State.READY) & ~Q(run__state__in=Run.ENDED)
+    for rollout in gone.filter(claimed | ready).distinct()[:SHOWN]:
+        yield f"{rollout}: its arrays were let go, and an update is to learn from them"
+    counted = dict(Release.objects.order_by("run").values_list("run").annotate(n=Sum("rollouts")))
+    there = dict(gone.order_by("run").values_list("run").annotate(n=Count("pk")))
+    for run in Run.objects.filter(pk__in=counted.keys() | there.keys()):
+        if counted.get(run.pk, 0) != there.get(run.pk, 0):
+            yield f"{run}: arrays of {counted.get(run.pk, 0)} rollouts let go by the count, of {there.get(run.pk, 0)} by the rows"
 
 
 def _of_run(run: Run, items: QuerySet[StepItem]) -> Iterator[str]:

@@ -16,7 +16,7 @@ from django.db.models import Count, Exists, F, FloatField, Max, OuterRef, Q
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast, Now
 
-from apps.buffer.ledger import USES_ALLOWED, what_was_taken_again_was_allowed
+from apps.buffer.ledger import USES_ALLOWED, what_was_let_go_was_not_needed, what_was_taken_again_was_allowed
 from apps.buffer.models import Experience, Recorded, Snapshot, StepItem
 from apps.environments.ledger import (
     episodes_end_with_their_rollouts,
@@ -277,6 +277,7 @@ CHECKS = (
     Check("runs draw from their tasksets", runs_draw_from_their_tasksets),
     Check("trained means committed once", trained_means_committed_once),
     Check("what was taken again was allowed", what_was_taken_again_was_allowed),
+    Check("what was let go was not needed", what_was_let_go_was_not_needed),
     Check("nothing stale or unjudged was trained", nothing_stale_or_unjudged_was_trained),
     Check("what was answered only was not learned from", what_was_answered_only_was_not_learned_from),
     Check("what is set aside is still being sampled", what_is_set_aside_is_still_being_sampled),

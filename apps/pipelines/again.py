@@ -1,14 +1,13 @@
 """Groups that an operator failed at, again and again: dropped with the reason, and refined once more when that is mended."""
 
 from django.db import transaction
-from django.db.models import F, Q
+from django.db.models import F
 
 from apps.pipelines.models import CutRollout
-from apps.rollouts.models import Group
+from apps.rollouts.models import GAVE_UP, Group
 from apps.runs.models import NotPossible, Run
 from apps.streaming import bells
 
-GAVE_UP = Q(state=Group.State.DROPPED, reason__startswith="failed ", judged_at__isnull=False, experiences=None)
 AT_ONCE = 1_000
 
 

@@ -55,6 +55,8 @@ def dry_run(run: Run, pipeline: Sequence[OperatorChoice], most: int = GROUPS) ->
     closed = run.groups.filter(
         state__in=(Group.State.ADMITTED, Group.State.DROPPED), judged_at__isnull=False, draw_index__isnull=False
     )
+    if run.settings.algorithm.advantage.name == "step_wise_grpo":  # counts turns in the arrays
+        closed = closed.exclude(rollouts__arrays_released_at__isnull=False)
     groups = list(closed.exclude(answer_only=True).order_by("-draw_index").select_related("task", "run")[:most])
     cases = _as_they_were(run, cases_of(groups))
     plan = run.settings

@@ -17,7 +17,7 @@ from django.db.models.functions import Now
 from apps.accounts.models import User
 from apps.rollouts.drawing import drawn
 from apps.rollouts.partial import Partial, PartialRollout
-from apps.rollouts.payload import Tokens, pack, unpack
+from apps.rollouts.payload import ArraysReleased, Tokens, pack, unpack
 from apps.rollouts.turns import Turn, kept
 from apps.runs.admission import groups_allowed
 from apps.runs.models import Run, StaleFence, after
@@ -27,6 +27,8 @@ from apps.tasksets.models import Task
 # Not leased (people's judgement needs no lease), or leased until later: a worker that slept past its lease writes
 # nothing, whether or not another has taken its work over yet.
 IN_FORCE = Q(lease_until=None) | Q(lease_until__gte=Now())
+# Groups that were judged, and that the refiner failed at until their attempts were used up.
+GAVE_UP = Q(state="dropped", reason__startswith="failed ", judged_at__isnull=False, experiences=None)
 
 
 @dataclass(frozen=True)
@@ -354,6 +356,7 @@ class Rollout(models.Model):
     last_version = models.PositiveIntegerField(null=True)
     started_at = models.DateTimeField(auto_now_add=True)
     finished_at = models.DateTimeField(null=True)
+    arrays_released_at = models.DateTimeField(null=True, help_text="When its arrays were let go; all else of it stays.")
 
     objects = RolloutQuerySet.as_manager()
 
@@ -373,7 +376,15 @@ class Rollout(models.Model):
 
     @property
     def tokens(self) -> Tokens:
+        """Its arrays. Raises ArraysReleased where they were let go."""
+        if self.arrays_released_at:
+            raise ArraysReleased(f"the arrays of {self} were let go on {self.arrays_released_at:%Y-%m-%d}, by retention")
         return unpack(self.payload.data)
+
+    @property
+    def tokens_if_kept(self) -> Tokens | None:
+        """As `tokens`; None where they were let go, and of what was not finished."""
+        return self.tokens if self.state == self.State.FINISHED and not self.arrays_released_at else None
 
     @classmethod
     def write_outcomes(cls, pairs: list[tuple["Rollout", Outcome]]) -> None:

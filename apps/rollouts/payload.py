@@ -20,6 +20,10 @@ class DamagedPayload(ValueError):
     """The bytes are no rollout payload; the message says what does not fit."""
 
 
+class ArraysReleased(LookupError):
+    """A rollout's arrays were let go by retention; the message says which and when."""
+
+
 @dataclass(frozen=True)
 class Tokens:
     """What the policy saw and said. Completion arrays are aligned: ids[i] was drawn with logprobs[i].

@@ -22,7 +22,7 @@ class RolloutRow(serializers.ModelSerializer):
         model = Rollout
         fields = (
             "id", "run", "group", "sample_index", "origin", "state", "text", "stop_reason", "prompt_tokens", "completion_tokens",
-            "first_version", "last_version", "started_at", "finished_at",
+            "first_version", "last_version", "started_at", "finished_at", "arrays_released_at",
         )  # fmt: skip
         read_only_fields = fields
 
@@ -91,10 +91,10 @@ class RolloutDocument(RolloutRow):
         read_only_fields = fields
 
     def get_tokens(self, rollout: Rollout) -> TokenArrays(allow_null=True):
-        """None while it is being sampled, and when it failed."""
-        if rollout.state != Rollout.State.FINISHED:
+        """None while it is being sampled, when it failed, and where its arrays were let go (`arrays_released_at`)."""
+        tokens = rollout.tokens_if_kept
+        if tokens is None:
             return None
-        tokens = rollout.tokens
         judged = {
             "logprobs": [value if math.isfinite(value) else None for value in tokens.logprobs],
             "segments": [{"start": start, "version": version} for start, version in tokens.segments],

@@ -20,6 +20,7 @@ from apps.runs.people import People
 from apps.runs.pipeline import MAKE_EXPERTS, MOST_OPERATORS, OperatorChoice
 from apps.runs.reading import Reading
 from apps.runs.replay import Replay
+from apps.runs.retention import Retention
 from apps.runs.selection import Selection, Shuffle
 from apps.runs.serving import Serve
 
@@ -168,6 +169,9 @@ class RunConfig(Section):
     hacking: Hacking = Field(Hacking(), description="When the run is suspected of pleasing its scorers instead of being good.")
     optimizer: Optimizer = Optimizer()
     checkpoints: Checkpoints = Checkpoints()
+    retention: Retention | None = Field(
+        None, description="When the arrays of its rollouts may go; empty keeps them, or does as the installation when it has ended."
+    )
 
     @model_validator(mode="after")
     def _somebody_judges(self) -> "RunConfig":

@@ -28,7 +28,35 @@ class Priority(Section):
     age: Weight = Field(0.1, description="What each version costs by which the trainer is ahead of what sampled it.")
 
 
-Order = Annotated[Fifo | Freshest | Priority, Field(discriminator="name"), BeforeValidator(named)]
+class RewardVariance(Section):
+    name: Literal["reward_variance"] = Field("reward_variance", description="The highest σ² of its rewards.")
+
+
+class Rarity(Section):
+    name: Literal["rarity"] = Field("rarity", description="The domain or task that updates have taken least of.")
+    by: Literal["domain", "task"] = Field("domain", description="What is counted: groups of the task's domain, or of the task.")
+    window: int = Field(100, ge=1, le=10_000, description="The newest updates whose groups are counted.")
+
+
+class HumanFirst(Section):
+    name: Literal["human_first"] = Field("human_first", description="Groups first in whose rewards a person's word counts.")
+
+
+class Weighted(Section):
+    name: Literal["weighted"] = Field(
+        "weighted", description="Drawn by lot, the likelier, the larger (people · (1 if a person judged it) + spread · σ + 0.01) · "
+        "exp(−age · versions).",
+    )  # fmt: skip
+    people: Weight = Field(1.0, description="What a person's word on any of its rollouts adds to a group's weight.")
+    spread: Weight = Field(1.0, description="What the standard deviation of its rewards adds to it, for each 1.")
+    age: Weight = Field(0.1, description="How fast the weight falls with each version by which the trainer is ahead.")
+
+
+Order = Annotated[
+    Fifo | Freshest | Priority | RewardVariance | Rarity | HumanFirst | Weighted,
+    Field(discriminator="name"),
+    BeforeValidator(named),
+]
 
 
 class NoReplay(Section):
@@ -64,7 +92,25 @@ class PrioritizedReplay(Again):
     alpha: float = Field(1.0, ge=0, le=10, description="Power of the mean |advantage| that is a group's weight; 0 is uniform.")
 
 
-ExperienceReplay = Annotated[NoReplay | UniformReplay | PrioritizedReplay, Field(discriminator="name"), BeforeValidator(named)]
+class LinearDecay(Again):
+    name: Literal["linear_decay"] = Field("linear_decay", description="The highest version − decay · uses, at any use.")
+    decay: Weight = Field(2.0, description="How many versions newer make up for each use.")
+    max_uses: int = Field(10_000, ge=2, le=10_000, description="Updates that may learn from a group in all, the first included.")
+
+
+class DecayWithLimit(Again):
+    name: Literal["decay_with_limit"] = Field(
+        "decay_with_limit", description="The highest version − decay · uses + N(0, sigma²), as long as it has uses left."
+    )
+    decay: Weight = Field(2.0, description="How many versions newer make up for each use.")
+    sigma: Weight = Field(0.0, description="Spread of the noise that breaks ties, in versions.")
+
+
+ExperienceReplay = Annotated[
+    NoReplay | UniformReplay | PrioritizedReplay | LinearDecay | DecayWithLimit,
+    Field(discriminator="name"),
+    BeforeValidator(named),
+]
 
 
 class Reading(Section):

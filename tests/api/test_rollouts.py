@@ -1,8 +1,9 @@
 """Rollouts over REST."""
 
 import pytest
+from django.db.models.functions import Now
 
-from apps.rollouts.models import Group, Rollout
+from apps.rollouts.models import Group, Rollout, RolloutPayload
 
 pytestmark = pytest.mark.django_db
 
@@ -88,3 +89,12 @@ def test_a_list_asks_as_many_queries_for_many_as_for_one(program, bob, run, fini
 def test_model_output_that_no_json_reader_likes_is_sent_as_json(program, bob, run, finish):
     [group] = finish(run, texts=["a\x00b\u2028<script>\u202e"])
     assert program(bob).get(f"rollouts/{group.rollouts.first().pk}/").json()["text"] == "a\u2400b\u2028<script>\u202e"
+
+
+def test_one_whose_arrays_were_let_go_says_when_and_keeps_its_text(program, alice, run, finish):
+    [group] = finish(run, texts=["12345"])
+    rollout = group.rollouts.first()
+    RolloutPayload.objects.filter(rollout=rollout).delete()
+    Rollout.objects.filter(pk=rollout.pk).update(arrays_released_at=Now())
+    shown = program(alice).get(f"rollouts/{rollout.pk}/").json()
+    assert (shown["tokens"], shown["text"], shown["completion_tokens"]) == (None, "12345", 5) and shown["arrays_released_at"]

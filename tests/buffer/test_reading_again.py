@@ -1,5 +1,6 @@
 """Experience replay: which trained groups an update takes again, and that it is so on record."""
 
+import random
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
@@ -13,7 +14,7 @@ from apps.pipelines.crediting import of_batch
 from apps.rollouts.models import LeftOut
 from apps.runs.admission import groups_allowed
 from apps.runs.models import Run, TrainStep
-from apps.runs.reading import PrioritizedReplay, UniformReplay
+from apps.runs.reading import DecayWithLimit, LinearDecay, PrioritizedReplay, UniformReplay
 from workers.trainer.desk import row_of
 
 WIDE = (0.0, 1.0)
@@ -102,6 +103,36 @@ def test_alpha_sharpens_the_weights_and_zero_makes_them_alike():
 
 def test_a_group_without_any_advantage_may_come_too():
     assert again([group(1, advantage=0.0)], PrioritizedReplay()) == [1]
+
+
+def of_all_sorts(seed: int) -> list[Trained]:
+    draw = random.Random(seed)
+    return [group(n, version=draw.randrange(4, 9), uses=draw.randrange(1, 6), last=draw.randrange(6)) for n in range(30)]
+
+
+@pytest.mark.parametrize("rule", [LinearDecay(), LinearDecay(decay=0.5), DecayWithLimit(), DecayWithLimit(decay=0, max_uses=4)])
+@pytest.mark.parametrize("seed", range(4))
+def test_decay_takes_the_highest_version_less_its_uses(rule, seed):
+    groups = of_all_sorts(seed)
+    left, wanted = [one for one in groups if one.version >= 5 and one.uses < rule.max_uses], []
+    while left and len(wanted) < 7:
+        best = max(left, key=lambda one: (one.version - rule.decay * one.uses, -one.draw))
+        left.remove(best)
+        wanted.append(best.group)
+    assert again(groups, rule, most=7) == wanted
+
+
+def test_linear_decay_takes_what_was_used_ever_so_often():
+    used = [group(1, uses=9_000)]
+    assert again(used, LinearDecay()) == [1] and again(used, DecayWithLimit()) == []
+
+
+def test_noise_of_one_version_lets_the_older_come_as_often_as_a_normal_has_it():
+    """Two groups a version apart: N(0, 2) is above 1 in 23.98 % of all draws."""
+    pair = [group(1, version=6), group(2, version=5)]
+    taken = Counter(again(pair, DecayWithLimit(sigma=1.0), number=n, most=1)[0] for n in range(6, 4006))
+    assert taken[2] / 4000 == pytest.approx(0.2398, abs=0.034)  # five standard errors
+    assert again(pair, DecayWithLimit(sigma=1.0)) == again(pair[::-1], DecayWithLimit(sigma=1.0))
 
 
 # -- the rows ----------------------------------------------------------------------------------------------------------------
@@ -301,3 +332,14 @@ def test_a_use_too_soon_is_found(replayed):
     run.config["reading"]["replay"]["cool_down"] = 5
     run.save()
     assert all("takes experience" in words and "took" in words for words in found())
+
+
+@pytest.mark.parametrize(("replay", "most"), [({"name": "linear_decay"}, 4), ({"name": "decay_with_limit", "max_uses": 2}, 2)])
+def test_by_decay_nothing_is_used_more_often_than_its_rule_allows(reading, judged, trained, replay, most):
+    run = reading(replay, steps=20)
+    judged(run, *[WIDE] * 10, version=0)
+    for _ in range(4):
+        trained(run)
+    assert run.groups_again == 6
+    assert max(Experience.objects.values_list("uses", flat=True)) <= most
+    assert violated() == {}

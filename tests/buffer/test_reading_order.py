@@ -1,13 +1,19 @@
 """Which of the ready groups an update takes first, by the run's `reading.order`."""
 
-import pytest
+import random
+from collections import Counter
+from itertools import permutations
+from statistics import fmean
 
-from apps.buffer.models import Experience, batch_of, plan_step
-from apps.buffer.reading import Ready, in_order
+import pytest
+from django.db import transaction
+
+from apps.buffer.models import Experience, batch_of, commit_step, plan_step
+from apps.buffer.reading import Moment, Ready, in_order
 from apps.rewards.models import LATE, Reward
 from apps.rollouts.models import Group
 from apps.runs.models import Run
-from apps.runs.reading import Fifo, Freshest, Priority
+from apps.runs.reading import Fifo, Freshest, HumanFirst, Priority, Rarity, RewardVariance, Weighted
 
 WIDE, NARROW = (0.0, 1.0), (0.5, 1.0)
 
@@ -83,12 +89,158 @@ def test_a_word_that_does_not_count_gives_no_priority(reading, judged, late):
 
 def test_age_and_spread_are_weighed_as_the_run_says():
     groups = [Ready(1, 0, 0, WIDE), Ready(2, 1, 5, NARROW), Ready(3, 2, 5, NARROW, is_rated=True)]
-    assert in_order(groups, Priority(people=0, spread=1, age=0), 5) == [1, 2, 3]
-    assert in_order(groups, Priority(people=0, spread=1, age=1), 5) == [2, 3, 1]
-    assert in_order(groups, Priority(people=1, spread=0, age=0), 5) == [3, 1, 2]
+    assert in_order(groups, Priority(people=0, spread=1, age=0), Moment(5)) == [1, 2, 3]
+    assert in_order(groups, Priority(people=0, spread=1, age=1), Moment(5)) == [2, 3, 1]
+    assert in_order(groups, Priority(people=1, spread=0, age=0), Moment(5)) == [3, 1, 2]
 
 
-@pytest.mark.parametrize("rule", [Fifo(), Freshest(), Priority()])
+@pytest.mark.parametrize("rule", [Fifo(), Freshest(), Priority(), RewardVariance(), HumanFirst()])
 def test_groups_that_are_alike_keep_the_order_of_their_draws(rule):
     groups = [Ready(group, draw, 3, WIDE) for group, draw in [(7, 2), (8, 0), (9, 1)]]
-    assert in_order(groups, rule, 3) == [8, 9, 7]
+    assert in_order(groups, rule, Moment(3)) == [8, 9, 7]
+
+
+# -- variance, people, rarity, lots: each against a slow obvious one -----------------------------------------------------------
+
+
+def some(count: int, seed: int, kinds: str = "abc") -> list[Ready]:
+    """Groups of all sorts, in an order that is not that of their draws."""
+    draw = random.Random(seed)
+    groups = [
+        Ready(100 + n, n, draw.randrange(5), [draw.random() for _ in range(4)], draw.random() < 0.3, draw.choice(kinds))
+        for n in range(count)
+    ]
+    draw.shuffle(groups)
+    return groups
+
+
+def variance(rewards: list[float]) -> float:
+    return fmean((reward - fmean(rewards)) ** 2 for reward in rewards)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_by_variance_no_group_stands_before_one_that_varies_more(seed):
+    groups = {one.group: one for one in some(30, seed)}
+    order = [variance(groups[pk].rewards) for pk in in_order(list(groups.values()), RewardVariance(), Moment(5))]
+    assert order == sorted(order, reverse=True) and len(order) == 30
+
+
+def test_by_variance_the_widest_rewards_come_first(reading, judged):
+    run = reading("reward_variance")
+    judged(run, NARROW, WIDE, (0.25, 0.75), (0.1, 0.9), version=2)
+    assert taken(run) == [1, 3]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_people_judged_comes_first_and_all_else_as_it_was_drawn(seed):
+    groups = some(30, seed)
+    by_draw = sorted(groups, key=lambda one: one.draw)
+    wanted = [one.group for one in by_draw if one.is_rated] + [one.group for one in by_draw if not one.is_rated]
+    assert in_order(groups, HumanFirst(), Moment(5)) == wanted
+
+
+def test_a_group_that_a_person_judged_is_first_however_narrow(reading, judged):
+    run = reading("human_first")
+    *_, rated = judged(run, WIDE, WIDE, NARROW, version=2)
+    by_person(rated)
+    assert taken(run) == [0, 2]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_by_rarity_each_group_is_of_the_kind_that_was_taken_least_of_until_then(seed):
+    groups, learned = some(40, seed), {"a": 7, "b": 2, "elsewhere": 50}
+    counts, left, wanted = Counter(learned), list(groups), []
+    while left:
+        rarest = min(left, key=lambda one: (counts[one.kind], one.draw))
+        left.remove(rarest)
+        counts[rarest.kind] += 1
+        wanted.append(rarest.group)
+    assert in_order(groups, Rarity(), Moment(5, learned=learned)) == wanted
+
+
+@pytest.fixture
+def two_domains(taskset):
+    """Tasks of two domains, three of four of them sums."""
+    for number, task in enumerate(taskset.tasks.order_by("index")):
+        task.domain = "prose" if number % 4 == 3 else "sums"
+        task.save(update_fields=["domain"])
+
+
+@pytest.mark.usefixtures("two_domains")
+def test_domains_that_updates_learned_least_from_come_first(reading, judged, trained):
+    run = reading({"name": "rarity"}, selection={"name": "sequential"})
+    judged(run, *[WIDE] * 6, version=2)
+    assert taken(run) == [0, 3]
+    commit(run)
+    assert taken(run) == [1, 2], "the only prose was taken"
+
+
+@pytest.mark.usefixtures("two_domains")
+@pytest.mark.parametrize(("window", "then"), [(1, [4, 7]), (2, [7, 11])])
+def test_the_window_counts_the_newest_updates_alone(reading, judged, window, then):
+    run = reading({"name": "rarity", "window": window}, selection={"name": "sequential"}, max_staleness=20)
+    judged(run, *[WIDE] * 3, version=2)
+    assert taken(run) == [0, 1], "sums alone are there"
+    commit(run)
+    judged(run, WIDE, version=2)
+    assert taken(run) == [2, 3], "no others are there"
+    commit(run)
+    judged(run, *[WIDE] * 8, version=2)
+    assert taken(run) == then
+
+
+def test_tasks_that_no_update_took_come_first(reading, judged):
+    run = reading({"name": "rarity", "by": "task"}, selection={"name": "sequential"}, group_size=2)
+    groups = judged(run, *[WIDE] * 5, version=2)
+    assert taken(run) == [0, 1]
+    for group, like in ((groups[2], groups[0]), (groups[4], groups[2])):
+        Group.objects.filter(pk=group.pk).update(task=like.task)
+    commit(run)
+    assert taken(run) == [3, 4]
+
+
+def commit(run: Run) -> None:
+    step = plan_step(run, run.fence)
+    with run.fenced(run.fence) as locked:
+        commit_step(locked, step, run.fence)
+    run.refresh_from_db()
+
+
+def one_after_another(weights: dict[int, float], order: tuple[int, ...]) -> float:
+    """The chance that a draw without replacement takes these in this order: each by its share of what is left."""
+    left, chance = dict(weights), 1.0
+    for pk in order:
+        chance *= left[pk] / sum(left.values())
+        del left[pk]
+    return chance
+
+
+def test_lots_fall_as_often_as_drawing_one_after_another_by_weight():
+    groups = [Ready(0, 0, 5, (0.0, 1.0)), Ready(1, 1, 5, (0.5, 0.5), is_rated=True), Ready(2, 2, 3, (0.0, 0.5))]
+    weights = {0: 0.51, 1: 1.01, 2: 0.26 * 2.718281828**-0.2}
+    rule, tries = Weighted(), 6000
+    found = Counter(tuple(in_order(groups, rule, Moment(5, number))) for number in range(tries))
+    for order in permutations(range(3)):
+        wanted = one_after_another(weights, order)
+        assert found[order] / tries == pytest.approx(wanted, abs=5 * (wanted * (1 - wanted) / tries) ** 0.5)
+
+
+def test_lots_are_the_same_for_the_same_update_and_seed():
+    groups = some(30, 1)
+    assert in_order(groups, Weighted(), Moment(5, 3, 7)) == in_order(groups[::-1], Weighted(), Moment(5, 3, 7))
+    assert in_order(groups, Weighted(), Moment(5, 3, 7)) != in_order(groups, Weighted(), Moment(5, 4, 7))
+    assert in_order(groups, Weighted(), Moment(5, 3, 7)) != in_order(groups, Weighted(), Moment(5, 3, 8))
+
+
+def test_a_weight_that_age_has_made_nothing_of_comes_last():
+    groups = [Ready(0, 0, 0, (0.0, 1.0)), Ready(1, 1, 1000, (0.5, 0.5))]
+    assert in_order(groups, Weighted(age=1000), Moment(1000)) == [1, 0]
+
+
+def test_a_plan_by_lot_that_was_lost_is_made_again_alike(reading, judged):
+    run = reading("weighted")
+    judged(run, *[WIDE] * 8, version=2)
+    with transaction.atomic():
+        lost = taken(run)
+        transaction.set_rollback(True)
+    assert taken(run) == lost

@@ -24,7 +24,8 @@ def test_it_is_the_same_after_a_way_through_yaml():
 
 
 def test_an_unknown_order_is_refused_with_those_there_are():
-    assert "take one of fifo, freshest, priority" in problem({"order": "lifo"})["reading.order.name"]
+    words = problem({"order": "lifo"})["reading.order.name"]
+    assert "take one of fifo, freshest, priority, reward_variance, rarity, human_first, weighted" in words
 
 
 def test_an_unknown_option_is_refused_by_the_field_as_it_is_written():
@@ -80,6 +81,23 @@ def test_a_cool_down_that_outlasts_the_bound_is_refused_with_what_would_do():
 def test_what_a_teacher_gives_no_advantages_to_is_not_prioritized_by_them():
     taught = {"algorithm": {"name": "on_policy_distill", "reference": {"kind": "policy", "policy": "large"}}}
     assert "set it to uniform" in problem({"replay": "prioritized"}, **REPLAY, **taught)["reading.replay.name"]
+
+
+def test_answers_that_come_one_by_one_have_no_variance():
+    alone = {"group_size": 1, "algorithm": "reinforce_plus_plus"}
+    assert "one answer has none" in problem({"order": "reward_variance"}, **alone)["reading.order.name"]
+
+
+def test_decay_has_no_limit_of_uses_unless_it_is_told():
+    replay = parse({**GOOD, **REPLAY, "reading": {"replay": "linear_decay"}}).reading.replay
+    assert (replay.decay, replay.max_uses) == (2, 10_000)
+    limited = parse({**GOOD, **REPLAY, "reading": {"replay": "decay_with_limit"}}).reading.replay
+    assert (limited.decay, limited.max_uses, limited.sigma) == (2, 3, 0)
+
+
+@pytest.mark.parametrize("value", [-1, float("inf")])
+def test_noise_that_is_none_is_refused(value):
+    assert "reading.replay.sigma" in problem({"replay": {"name": "decay_with_limit", "sigma": value}}, **REPLAY)
 
 
 def test_it_is_fixed_when_a_run_has_begun(run):

@@ -1,22 +1,25 @@
 """Reading the buffer: the groups of a run that its next update takes, by the run's `reading`."""
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from django.db.models import F, QuerySet
 from django.db.models.functions import Coalesce
 
 from apps.buffer.models.experiences import Experience
-from apps.buffer.reading import Ready, Trained, in_order, taken_again
+from apps.buffer.reading import Moment, Ready, Trained, in_order, taken_again
 from apps.runs.admission import oldest_allowed
 from apps.runs.models import Run, TrainStep
+from apps.runs.reading import Order, Rarity
 
 # Rewards stand beside the buffer, not below it: they are reached from the rollout. One that came late counts nowhere.
 PEOPLES = {
     "rollout__rewards__source": "human", "rollout__rewards__is_current": True, "rollout__rewards__value__isnull": False,
     "rollout__rewards__details__is_late__isnull": True,
 }  # fmt: skip
+
+KINDS = {"domain": "group__task__domain", "task": "group__task"}  # by what `rarity` counts
 
 
 def next_groups(run: Run) -> list[int]:
@@ -40,12 +43,33 @@ def ready_groups(run: Run, count: int) -> list[int]:
     known: dict[tuple[int, int], list[tuple[int, float]]] = defaultdict(list)
     for group, draw, *numbers in ready.values_list("group", "group__draw_index", "weight_version", "reward"):
         known[group, draw].append(tuple(numbers))
-    rated = _rated(ready) if rule.name == "priority" and rule.people else set()
+    rated = _rated(ready) if rule.name == "human_first" or getattr(rule, "people", 0) else set()
+    kinds = _kinds(ready, rule)
     groups = [
-        Ready(group, draw, min(version for version, _ in of), [reward for _, reward in of], group in rated)
+        Ready(group, draw, min(version for version, _ in of), [reward for _, reward in of], group in rated, kinds.get(group, ""))
         for (group, draw), of in known.items()
     ]
-    return in_order(groups, rule, run.step // run.settings.sync_interval)[:count]
+    return in_order(groups, rule, _now(run, rule))[:count]
+
+
+def _now(run: Run, rule: Order) -> Moment:
+    learned = _learned(run, rule) if rule.name == "rarity" else None
+    return Moment(run.step // run.settings.sync_interval, run.step + 1, run.settings.seed, learned)
+
+
+def _kinds(experiences: QuerySet[Experience], rule: Order) -> dict[int, str | int]:
+    """What each group of these is counted as; nothing for rules that count none."""
+    if rule.name != "rarity":
+        return {}
+    return dict(experiences.values_list("group", KINDS[rule.by]).distinct())
+
+
+def _learned(run: Run, rule: Rarity) -> dict[str | int, int]:
+    """By kind, how many groups the newest updates took, as often as they took them."""
+    recent = run.steps.filter(state=TrainStep.State.COMMITTED, number__gt=run.step - rule.window)
+    taken = Experience.objects.usual().filter(step_items__step__in=recent)
+    pairs = taken.values_list(KINDS[rule.by], "group", "step_items__step").distinct()
+    return dict(Counter(kind for kind, *_ in pairs))
 
 
 def _rated(experiences: QuerySet[Experience]) -> set[int]:
@@ -72,6 +96,7 @@ def _trained(run: Run, since: int) -> list[Trained]:
         step_items__step__number__gt=since,
     )  # fmt: skip
     rows = rows.exclude(group__task__in=run.left_out.values("task"))
+    rows = rows.exclude(group__rollouts__arrays_released_at__isnull=False)  # a bound that was raised does not bring them back
     rows = rows.annotate(number=F("step_items__step__number"), counted=Coalesce("step_items__advantage", "advantage"))
     known: dict[tuple[int, int], list[tuple[int, int, int, float]]] = defaultdict(list)
     for group, draw, *numbers in rows.values_list("group", "group__draw_index", "weight_version", "uses", "number", "counted"):

@@ -6,11 +6,13 @@ from apps.rollouts.payload import Tokens
 
 
 def exported(episode: Episode) -> dict:
-    tokens = episode.rollout.tokens if episode.rollout.state == "finished" else None
+    rollout, tokens = episode.rollout, episode.rollout.tokens_if_kept
     turns = [_turn(turn, tokens) for turn in episode.seen.prefetch_related("feedback").order_by("number")]
     return {
         "session_id": episode.key or str(episode.pk), "episode": episode.pk, "state": episode.state, "reason": episode.reason,
-        "seed": episode.seed, "weight_versions": list(tokens.versions) if tokens else None, "interactions": turns,
+        "seed": episode.seed, "arrays_released_at": gone.isoformat() if (gone := rollout.arrays_released_at) else None,
+        "weight_versions": [rollout.first_version, rollout.last_version] if rollout.state == "finished" else None,
+        "interactions": turns,
     }  # fmt: skip
 
 
@@ -28,7 +30,8 @@ def _turn(turn: EpisodeTurn, tokens: Tokens | None) -> dict:
 
 
 def _tokens(turn: EpisodeTurn, tokens: Tokens | None) -> dict:
-    """What the policy had seen, what it sampled and with which logprobs, in nats; null while the rollout is not written."""
+    """What the policy had seen, what it sampled and with which logprobs, in nats; null while the rollout is not written, and where
+    its arrays were let go."""
     if tokens is None or turn.first is None:
         return {"prompt_ids": None, "token_ids": None, "logprobs": None}
     span = slice(turn.first, turn.first + turn.tokens)

@@ -62,9 +62,9 @@ def _episodes(run: Run) -> Iterator[Episode]:
 
 def _episode(run: Run, episode: Episode, tokenizer: str) -> dict:
     rollout, origin = episode.rollout, episode.origin
-    tokens = rollout.tokens if rollout.state == Rollout.State.FINISHED else None
+    tokens = rollout.tokens_if_kept
     made_here = uuid.uuid5(MADE_HERE, f"{run.topic.name}/{episode.pk}").hex
-    ok = episode.state == Episode.State.DONE and tokens is not None
+    ok = episode.state == Episode.State.DONE and rollout.state == Rollout.State.FINISHED
     line = {
         "id": origin.get("id", made_here),
         "env": {"id": episode.environment.name, "name": episode.environment.title or None},
@@ -167,6 +167,7 @@ def _ours(episode: Episode, turns: list[EpisodeTurn], tokens: Tokens | None, tok
         "versions": episode.origin.get("versions", [list(segment) for segment in tokens.segments] if tokens else []),
         "pictures": [{"picture": name, "first": first, "past": past} for name, first, past in tokens.pictures] if tokens else [],
         "turns": [_turn(turn) for turn in turns],
+        **({"arrays_released_at": gone.isoformat()} if (gone := episode.rollout.arrays_released_at) else {}),
     }  # fmt: skip
 
 

@@ -117,6 +117,7 @@ class Ours(Part):
     versions: list[list[int]]
     pictures: list[Seen] = []
     turns: list[OurTurn]
+    arrays_released_at: str = Field("", max_length=40)  # by retention: its tokens are not here
 
 
 class Info(Part):

@@ -13,6 +13,7 @@ from django.db.models import Count, Q
 from django.db.models.functions import Now
 
 from apps.buffer.models import Experience, Recorded, StepItem
+from apps.buffer.retention import gone_of
 from apps.feedback.experts import expert_experience
 from apps.feedback.models import Adjudication, ExpertAnswer, Item, RaterModel, Rating, RatingReward, Surprise
 from apps.feedback.rater_model.filling import rewards_by
@@ -24,6 +25,7 @@ from apps.rewards.combining import PEOPLE, RATER_MODEL
 from apps.rewards.models import RescoredReward, Rescoring, Reward
 from apps.rewards.scoring import source_of
 from apps.rollouts.models import Group, Rollout, RolloutPayload
+from apps.rollouts.payload import ArraysReleased
 from apps.runs.models import Run, TrainStep
 
 STEPS_AT_ONCE = 50  # updates whose data is copied together
@@ -40,10 +42,16 @@ class Copied:
 
 
 def copy_recorded(run: Run, fence: int) -> Copied:
-    """Bring the recorded data of the run's `replay` section over, in one transaction. Raises StaleFence, LookupError."""
+    """Bring the recorded data of the run's `replay` section over, in one transaction.
+
+    Raises StaleFence; LookupError, ArraysReleased among them.
+    """
     with run.fenced(fence) as locked:
         copy = _Copy.of(locked)
-        for steps in _some(copy.steps(), STEPS_AT_ONCE):
+        made = copy.steps()
+        if gone := gone_of(TrainStep.objects.filter(pk__in=[step.pk for step in made])):
+            raise ArraysReleased(f"the arrays of {gone} rollouts that {copy.source.slug} learned from were let go by retention")
+        for steps in _some(made, STEPS_AT_ONCE):
             copy.bring(steps)
         Run.objects.filter(pk=locked.pk).update(groups_opened=copy.done.groups)
     run.refresh_from_db()

@@ -12,6 +12,7 @@ from django.db.models import F, Max
 
 from apps.accounts.models import User
 from apps.buffer.models import Experience, StepItem
+from apps.buffer.retention import gone_of
 from apps.feedback.models import RaterModel
 from apps.feedback.rater_model.heads import KIND as SCALAR_HEAD
 from apps.feedback.replaying.first_use import Beginning, beginning_of, ends_of
@@ -119,6 +120,12 @@ def propose(run: Run, raters: Sequence[str] = (), tasks: Sequence[int] = (), res
         names = ", ".join([*raters, *(f"task {index}" for index in tasks)])
         raise NothingToReplay(f"nothing of {names} has shaped the weights of {run.slug}: a run without it would be the same")
     steps = (ends_of(rescoring)[1] if rescoring else run.step) - beginning.version.step
+    made = run.steps.filter(number__gt=beginning.version.step, number__lte=beginning.version.step + steps)
+    if gone := gone_of(made):
+        raise NothingToReplay(
+            f"the arrays of {gone} rollouts that updates {beginning.version.step + 1} to {beginning.version.step + steps} of "
+            f"{run.slug} took were let go by retention: they cannot be learned from again"
+        )
     ratings, answers = left_out.ratings.count(), left_out.demonstrations.count()
     return Proposal(run, raters, tasks, left_out, beginning, steps, ratings, answers, rescoring)
 

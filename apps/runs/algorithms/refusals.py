@@ -12,7 +12,7 @@ Refusals = Iterator[tuple[str, str]]
 # What a run that samples nothing has no use for.
 SAMPLING_FIELDS = (
     "group_size", "groups_per_step", "max_staleness", "selection", "rewards", "environment", "serve", "people", "pipeline",
-    "reading", "replay",
+    "reading", "replay", "retention",
 )  # fmt: skip
 
 
@@ -277,6 +277,8 @@ def _slices(plan: "RunConfig") -> Refusals:
 
 def _reading(plan: "RunConfig") -> Refusals:
     """What is taken again must be a group at least, and may not be too old before it can come."""
+    if plan.reading.order.name == "reward_variance" and plan.group_size == 1:
+        yield "reading.order.name", "is reward_variance, and the reward of one answer has none: raise group_size, or take another"
     rule = plan.reading.replay
     if rule.name == "none" or plan.algorithm.learns_from_lessons:
         return

@@ -2,12 +2,13 @@
 
 import httpx
 import pytest
+from django.db.models.functions import Now
 
 from apps.environments.closing import Ending, settle
 from apps.environments.models import Episode, EpisodeTurn, Feedback
 from apps.feedback.models.lessons import Demonstration, Preference
 from apps.rewards.models import Reward
-from apps.rollouts.models import Outcome, Rollout
+from apps.rollouts.models import Outcome, Rollout, RolloutPayload
 from tests.conftest import tokens_of
 from tests.environments.agents.test_chat import ASKED, ask
 
@@ -91,6 +92,21 @@ def test_what_comes_after_the_judgement_is_kept_as_late(post, client, episodes, 
 def written(episode: Episode) -> None:
     Rollout.write_outcomes([(episode.rollout, Outcome(episode.rollout_id, tokens_of("one"), "one", "stop"))])
     settle([Ending(episode.pk, episode.rollout_id, "stop")])
+
+
+def test_a_session_whose_arrays_were_let_go_is_exported_without_them_and_says_when(post, client_of, episodes, actor):
+    mine = post("rl/start_session", status=201, task_id="s1")["api_key"]
+    ask(client_of(mine))
+    post("rl/end_session", mine, 200)
+    episode = Episode.objects.get(key="s1")
+    written(episode)
+    before = post("rl/export_trajectories", mine, 200)
+    assert before["interactions"][0]["token_ids"] and before["arrays_released_at"] is None
+    RolloutPayload.objects.filter(rollout=episode.rollout_id).delete()
+    Rollout.objects.filter(pk=episode.rollout_id).update(arrays_released_at=Now())
+    after = post("rl/export_trajectories", mine, 200)
+    assert after["interactions"][0]["token_ids"] is None and after["arrays_released_at"]
+    assert (after["weight_versions"], after["interactions"][0]["answer"]) == (before["weight_versions"], "one")
 
 
 def test_within_its_time_a_user_may_change_their_mind_until_the_last_word(post, client, agent, run, opened, actor):

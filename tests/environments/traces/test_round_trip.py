@@ -5,6 +5,7 @@ import tracemalloc
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db.models.functions import Now
 
 from apps.accounts.redacting import Redactor
 from apps.buffer.models import Experience, plan_step
@@ -15,7 +16,7 @@ from apps.environments.traces.exporting import lines_of
 from apps.environments.traces.importing import Destination, import_episodes
 from apps.environments.traces.looking import BadEpisodes
 from apps.rewards.models import Reward
-from apps.rollouts.models import Rollout
+from apps.rollouts.models import Rollout, RolloutPayload
 from apps.runs.admission import groups_allowed
 from apps.runs.config import ConfigError
 from apps.runs.models import Run
@@ -59,6 +60,18 @@ def test_personal_data_leaves_with_neither_its_words_nor_its_tokens(played, file
     assert [(node["token_ids"], node["mask"], node["logprobs"]) for node in trace["nodes"]] == [([], [], [])] * len(trace["nodes"])
     again = import_episodes(file_of(lines=lines), Destination(project, "again", policy)).run
     assert [one.state for one in rollouts_of(again)].count(Rollout.State.FINISHED) == 2  # of the three that were
+
+
+def test_episodes_whose_arrays_were_let_go_leave_without_tokens_and_say_so(played):
+    whole = parsed(played)
+    RolloutPayload.objects.filter(rollout__run=played).delete()
+    played.rollouts.filter(state=Rollout.State.FINISHED).update(arrays_released_at=Now())
+    for before, after in zip(whole, parsed(played), strict=True):
+        (said,), (kept,) = before["traces"], after["traces"]
+        assert [node["message"] for node in kept["nodes"]] == [node["message"] for node in said["nodes"]]
+        assert not any(node["token_ids"] or node["logprobs"] for node in kept["nodes"])
+        assert (after["ok"], kept["rewards"]) == (before["ok"], said["rewards"])
+        assert ("arrays_released_at" in kept["info"]["rftweb"]) == before["ok"]
 
 
 def test_what_was_exported_and_imported_is_exported_the_same(played, imported):

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from apps.pipelines import priorities
+from apps.buffer import priorities
 from apps.pipelines.advantages import ADVANTAGES
 from apps.pipelines.advantages.multistep import gigpo, step_wise_grpo
 from apps.pipelines.advantages.spread import centred, deviation, mean

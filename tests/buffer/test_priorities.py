@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.pipelines.priorities import PRIORITIES, decay_with_limit, linear_decay
+from apps.buffer.priorities import PRIORITIES, decay_with_limit, linear_decay
 
 counts = st.integers(0, 1000)
 

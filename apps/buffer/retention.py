@@ -1,0 +1,136 @@
+"""Letting go of the arrays of groups that nothing may need any more: the bytes go, text, rewards and numbers stay."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+
+from django.conf import settings
+from django.db import models, transaction
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
+from django.db.models.functions import Now
+
+from apps.buffer.models import Experience, Release, StepItem
+from apps.rollouts.models import GAVE_UP, Group, Rollout, RolloutPayload
+from apps.runs.admission import oldest_allowed
+from apps.runs.models import Run, TrainStep
+from apps.runs.retention import Retention
+
+GROUPS_AT_ONCE = 100  # in a transaction that holds the run's row: its trainer plans nothing meanwhile
+IN_USE = (Experience.State.READY, Experience.State.CLAIMED)
+
+
+@dataclass(frozen=True)
+class Going:
+    """What was let go, or would be."""
+
+    groups: int = 0
+    rollouts: int = 0
+    bytes: int = 0
+
+    def __add__(self, other: "Going") -> "Going":
+        return Going(self.groups + other.groups, self.rollouts + other.rollouts, self.bytes + other.bytes)
+
+
+def rule_of(run: Run) -> Retention | None:
+    """The run's own rule; of an ended run without one, the installation's. None: nothing goes."""
+    if run.settings.retention or run.state not in Run.ENDED or not settings.RETENTION_DAYS:
+        return run.settings.retention
+    return Retention(days=settings.RETENTION_DAYS)
+
+
+def release(run: Run, rule: Retention) -> Going:
+    """Let go of the arrays of some groups that are due, in one transaction; nothing when none is left."""
+    with transaction.atomic():
+        locked = Run.objects.select_for_update().get(pk=run.pk)
+        groups = list(due(locked, rule).values_list("pk", flat=True)[:GROUPS_AT_ONCE])
+        payloads = _arrays(groups)
+        sizes = dict(payloads.annotate(size=_octets()).values_list("pk", "size"))
+        if not sizes:
+            return Going()
+        Rollout.objects.filter(pk__in=sizes).update(arrays_released_at=Now())
+        payloads.filter(pk__in=sizes).delete()
+        gone = Going(len(groups), len(sizes), sum(sizes.values()))
+        Release.objects.create(run=locked, groups=gone.groups, rollouts=gone.rollouts, bytes=gone.bytes)
+    return gone
+
+
+def released(run: Run, rule: Retention) -> Iterator[Going]:
+    """Let go of all that is due, a transaction after the other."""
+    while (gone := release(run, rule)).groups:
+        yield gone
+
+
+def would_go(run: Run, rule: Retention) -> Going:
+    """What is due now; nothing is written."""
+    groups = due(run, rule)
+    found = _arrays(groups.values("pk")).aggregate(rollouts=models.Count("pk"), bytes=models.Sum(_octets()))
+    return Going(groups.count(), found["rollouts"], found["bytes"] or 0)
+
+
+def due(run: Run, rule: Retention) -> QuerySet[Group]:
+    """The run's groups whose arrays may go by the rule, and that nothing may need, the oldest first."""
+    if _is_awaited(run):
+        return run.groups.none()
+    closed = run.groups.filter(state__in=(Group.State.ADMITTED, Group.State.DROPPED), draw_index__isnull=False)
+    asked = Q(items__state="open")  # a rater may yet be shown it
+    written = Q(rollouts__interventions__isnull=False)  # people's own words are in the arrays
+    held = closed.filter(Exists(_arrays(OuterRef("pk"), "")), _by(run, rule))
+    held = held.exclude(Exists(Group.objects.filter(asked | written, pk=OuterRef("pk"))))
+    return (held if run.state in Run.ENDED else held.exclude(_needed(run))).order_by("pk")
+
+
+def _arrays(groups: object, many: str = "__in") -> QuerySet[RolloutPayload]:
+    """The arrays of these groups' samples; those of an expert's answer stay."""
+    return RolloutPayload.objects.filter(**{f"rollout__group{many}": groups}).exclude(rollout__origin=Rollout.Origin.EXPERT)
+
+
+def _octets() -> models.Func:
+    return models.Func(F("data"), function="octet_length", output_field=models.BigIntegerField())
+
+
+def _by(run: Run, rule: Retention) -> Q:
+    old = Q(closed_at__lte=Now() - timedelta(days=rule.days)) if rule.days else Q()
+    if not rule.uses:
+        return old
+    used = Q(Exists(_of_group(run).filter(state=Experience.State.TRAINED, uses__gte=rule.uses)))
+    return old | used if rule.days else used
+
+
+def _of_group(run: Run) -> QuerySet[Experience]:
+    return Experience.objects.filter(run=run, group=OuterRef("pk"))
+
+
+def _needed(run: Run) -> Q:
+    """Of groups of a live run: which an update may take, make again after a crash, or the refiner is given once more."""
+    of_group, taken = _of_group(run), StepItem.objects.filter(step__run=run, experience__group=OuterRef("pk"))
+    needed = GAVE_UP | Exists(of_group.usual().filter(state__in=IN_USE)) | Exists(of_group.expert())
+    needed |= Q(Exists(taken.filter(step__number__gt=_safe_step(run))))
+    if run.settings.groups_again_per_step:
+        needed |= Q(Exists(_may_come_again(run, of_group)))
+    return needed
+
+
+def _may_come_again(run: Run, of_group: QuerySet[Experience]) -> QuerySet[Experience]:
+    oldest = oldest_allowed(run.step // run.settings.sync_interval, run.settings.max_staleness)
+    most = run.settings.reading.replay.max_uses
+    return of_group.usual().filter(state=Experience.State.TRAINED, reason="", weight_version__gte=oldest, uses__lt=most)
+
+
+def _safe_step(run: Run) -> int:
+    """An update before every checkpoint that is kept: those after it may have to be made again."""
+    kept = run.settings.checkpoints
+    changes = run.topic.events.filter(kind="config_changed", payload__before__has_key="checkpoints")
+    rarest = max([kept.every, *changes.values_list("payload__before__checkpoints__every", flat=True)])
+    return run.step - (kept.keep + 1) * rarest
+
+
+def _is_awaited(run: Run) -> bool:
+    """Whether a run that is to replay this one has not copied its data yet."""
+    replaying = Run.objects.filter(project=run.project_id, config__replay__run=run.slug).exclude(state__in=Run.ENDED)
+    return replaying.filter(recorded=None).exists()
+
+
+def gone_of(steps: QuerySet[TrainStep]) -> int:
+    """Of how many rollouts that these updates took the arrays were let go."""
+    gone = Rollout.objects.filter(arrays_released_at__isnull=False, experiences__step_items__step__in=steps)
+    return gone.distinct().count()

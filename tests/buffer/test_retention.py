@@ -1,0 +1,386 @@
+"""Retention: arrays that nothing may need any more go by the run's rule, all others stay, and all else stays."""
+
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import connection, transaction
+from django.db.models.functions import Now
+from django.urls import reverse
+
+from apps.buffer.ledger import what_was_let_go_was_not_needed
+from apps.buffer.models import Experience, Release, groups_again, plan_step
+from apps.buffer.retention import Going, due, release, released, rule_of, would_go
+from apps.dashboard.reconciliation import reconcile
+from apps.feedback.models import Intervention, Item
+from apps.feedback.replaying.creating import NothingToReplay, propose
+from apps.pipelines.dry_run import dry_run
+from apps.rollouts.models import Group, Rollout, RolloutPayload
+from apps.rollouts.payload import ArraysReleased
+from apps.runs.config import ConfigError, parse
+from apps.runs.models import Run
+from apps.runs.retention import Retention
+from tests.runs.test_reading import GOOD
+from workers.retaining import retain
+
+WIDE = (0.0, 1.0)
+MONTH = Retention(days=30)
+NO_ENGINE = {"engines served what was published", "published weights are what their manifests say"}
+
+
+@pytest.fixture
+def sampled(new_run, judged):
+    """A run with this configuration whose groups were judged 31 days ago, as many as told."""
+
+    def make(groups: int = 2, **changes: object) -> Run:
+        few = {"checkpoints": {"every": 1, "keep": 2}, "groups_per_step": 2, "max_staleness": 9, "steps": 50}
+        run = new_run(**{**few, **changes})
+        assert run.claim_trainer("t", 600)
+        judged(run, *[WIDE] * groups)
+        closed_long_ago(run)
+        return Run.objects.get(pk=run.pk)
+
+    return make
+
+
+def closed_long_ago(run: Run, days: int = 31) -> None:
+    run.groups.update(closed_at=Now() - timedelta(days=days))
+
+
+def draws_due(run: Run, rule: Retention = MONTH) -> list[int]:
+    return list(due(Run.objects.get(pk=run.pk), rule).values_list("draw_index", flat=True))
+
+
+def let_go(run: Run, rule: Retention = MONTH) -> Going:
+    return sum(released(run, rule), Going())
+
+
+def violated() -> dict[str, list[str]]:
+    return {name: found for name, found in reconcile().items() if found and name not in NO_ENGINE}
+
+
+# -- what goes ---------------------------------------------------------------------------------------------------------------
+
+
+def test_an_ended_run_lets_go_of_what_is_old_enough_and_keeps_all_that_was_said(sampled):
+    run = sampled(2)
+    run.stop()
+    young = run.groups.get(draw_index=1)
+    Group.objects.filter(pk=young.pk).update(closed_at=Now() - timedelta(days=29))
+    before = list(run.rollouts.order_by("pk").values("text", "stop_reason", "completion_tokens", "first_version", "state"))
+    octets = sum(len(bytes(payload.data)) for payload in RolloutPayload.objects.exclude(rollout__group=young))
+    gone = let_go(run)
+    assert gone == Going(1, 2, octets) and would_go(run, MONTH) == Going()
+    assert set(RolloutPayload.objects.values_list("rollout__group", flat=True)) == {young.pk}
+    assert list(run.rollouts.order_by("pk").values("text", "stop_reason", "completion_tokens", "first_version", "state")) == before
+    assert run.releases.get().bytes == octets
+    assert violated() == {}
+
+
+def test_what_would_go_is_what_goes_and_telling_writes_nothing(sampled):
+    run = sampled(3)
+    run.stop()
+    told = would_go(run, MONTH)
+    assert told.groups == 3 and RolloutPayload.objects.count() == 6 and not Release.objects.exists()
+    assert let_go(run) == told
+
+
+def test_it_goes_on_where_a_transaction_ends(sampled, monkeypatch):
+    monkeypatch.setattr("apps.buffer.retention.GROUPS_AT_ONCE", 2)
+    run = sampled(5)
+    run.stop()
+    assert [gone.groups for gone in released(run, MONTH)] == [2, 2, 1]
+    assert run.releases.count() == 3 and violated() == {}
+
+
+def test_a_release_that_is_lost_is_made_again(sampled):
+    run = sampled(2)
+    run.stop()
+    with transaction.atomic():
+        lost = release(run, MONTH)
+        transaction.set_rollback(True)
+    assert RolloutPayload.objects.count() == 4 and release(run, MONTH) == lost
+
+
+def test_a_dropped_group_of_a_live_run_goes_by_age(sampled):
+    run = sampled(2)
+    Experience.objects.leave_out(run, [run.groups.get(draw_index=0).pk], "stale: older than version 3")
+    assert draws_due(run) == [0]
+
+
+def test_by_uses_a_group_goes_when_so_many_updates_took_it_however_young(sampled, trained):
+    run = sampled(10)
+    for _ in range(5):
+        trained(run)
+    closed_long_ago(run, days=0)
+    assert draws_due(run, Retention(uses=1)) == [0, 1, 2, 3], "those of the last three updates may have to be made again"
+    assert draws_due(run, Retention(uses=2)) == []
+    assert draws_due(run, Retention(days=30, uses=1)) == [0, 1, 2, 3]
+    assert draws_due(run, Retention(days=30, uses=2)) == []
+
+
+# -- what stays --------------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_ready_or_in_an_update_stays_while_the_run_lives(sampled):
+    run = sampled(4)
+    plan_step(run, run.fence)
+    assert set(Experience.objects.values_list("state", flat=True)) == {"ready", "claimed"}
+    assert draws_due(run) == []
+    run.stop()
+    assert draws_due(run) == [0, 1, 2, 3]
+
+
+def test_what_a_crash_would_have_made_again_stays(sampled, trained):
+    run = sampled(10, checkpoints={"every": 2, "keep": 2})
+    for _ in range(4):
+        trained(run)
+    assert draws_due(run) == [], "the checkpoints that are kept may be those of 2 and 4, and 4 may be damaged"
+    for _ in range(1):
+        trained(run)
+    assert draws_due(run) == []
+
+
+def test_a_longer_way_between_checkpoints_in_the_past_counts(sampled, trained):
+    run = sampled(10, checkpoints={"every": 10, "keep": 2})
+    for _ in range(5):
+        trained(run)
+    run.change_config(None, checkpoints={"every": 1})
+    assert draws_due(run) == []
+
+
+def test_what_replay_may_take_again_stays_and_goes_when_it_is_too_old(sampled, trained):
+    replay = {"replay": {"name": "uniform", "share": 0.5, "max_uses": 5}}
+    run = sampled(12, reading=replay, groups_per_step=4, max_staleness=4)
+    for _ in range(4):
+        trained(run)
+    assert draws_due(run) == [] and groups_again(run)
+    Run.objects.filter(pk=run.pk).update(config={**run.config, "max_staleness": 3})
+    assert draws_due(run), "version 0 is older than allowed"
+
+
+def test_what_went_does_not_come_again_where_the_bound_is_raised(sampled, trained):
+    replay = {"replay": {"name": "uniform", "share": 0.5, "max_uses": 5}}
+    run = sampled(12, reading=replay, groups_per_step=4, max_staleness=4)
+    for _ in range(4):
+        trained(run)
+    was = run.config
+    Run.objects.filter(pk=run.pk).update(config={**was, "max_staleness": 3})
+    gone = set(draws_due(run))
+    let_go(run)
+    Run.objects.filter(pk=run.pk).update(config={**was, "max_staleness": 40})
+    run = Run.objects.get(pk=run.pk)
+    again = set(Group.objects.filter(pk__in=groups_again(run)).values_list("draw_index", flat=True))
+    assert again and gone and not again & gone
+
+
+def test_a_group_that_may_be_refined_again_stays(sampled):
+    run = sampled(1)
+    group = run.groups.get()
+    group.experiences.all().delete()
+    Group.objects.filter(pk=group.pk).update(state="dropped", reason="failed 3 times: ZeroDivisionError")
+    assert draws_due(run) == []
+    Group.objects.filter(pk=group.pk).update(reason="no spread")
+    assert draws_due(run) == [0]
+
+
+def test_an_open_group_stays(sampled, finish):
+    run = sampled(0)
+    finish(run, ["12345"])
+    closed_long_ago(run)
+    assert draws_due(run) == []
+
+
+def test_what_a_rater_may_yet_be_shown_stays(sampled):
+    run = sampled(1)
+    run.stop()
+    group = run.groups.get()
+    item = Item.objects.create(run=run, group=group, form="stars", members=[group.rollouts.first().pk])
+    assert draws_due(run) == []
+    Item.objects.filter(pk=item.pk).update(state="done")
+    assert draws_due(run) == [0]
+
+
+def test_what_people_wrote_into_stays_for_good(sampled, alice):
+    run = sampled(1)
+    run.stop()
+    act = {"by": alice, "kind": "edit", "client_uuid": uuid.uuid4(), "state": "done"}
+    Intervention.objects.create(rollout=run.rollouts.first(), **act)
+    assert draws_due(run) == []
+
+
+def test_an_experts_answer_stays_for_good(sampled):
+    run = sampled(1)
+    task = run.groups.get().task
+    group = Group.objects.create(run=run, task=task, size=0, state="admitted", opened_version=0)
+    expert = Rollout.objects.create(run=run, group=group, sample_index=0, origin="expert", state="finished", text="12345")
+    RolloutPayload.objects.create(rollout=expert, data=b"")
+    run.stop()
+    closed_long_ago(run)
+    let_go(run)
+    assert list(RolloutPayload.objects.values_list("rollout", flat=True)) == [expert.pk]
+
+
+def test_while_a_replay_has_not_copied_its_data_all_of_it_stays(sampled, trained, new_run):
+    run = sampled(2)
+    trained(run)
+    run.stop()
+    replaying = new_run(replay={"run": run.slug, "until": 1})
+    assert draws_due(run) == []
+    replaying.stop()
+    assert draws_due(run) == [0, 1]
+
+
+def test_a_rollout_that_was_made_an_expert_row_stays_while_the_run_lives(sampled):
+    run = sampled(1)
+    rollout = run.rollouts.first()
+    Experience.objects.update(state="dropped", reason="stale: older than version 2")
+    assert draws_due(run) == [0]
+    Experience.objects.create(run=run, group=rollout.group, rollout=rollout, kind="expert", advantage=0, weight_version=0)
+    assert draws_due(run) == []
+
+
+# -- two at once -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_at_once_let_go_of_each_group_once(sampled, monkeypatch):
+    monkeypatch.setattr("apps.buffer.retention.GROUPS_AT_ONCE", 1)
+    run = sampled(8)
+    run.stop()
+
+    def work(_: int) -> Going:
+        try:
+            return let_go(run)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(2) as pool:
+        both = list(pool.map(work, range(2)))
+    assert sum(both, Going()).rollouts == 16 and sum(both, Going()).groups == 8
+    assert violated() == {}
+
+
+# -- which rule, and who does it ---------------------------------------------------------------------------------------------
+
+
+def test_without_a_rule_nothing_goes(sampled, settings):
+    run = sampled(1)
+    run.stop()
+    assert settings.RETENTION_DAYS == 0 and rule_of(run) is None
+    retain()
+    assert RolloutPayload.objects.count() == 2
+
+
+def test_the_installations_rule_is_for_ended_runs_without_one_of_their_own(sampled, settings):
+    settings.RETENTION_DAYS = 40
+    run, own = sampled(1), sampled(1, retention={"uses": 3})
+    assert (rule_of(run), rule_of(own)) == (None, Retention(uses=3))
+    run.stop()
+    own.stop()
+    assert (rule_of(run), rule_of(own)) == (Retention(days=40), Retention(uses=3))
+
+
+def test_the_job_follows_each_runs_own_rule(sampled):
+    run, other = sampled(2, retention={"days": 30}), sampled(1, retention={"days": 60})
+    run.stop()
+    other.stop()
+    retain()
+    retain()
+    assert set(RolloutPayload.objects.values_list("rollout__run", flat=True)) == {other.pk}
+
+
+def test_a_rule_may_be_given_to_a_live_run(sampled):
+    run = sampled(1)
+    run.change_config(None, retention={"days": 30})
+    assert rule_of(run) == MONTH
+
+
+@pytest.mark.parametrize("wrong", [{}, {"days": 0}, {"uses": 0}, {"days": 1, "hours": 3}])
+def test_a_rule_that_is_none_is_refused_by_its_field(wrong):
+    with pytest.raises(ConfigError) as refused:
+        parse({**GOOD, "retention": wrong})
+    assert next(iter(refused.value.problems)).startswith("retention")
+
+
+def test_the_command_tells_first_and_then_does(sampled, capsys):
+    run = sampled(2)
+    run.stop()
+    call_command("retention", run.slug, days=30, dry_run=True)
+    assert "would go: arrays of 4 rollouts in 2 groups" in capsys.readouterr().out
+    assert RolloutPayload.objects.count() == 4
+    call_command("retention", run.slug, days=30)
+    assert "let go: arrays of 4 rollouts in 2 groups" in capsys.readouterr().out
+    assert not RolloutPayload.objects.exists()
+
+
+def test_the_command_without_any_rule_says_where_to_give_one(run):
+    with pytest.raises(CommandError, match="RFTWEB_RETENTION_DAYS"):
+        call_command("retention")
+    with pytest.raises(CommandError, match="name it"):
+        call_command("retention", days=3)
+    with pytest.raises(CommandError, match="--days"):
+        call_command("retention", run.slug, days=0)
+
+
+# -- who reads them afterwards -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def bare(sampled, trained) -> Run:
+    """An ended run after an update, without arrays."""
+    run = sampled(2)
+    trained(run)
+    run.stop()
+    assert let_go(run).rollouts == 4
+    return run
+
+
+def test_whoever_asks_for_the_arrays_is_told_that_and_when_they_went(bare):
+    rollout = bare.rollouts.first()
+    with pytest.raises(ArraysReleased, match=r"let go on \d{4}-\d\d-\d\d, by retention"):
+        _ = rollout.tokens
+    assert rollout.tokens_if_kept is None
+
+
+def test_the_pages_say_it_and_show_all_else(bare, client, alice):
+    client.force_login(alice)
+    rollout = bare.rollouts.first()
+    page = client.get(reverse("rollout", args=[rollout.pk]))
+    assert page.status_code == 200 and "logprobs were let go on" in page.content.decode() and rollout.text in page.content.decode()
+    page = client.get(reverse("run-buffer", args=[bare.project.slug, bare.slug]))
+    assert page.status_code == 200 and "logprobs of 4 rollouts" in page.content.decode()
+
+
+def test_the_dry_run_of_a_pipeline_works_without_them(bare):
+    assert dry_run(bare, ()).groups == 2
+
+
+def test_a_replay_of_what_went_is_refused(bare):
+    with pytest.raises(NothingToReplay, match="4 rollouts that updates 1 to 1"):
+        propose(bare)
+
+
+# -- the ledger --------------------------------------------------------------------------------------------------------------
+
+
+def test_the_ledger_finds_arrays_that_went_and_are_there(bare):
+    RolloutPayload.objects.create(rollout=bare.rollouts.first(), data=b"")
+    assert [line for line in what_was_let_go_was_not_needed() if "are there" in line]
+
+
+def test_the_ledger_finds_an_update_that_is_to_learn_from_nothing(sampled):
+    run = sampled(1)
+    Rollout.objects.filter(pk=run.rollouts.first().pk).update(arrays_released_at=Now())
+    words = " ".join(what_was_let_go_was_not_needed())
+    assert "to learn from them" in words and "0 rollouts let go by the count, of 1" in words
+
+
+def test_the_ledger_finds_peoples_words_and_open_groups(sampled, finish):
+    run = sampled(0)
+    [group] = finish(run, ["12345"])
+    Rollout.objects.filter(pk=group.rollouts.first().pk).update(arrays_released_at=Now(), origin="expert")
+    words = " ".join(what_was_let_go_was_not_needed())
+    assert "people's own words" in words and "its group is scoring" in words
