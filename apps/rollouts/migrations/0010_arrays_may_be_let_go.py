@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("rollouts", "0008_records_of_tasks"),
+        ("rollouts", "0009_partial_rollouts"),
     ]
 
     operations = [
