@@ -286,9 +286,10 @@ class Group(models.Model):
     @transaction.atomic
     def drop(self, reason: str) -> None:
         """Close the group untrained, with its reason; the run may open another in its place."""
-        if self.state == self.State.SAMPLING:
-            PartialRollout.objects.filter(rollout__group=self).delete()
+        was_sampled = self.state == self.State.SAMPLING
         self.move(self.State.DROPPED, reason=reason[:200], closed_at=Now())
+        if was_sampled:
+            PartialRollout.objects.filter(rollout__group=self).delete()
         Run.objects.filter(pk=self.run_id).update(groups_dropped=F("groups_dropped") + 1)
         transaction.on_commit(lambda: bells.ring("explore"), robust=True)
 

@@ -3,6 +3,7 @@
 One number, `max_staleness`, makes a run synchronous (0), one step off (1) or asynchronous (n).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -11,7 +12,7 @@ class Pace:
     """A run's counters at one moment. Versions and groups count from the run's start.
 
     `step`: committed updates; `groups_again`: groups in them that were not the first time in one; `again_per_step`:
-    how many such groups an update takes where enough are there.
+    how many such groups an update takes where enough are there. `over_rollout`: most groups beyond those of the next version.
     """
 
     published_version: int
@@ -24,6 +25,7 @@ class Pace:
     step: int = 0
     groups_again: int = 0
     again_per_step: int = 0
+    over_rollout: int | None = None
 
 
 def groups_allowed(pace: Pace) -> int:
@@ -35,11 +37,41 @@ def groups_allowed(pace: Pace) -> int:
 
     What updates take again need not be drawn. The next update may find nothing to take again, and has room for all its
     groups; the others are counted on to take their share.
+
+    With over-rollout only what leads to the next version may be opened, and so many groups more, still within the bound:
+    the updates take what is complete first, and the rest goes on.
     """
-    steps_ahead = min((pace.published_version + 1 + pace.max_staleness) * pace.sync_interval, pace.planned_steps)
-    later = max(0, steps_ahead - pace.step - 1)
-    target = steps_ahead * pace.groups_per_step - pace.groups_again - later * pace.again_per_step
+    target = _groups_until(pace, pace.published_version + 1 + pace.max_staleness)
+    if pace.over_rollout is not None:
+        target = min(target, _groups_until(pace, pace.published_version + 1) + pace.over_rollout)
     return max(0, target - (pace.groups_opened - pace.groups_dropped))
+
+
+def _groups_until(pace: Pace, version: int) -> int:
+    """Groups that are drawn for all updates up to the one that makes this version, as far as the plan goes."""
+    steps = min(version * pace.sync_interval, pace.planned_steps)
+    later = max(0, steps - pace.step - 1)
+    return steps * pace.groups_per_step - pace.groups_again - later * pace.again_per_step
+
+
+def groups_to_wait_for(pace: Pace, ready: Sequence[int], open_: Sequence[int]) -> int:
+    """How many groups the next update must wait for, or some could never be taken; 0: it may take the oldest that are ready.
+
+    `ready` and `open_` are the versions that began groups that no update took: complete, and under way. A group may be taken
+    until the trainer's version is its own + max_staleness, so by each version there must be updates enough for those that
+    are too old after it. If all but one of these would be too few, the next update is needed: it takes of them what has no
+    place in the others. That is always possible while at most max_staleness × sync_interval × groups_per_step groups are left
+    over at a publish.
+    """
+    now, wait = pace.step // pace.sync_interval, 0
+    for last in range(now, now + pace.max_staleness + 1):
+        here = range(now - pace.max_staleness, last - pace.max_staleness + 1)
+        complete = sum(version in here for version in ready)
+        under_way = sum(version in here for version in open_)
+        later = (last + 1) * pace.sync_interval - pace.step - 1  # updates that may still take them after the next one
+        needed = min(complete + under_way - later * pace.groups_per_step, pace.groups_per_step)
+        wait = max(wait, needed - complete)
+    return wait
 
 
 def oldest_allowed(trainer_version: int, max_staleness: int) -> int:

@@ -7,7 +7,7 @@ would not happen.
 from apps.runs.config import ConfigError, RunConfig, parse
 
 LIVE = (
-    "people", "rewards", "pipeline", "max_staleness", "group_attempts", "sampling.max_tokens", "checkpoints.every",
+    "people", "rewards", "pipeline", "max_staleness", "over_rollout", "group_attempts", "sampling.max_tokens", "checkpoints.every",
     "checkpoints.weights", "hacking", "selection", "serve.over_bound", "serve.idle_s", "serve.feedback_s", "serve.settle_s",
     "retention",
 )  # fmt: skip

@@ -142,6 +142,10 @@ class RunConfig(Section):
     max_staleness: int = Field(
         1, ge=0, le=1000, description="0 is synchronous, 1 one step off, n asynchronous: versions an experience may be old."
     )
+    over_rollout: int | None = Field(
+        None, ge=0, le=65_536, description="Groups begun beyond those that the next weights need: updates take what is complete "
+        "first, the rest goes on and serves a later one. Empty begins as many as max_staleness allows.",
+    )  # fmt: skip
     sync_interval: int = Field(1, ge=1, description="Updates between two published weight versions.")
     engine: Literal["auto", "vllm", "transformers"] = Field(
         "auto", description="What samples; auto takes vLLM on a GPU, else transformers."

@@ -13,7 +13,7 @@ from apps.runs.models import Run, TrainStep, WeightVersion
 
 
 @pytest.fixture
-def judged(finish) -> Callable[..., list[Group]]:
+def judged(finish, judge_claimed) -> Callable[..., list[Group]]:
     """Groups with these rewards, one for each rollout, sampled by a version and refined; in the order of their draws."""
 
     def make(run: Run, *rewards: tuple[float, ...], version: int | None = None) -> list[Group]:
@@ -24,13 +24,23 @@ def judged(finish) -> Callable[..., list[Group]]:
             for group, own in zip(groups, rewards, strict=True)
             for pk, value in zip(group.rollouts.order_by("sample_index").values_list("pk", flat=True), own, strict=True)
         }
+        judge_claimed(values)
+        return groups
+
+    return make
+
+
+@pytest.fixture
+def judge_claimed() -> Callable[[dict[int, float]], None]:
+    """Judge all groups that are to be scored, by these rewards of their rollouts, and refine them."""
+
+    def judge(values: dict[int, float]) -> None:
         claimed = Group.objects.claim(Group.State.SCORING, "s", 60, 100)
         questions = open_questions(claimed)
         record_verdicts(claimed, [Answered(q, [Verdict(values[pk], "test") for pk in q.rollout_ids]) for q in questions])
         refine(Group.objects.claim(Group.State.JUDGED, "r", 60, 100))
-        return groups
 
-    return make
+    return judge
 
 
 @pytest.fixture

@@ -1,9 +1,10 @@
+import random
 from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.runs.admission import Pace, groups_allowed, oldest_allowed
+from apps.runs.admission import Pace, groups_allowed, groups_to_wait_for, oldest_allowed
 
 paces = st.builds(
     Pace, published_version=st.integers(0, 50), groups_opened=st.just(0), groups_dropped=st.just(0),
@@ -44,3 +45,82 @@ def test_synchronous_runs_open_one_step_at_a_time():
 
 def test_nothing_opens_beyond_the_planned_steps():
     assert groups_allowed(Pace(9, 160, 0, 16, 1, 4, 10)) == 0
+
+
+# -- over-rollout -------------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def over_rolled(draw):
+    """A run that over-rolls by as much as its staleness bound lets it."""
+    pace = draw(paces)
+    most = pace.max_staleness * pace.sync_interval * pace.groups_per_step
+    return replace(pace, over_rollout=draw(st.integers(0, most)))
+
+
+@given(over_rolled())
+def test_with_over_rollout_the_next_version_can_be_filled_and_so_many_groups_are_left(pace):
+    until_next = (pace.published_version + 1) * pace.sync_interval * pace.groups_per_step
+    assert groups_allowed(pace) == until_next + pace.over_rollout <= groups_allowed(replace(pace, over_rollout=None))
+
+
+def test_nothing_is_begun_that_no_planned_update_would_take():
+    pace = Pace(published_version=3, groups_opened=0, groups_dropped=0, groups_per_step=4, sync_interval=1, max_staleness=1,
+                planned_steps=4, over_rollout=3)  # fmt: skip
+    assert groups_allowed(pace) == 16
+
+
+def simulated(pace: Pace, chance: random.Random, waits: bool, steps: int = 25) -> tuple[int, int]:
+    """Drive a run whose groups take as long as chance will have it: how many were lost as too old, and how many trained."""
+    pace = replace(pace, published_version=0, step=0)
+    open_, ready, lost, trained, idle = {}, {}, 0, 0, 0
+    while pace.step < steps:
+        for _ in range(groups_allowed(pace)):
+            open_[pace.groups_opened] = pace.published_version
+            pace = replace(pace, groups_opened=pace.groups_opened + 1)
+        done = [draw for draw in open_ if chance.random() < (0.02 if draw % 3 == 0 else 0.7)] if idle < 500 else list(open_)
+        ready |= {draw: open_.pop(draw) for draw in done}
+        now = pace.step // pace.sync_interval
+        stale = [draw for draw, version in ready.items() if version < oldest_allowed(now, pace.max_staleness)]
+        for draw in stale:
+            del ready[draw]
+        lost, pace = lost + len(stale), replace(pace, groups_dropped=pace.groups_dropped + len(stale))
+        idle += 1
+        assert idle < 600, "nothing goes on, though everything that was begun is complete"
+        if len(ready) < pace.groups_per_step or (waits and groups_to_wait_for(pace, list(ready.values()), list(open_.values()))):
+            continue
+        for draw in sorted(ready)[: pace.groups_per_step]:
+            del ready[draw]
+        step, idle, trained = pace.step + 1, 0, trained + pace.groups_per_step
+        pace = replace(pace, step=step, published_version=step // pace.sync_interval)
+    return lost, trained
+
+
+small = st.builds(
+    Pace, published_version=st.just(0), groups_opened=st.just(0), groups_dropped=st.just(0), groups_per_step=st.integers(1, 5),
+    sync_interval=st.integers(1, 3), max_staleness=st.integers(1, 3), planned_steps=st.just(10**6),
+)  # fmt: skip
+
+
+@given(small, st.data())
+def test_no_group_that_is_left_over_is_ever_too_old_and_the_run_goes_on(pace, data):
+    most = pace.max_staleness * pace.sync_interval * pace.groups_per_step
+    pace = replace(pace, over_rollout=data.draw(st.integers(0, most)))
+    seed = data.draw(st.integers(0, 2**32))
+    lost, trained = simulated(pace, random.Random(seed), waits=True)
+    assert (lost, trained) == (0, 25 * pace.groups_per_step)
+
+
+def test_without_waiting_groups_would_be_lost():
+    pace = Pace(published_version=0, groups_opened=0, groups_dropped=0, groups_per_step=4, sync_interval=1, max_staleness=1,
+                planned_steps=10**6, over_rollout=4)  # fmt: skip
+    lost, _ = simulated(pace, random.Random(0), waits=False)
+    assert lost
+
+
+def test_an_update_waits_for_one_that_no_later_one_may_take():
+    pace = Pace(published_version=1, groups_opened=0, groups_dropped=0, groups_per_step=2, sync_interval=1, max_staleness=1,
+                planned_steps=100, step=1, over_rollout=1)  # fmt: skip
+    assert groups_to_wait_for(pace, [1, 1], [0]) == 1
+    assert groups_to_wait_for(pace, [0, 1], []) == 0
+    assert groups_to_wait_for(replace(pace, max_staleness=2), [1, 1], [0]) == 0  # the one after it may

@@ -127,7 +127,10 @@ class Explorer:
             self._guarded(seat, lambda: let_go(seat))  # noqa: B023
 
     def _collect(self, seat: Seat) -> None:
+        left = len(seat.left)
         self._guarded(seat, lambda: seat.collect(DRAIN_SECONDS))
+        if len(seat.left) > left:
+            self.looked_at = 0.0  # what was set aside is gone on with at once, where there is room
 
     # -- leases and ends --------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from itertools import takewhile
 
 from django.db.models import Avg, Count, Max, Q, StdDev, Sum
 
-from apps.buffer.models import Experience, experts_missing, groups_again
+from apps.buffer.models import Experience, experts_missing, groups_again, stragglers
 from apps.rewards.combining import full_reward
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group, Rollout
@@ -112,6 +112,8 @@ def cause_of_waiting(run: Run) -> str:
     wanted = run.settings.groups_per_step - (len(groups_again(run)) if ready < run.settings.groups_per_step else 0)
     if ready >= wanted and (experts := experts_missing(run)):
         return f"{experts} more expert answers (`manage.py demonstrations import`)"
+    if ready >= wanted and (late := stragglers(run)):
+        return f"{late} straggling group{'s' if late > 1 else ''}, too old for the updates after this one"
     missing = max(1, wanted - ready)
     open_groups = dict(Group.objects.filter(run=run, state__in=ON_THE_WAY).order_by().values_list("state").annotate(n=Count("pk")))
     on_the_way = ", ".join(f"{open_groups[state]} {words}" for state, words in ON_THE_WAY.items() if state in open_groups)

@@ -4,12 +4,13 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from django.db.models import F, QuerySet
+from django.db.models import F, Min, QuerySet
 from django.db.models.functions import Coalesce
 
 from apps.buffer.models.experiences import Experience
 from apps.buffer.reading import Moment, Ready, Trained, in_order, taken_again
-from apps.runs.admission import oldest_allowed
+from apps.rollouts.models import Group
+from apps.runs.admission import groups_to_wait_for, oldest_allowed
 from apps.runs.models import Run, TrainStep
 from apps.runs.reading import Order, Rarity
 
@@ -19,6 +20,7 @@ PEOPLES = {
     "rollout__rewards__details__is_late__isnull": True,
 }  # fmt: skip
 
+IN_MACHINES_HANDS = (Group.State.SAMPLING, Group.State.SCORING, Group.State.JUDGED)
 KINDS = {"domain": "group__task__domain", "task": "group__task"}  # by what `rarity` counts
 
 
@@ -27,11 +29,26 @@ def next_groups(run: Run) -> list[int]:
     plan = run.settings
     count = plan.groups_per_step
     ready = ready_groups(run, count)
-    if len(ready) < count - plan.groups_again_per_step:
+    if len(ready) < count - plan.groups_again_per_step or stragglers(run):
         return []
     again = groups_again(run)
     fresh = ready[: count - len(again)]
     return fresh + again if len(fresh) + len(again) == count else []
+
+
+def stragglers(run: Run) -> int:
+    """How many groups under way the next update waits for: with over-rollout none may grow too old for those after it.
+
+    People are not waited for: they have the run's deadline.
+    """
+    plan = run.settings
+    if plan.over_rollout is None:
+        return 0
+    oldest = oldest_allowed(run.step // plan.sync_interval, plan.max_staleness)
+    begun = run.groups.filter(state__in=IN_MACHINES_HANDS, opened_version__gte=oldest).exclude(draw_index=None)
+    ready = Experience.objects.usual().filter(run=run, state=Experience.State.READY)
+    versions = ready.order_by().values("group").annotate(version=Min("weight_version")).values_list("version", flat=True)
+    return groups_to_wait_for(run.pace, list(versions), list(begun.values_list("opened_version", flat=True)))
 
 
 def ready_groups(run: Run, count: int) -> list[int]:

@@ -162,9 +162,11 @@ def _changes(run: Run, policy: Policy, proposal: Proposal, replay: Replay) -> di
         # What was measured against stays what it was: the base of the recorded run, not the version begun with.
         algorithm["reference"] = {"kind": "policy", "policy": run.policy.slug}
     rewards = {"rewards": proposal.rescoring.rewards} if proposal.rescoring else {}
+    # How answers were sampled means nothing to it, but for which parts of them are learned from.
+    sampling = {**run.settings.sampling.model_dump(mode="json"), "repeats": None, "slice_tokens": None}
     return {
         **rewards, "policy": policy.slug, "steps": proposal.steps, "replay": replay.model_dump(mode="json"), "algorithm": algorithm,
-        "max_staleness": max(run.settings.max_staleness, _most_stale(run)),
+        "max_staleness": max(run.settings.max_staleness, _most_stale(run)), "over_rollout": None, "sampling": sampling,
     }  # fmt: skip
 
 

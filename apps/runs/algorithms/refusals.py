@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 Refusals = Iterator[tuple[str, str]]
 # What a run that samples nothing has no use for.
 SAMPLING_FIELDS = (
-    "group_size", "groups_per_step", "max_staleness", "selection", "rewards", "environment", "serve", "people", "pipeline",
-    "reading", "replay", "retention",
+    "group_size", "groups_per_step", "max_staleness", "over_rollout", "selection", "rewards", "environment", "serve", "people",
+    "pipeline", "reading", "replay", "retention",
 )  # fmt: skip
 
 
@@ -275,6 +275,28 @@ def _slices(plan: "RunConfig") -> Refusals:
         yield "sampling.older_segments", "means nothing to a run that learns from lessons, which no weights have sampled: remove it"
 
 
+def _over_rollout(plan: "RunConfig") -> Refusals:
+    """What is left over serves a later update, so it must be young enough then, and come first."""
+    if plan.over_rollout is None:
+        return
+    most = plan.max_staleness * plan.sync_interval * plan.groups_per_step
+    if not plan.samples or plan.serve:
+        yield "over_rollout", "is for runs that draw groups themselves: remove it"
+    elif plan.over_rollout > most:
+        yield (
+            "over_rollout",
+            f"is {plan.over_rollout}, but a later update can take at most {most} groups that are left over (max_staleness × "
+            "sync_interval × groups_per_step): lower it, or raise max_staleness",
+        )
+    elif plan.reading.order.name != "fifo":
+        yield (
+            "over_rollout",
+            f"needs what was drawn first to come first, and reading.order is {plan.reading.order.name}: remove one",
+        )
+    elif plan.reading.replay.name != "none":
+        yield "over_rollout", "fills updates with what was left over, `reading.replay` with what was trained: remove one of them"
+
+
 def _reading(plan: "RunConfig") -> Refusals:
     """What is taken again must be a group at least, and may not be too old before it can come."""
     if plan.reading.order.name == "reward_variance" and plan.group_size == 1:
@@ -323,5 +345,6 @@ RULES: tuple[Rule, ...] = (
     _environment,
     _repeats,
     _slices,
+    _over_rollout,
     _reading,
 )

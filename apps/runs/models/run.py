@@ -233,7 +233,7 @@ class Run(models.Model):
             published_version=self.published_version, groups_opened=self.groups_opened, groups_dropped=self.groups_dropped,
             groups_per_step=plan.groups_per_step, sync_interval=plan.sync_interval, max_staleness=plan.max_staleness,
             planned_steps=self.planned_steps, step=self.step, groups_again=self.groups_again,
-            again_per_step=plan.groups_again_per_step,
+            again_per_step=plan.groups_again_per_step, over_rollout=plan.over_rollout,
         )  # fmt: skip
 
     # -- acts of people ---------------------------------------------------------------------------------------------

@@ -126,6 +126,14 @@ def violations() -> dict:
     return {name: words for name, words in found.items() if name != "engines served what was published"}  # no engine is here
 
 
+def test_how_answers_were_sampled_is_not_asked_of_a_replay_but_what_of_them_is_learned_from(rated_run, new_station):
+    run = rated_run(sampling={"slice_tokens": 64, "repeats": {}, "older_segments": "leave_out"}, over_rollout=1)
+    again = replayed(run, new_station)
+    sampling = again.settings.sampling
+    assert (sampling.slice_tokens, sampling.repeats, sampling.older_segments) == (None, None, "leave_out")
+    assert again.settings.over_rollout is None and batches(again) == batches(run)
+
+
 def test_leaving_nobody_out_makes_the_same_updates_and_the_same_weights(rated_run, new_station):
     run = rated_run()
     again = replayed(run, new_station)

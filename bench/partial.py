@@ -1,0 +1,200 @@
+"""What partial rollouts and over-rollout save where a few answers are much longer than the others.
+
+    python bench/partial.py [--steps 12] [--short 16] [--times 16] [--one-in 16] [--groups 16] [--staleness 4] [--over 8]
+
+One run of each kind after the other over the same policy, tasks and lengths: of every 16 answers one, by chance, is 16 times as
+long. The explorer, its engine, the buffer and the plan of each update are the production ones; judging is a die, and an update is
+its batch committed and a version published (read by the engine, with the same weights): what training itself takes is not in the
+figures. Counted is from the first commit to the last: seconds a step, and tokens of what the updates took.
+
+- `synchronous`: max_staleness 0, each update waits for the longest answer of its groups. All others are compared with it.
+- `slices`: likewise, answers set aside after every `--slice` tokens: what partial rollouts cost by themselves.
+- `asynchronous`: max_staleness alone, so that all it allows is begun.
+- `over-rollout`: `--over` groups more than the next weights need, and no more.
+- `both`: over-rollout with answers set aside after every `--slice` tokens.
+
+`staleness` is the mean over what was trained, in versions; `lost` are groups that were complete when they were too old. `ratio`:
+tokens a second over those of `synchronous`; `by cpu`: likewise, a second of this process's processor time, which a busy machine
+does not stretch.
+The last line on standard output is JSON.
+"""
+
+import argparse
+import json
+import os
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from bench.installation import installation  # noqa: E402
+
+PROMPT_ROOM = 64  # tokens
+SEED = 7
+
+
+def main() -> None:
+    options = parse_options()
+    with installation() as var:
+        project = furnish(options, var)
+        rows = {name: measure(project, name, plan, options) for name, plan in kinds(options).items()}
+    base = rows["synchronous"]["tokens_per_s"]
+    for row in rows.values():
+        row["ratio"] = round(row["tokens_per_s"] / base, 2)
+        row["ratio_by_cpu"] = round(row["tokens_per_cpu_s"] / rows["synchronous"]["tokens_per_cpu_s"], 2)
+    print(f"{'':14} {'s/step':>8} {'tokens/s':>9} {'tokens/step':>12} {'staleness':>10} {'lost':>5} {'ratio':>6} {'by cpu':>7}")
+    for name, row in rows.items():
+        print(
+            f"{name:14} {row['seconds_per_step']:>8.3f} {row['tokens_per_s']:>9.0f} {row['tokens_per_step']:>12.0f} "
+            f"{row['staleness']:>10.2f} {row['groups_lost']:>5} {row['ratio']:>6.2f} {row['ratio_by_cpu']:>7.2f}"
+        )
+    found = {"parameters": int(options.parameters), "steps": options.steps, "ratio": rows["both"]["ratio"], "kinds": rows}
+    print(json.dumps(found))
+
+
+def kinds(options: argparse.Namespace) -> dict[str, dict]:
+    stale, slices = {"max_staleness": options.staleness}, {"slice_tokens": options.slice}
+    return {
+        "synchronous": {"max_staleness": 0},
+        "slices": {"max_staleness": 0, "sampling": slices},
+        "asynchronous": stale,
+        "over-rollout": {**stale, "over_rollout": options.over},
+        "both": {**stale, "over_rollout": options.over, "sampling": slices},
+    }
+
+
+def furnish(options: argparse.Namespace, var: Path):
+    """A project with the policy and its tasks; answers end by their lengths alone."""
+    from apps.accounts.models import Project
+    from apps.policies.registering import register
+    from apps.tasksets.importing import generate
+    from workers.explorer.speaker import Speaker
+    from workers.policies.tiny import build_sized
+
+    build_sized(var / "policy", options.parameters, "tone", context=PROMPT_ROOM + options.short * options.times)
+    project = Project.objects.create(slug="bench", title="Bench")
+    register(project, "policy", var / "policy", "built for a measurement", "Policy")
+    generate(project, "tone", "tone", 500, 0)
+    Speaker.stop_token_ids = ()
+    return project
+
+
+def measure(project, name: str, changes: dict, options: argparse.Namespace) -> dict[str, float]:
+    """A run of this kind, driven in this process until it has made the updates that are counted."""
+    from apps.runs.models import Worker
+    from workers.explorer.station import Explorer
+
+    run = begin(project, name, changes, options)
+    explorer = Explorer(Worker.objects.create(key=f"bench {name}", role="explorer", host="bench", pid=os.getpid()))
+    commits = []
+    while len(commits) < options.steps + 1:
+        explorer.serve()
+        commits += [(time.perf_counter(), time.process_time())] if update(run) else []
+    explorer.stop()
+    row = figures(run, commits, options)
+    run.stop()
+    return row
+
+
+def begin(project, name: str, changes: dict, options: argparse.Namespace):
+    from apps.runs.config import parse
+    from apps.runs.models import Run
+
+    long = options.short * options.times
+    # Longer than what is measured: a run's last updates wait for all that was begun.
+    plan = {"policy": "policy", "taskset": "tone", "steps": options.steps + 100, "group_size": options.size,
+            "groups_per_step": options.groups, "engine": "transformers", "rewards": [{"scorer": "tone"}], **changes}  # fmt: skip
+    plan["sampling"] = {"max_tokens": long, **changes.get("sampling", {})}
+    run = Run.create(project=project, slug=name, title=name, plan=parse(plan))
+    run.start()
+    assert run.claim_trainer("bench", 3600)
+    tail(options)
+    return run
+
+
+def tail(options: argparse.Namespace) -> None:
+    """From now on every rollout is as long as its draw and its place in the group say."""
+    from apps.tasksets.selection.chance import unit
+    from workers.explorer import partial, seat
+
+    begin_flight = partial.begin
+
+    def begin(at, flight, group, kept) -> None:
+        first = min(group.rollouts.values_list("pk", flat=True))
+        is_long = unit(SEED, "long", group.draw_index, flight.rollout_id - first) < 1 / options.one_in
+        length = options.short * (options.times if is_long else 1)
+        flight.script = replace(flight.script, max_tokens=length, room=length)
+        begin_flight(at, flight, group, kept)
+
+    seat.partial = type("Tail", (), {"begin": staticmethod(begin), "kept_of": partial.kept_of, "store": partial.store})
+
+
+def update(run) -> bool:
+    """Judge what is complete, and make the next update if its batch is there."""
+    from apps.buffer.models import commit_step, plan_step
+    from apps.pipelines.refining import refine
+    from apps.rewards.scorers import Verdict
+    from apps.rewards.scoring import Answered, open_questions, record_verdicts
+    from apps.rollouts.models import Group
+    from apps.runs.models import WeightVersion
+
+    scored = Group.objects.claim(Group.State.SCORING, "bench", 60, 1000, run)
+    if not scored:
+        return False
+    questions = open_questions(scored)
+    record_verdicts(scored, [Answered(q, [Verdict(float(pk % 2), "") for pk in q.rollout_ids]) for q in questions])
+    refine(Group.objects.claim(Group.State.JUDGED, "bench", 60, 1000, run))
+    run.refresh_from_db()
+    step = plan_step(run, run.fence)
+    if step is None:
+        return False
+    with run.fenced(run.fence) as locked:
+        commit_step(locked, step, run.fence)
+    base = run.weight_versions.get(version=0)
+    version = WeightVersion.objects.create(
+        run=run, version=step.number, parent=base, folder=base.folder, fingerprint=base.fingerprint, step=step.number
+    )
+    version.verify()
+    version.publish()
+    return True
+
+
+def figures(run, commits: list[tuple[float, float]], options: argparse.Namespace) -> dict[str, float]:
+    """`commits`: when each update was made, on the clock and in processor time."""
+    from django.db.models import Avg, F, Sum
+
+    from apps.buffer.models import StepItem
+
+    seconds, cpu_s = (last - first for first, last in zip(commits[0], commits[-1], strict=True))
+    taken = StepItem.objects.filter(step__run=run, step__number__gt=1)
+    found = taken.aggregate(
+        tokens=Sum("experience__rollout__completion_tokens"), staleness=Avg(F("step__version") - F("experience__weight_version"))
+    )
+    return {
+        "seconds_per_step": round(seconds / options.steps, 4), "tokens_per_s": round(found["tokens"] / seconds, 1),
+        "tokens_per_cpu_s": round(found["tokens"] / cpu_s, 1),
+        "tokens_per_step": found["tokens"] / options.steps, "staleness": round(found["staleness"], 2),
+        "groups_lost": run.groups.model.objects.filter(run=run, experiences__state="dropped").distinct().count(),
+    }  # fmt: skip
+
+
+def parse_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--short", type=int, default=16, help="tokens of most answers")
+    parser.add_argument("--times", type=int, default=16, help="as long are the long ones")
+    parser.add_argument("--one-in", type=int, default=16, help="so many answers is long")
+    parser.add_argument("--slice", type=int, default=64, help="tokens in one go")
+    parser.add_argument("--groups", type=int, default=16, help="groups in an update")
+    parser.add_argument("--size", type=int, default=4, help="answers in a group")
+    parser.add_argument("--staleness", type=int, default=4)
+    parser.add_argument("--over", type=int, default=8, help="groups begun beyond those that the next weights need")
+    parser.add_argument("--parameters", type=float, default=1e6)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

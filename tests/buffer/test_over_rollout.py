@@ -1,0 +1,81 @@
+"""With over-rollout an update takes what is complete, and waits for what no later one could take."""
+
+import pytest
+
+from apps.buffer.models import Experience, batch_of, plan_step, stragglers
+from apps.dashboard.reconciliation import CHECKS
+from apps.rollouts.models import Group, Outcome, Rollout
+from apps.runs.models import Run
+from tests.conftest import tokens_of
+from workers.trainer.figures import cause_of_waiting
+
+WIDE = (0.0, 1.0)
+
+
+@pytest.fixture
+def over(new_run) -> Run:
+    """Two groups to an update, one more begun, one version of staleness; its first draw is still being said."""
+    run = new_run(groups_per_step=2, over_rollout=1, max_staleness=1)
+    assert run.claim_trainer("t", 60)
+    assert len(Group.open(run, "e", 60, 1, 0)) == 1
+    return run
+
+
+def draws(step) -> list[int]:
+    return list(dict.fromkeys(experience.group.draw_index for experience in batch_of(step)))
+
+
+def test_no_more_groups_are_begun_than_the_next_weights_need_and_those_few(over):
+    assert len(Group.open(over, "e", 60, 100, 0)) == 2
+
+
+def test_the_first_complete_groups_are_taken_and_the_rest_serves_the_next_update(over, judged, trained, finish_first):
+    judged(over, WIDE, WIDE)
+    assert draws(trained(over)) == [1, 2]
+    judged(over, WIDE, WIDE, version=1)
+    assert stragglers(over) == 1 and plan_step(over, over.fence) is None
+    assert cause_of_waiting(over) == "1 straggling group, too old for the updates after this one"
+    finish_first(over)
+    assert stragglers(over) == 0 and draws(plan_step(over, over.fence)) == [0, 3]
+    assert not Experience.objects.filter(state="dropped").exists()
+    found = {check.name: list(check.find()) for check in CHECKS if check.name == "nothing stale or unjudged was trained"}
+    assert found == {"nothing stale or unjudged was trained": []}
+
+
+def test_a_straggler_that_is_dropped_is_waited_for_no_more(over, judged, trained):
+    judged(over, WIDE, WIDE)
+    trained(over)
+    judged(over, WIDE, WIDE, version=1)
+    over.groups.get(draw_index=0).drop("the engine died")
+    assert draws(plan_step(over, over.fence)) == [3, 4]
+
+
+def test_people_are_not_waited_for(over, judged, trained):
+    judged(over, WIDE, WIDE)
+    trained(over)
+    judged(over, WIDE, WIDE, version=1)
+    over.groups.filter(draw_index=0).update(state=Group.State.WAITING)
+    assert draws(plan_step(over, over.fence)) == [3, 4]
+
+
+def test_without_over_rollout_nobody_is_waited_for(new_run, judged, trained):
+    run = new_run(groups_per_step=2, max_staleness=1)
+    assert run.claim_trainer("t", 60)
+    Group.open(run, "e", 60, 1, 0)
+    judged(run, WIDE, WIDE)
+    trained(run)
+    judged(run, WIDE, WIDE, version=1)
+    assert stragglers(run) == 0 and draws(plan_step(run, run.fence)) == [3, 4]
+
+
+@pytest.fixture
+def finish_first(judge_claimed):
+    """The straggler is complete at last: said by version 0, judged and admitted."""
+
+    def finish(run: Run) -> None:
+        group = run.groups.get(draw_index=0)
+        rollouts = list(Rollout.objects.filter(group=group).order_by("sample_index"))
+        Group.finish_rollouts({group.pk: group.claimed}, [Outcome(one.pk, tokens_of("12345"), "12345", "stop") for one in rollouts])
+        judge_claimed({rollout.pk: value for rollout, value in zip(rollouts, WIDE, strict=True)})
+
+    return finish
