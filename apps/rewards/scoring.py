@@ -12,6 +12,8 @@ from pydantic import ValidationError
 from apps.accounts.models import Project
 from apps.rewards import learned, scorers
 from apps.rewards.models import Rescoring, Reward
+from apps.rewards.own_options import options_of
+from apps.rewards.own_options import problems_of as problems_of_own_options
 from apps.rewards.scorers import RolloutView, TaskView, Verdict
 from apps.rollouts.models import IN_FORCE, Group, Rollout
 from apps.rollouts.turns import said_by_policy
@@ -50,7 +52,8 @@ class Answered:
 
 
 def require_known_scorers(plan: RunConfig, project: Project, domain: str = "") -> None:
-    """Raises ConfigError naming the scorers that do not exist, options that they do not take, and domains that none judges.
+    """Raises ConfigError naming the scorers that do not exist, options that they do not take (the run's, and those that tasks have
+    of their own), and domains that none judges.
 
     With a `domain`, that one alone must be judged.
     """
@@ -60,7 +63,10 @@ def require_known_scorers(plan: RunConfig, project: Project, domain: str = "") -
     twice = [choice.scorer for choice in plan.rewards if sum(other.scorer == choice.scorer for other in plan.rewards) > 1]
     if twice:
         problems["rewards"] = f"{twice[0]} is there twice; a scorer judges a rollout once"
-    if problems or (problems := _unjudged(plan, project, domain) | _missing_set(plan, project)):
+    tasks = Task.objects.filter(taskset__in=Taskset.objects.filter(project=project, slug__in=plan.taskset_names))
+    if problems or (
+        problems := _unjudged(plan, tasks, domain) | _missing_set(plan, project) | problems_of_own_options(plan, tasks)
+    ):
         raise ConfigError(problems)
 
 
@@ -93,12 +99,11 @@ def _problems(choice: ScorerChoice, project: Project) -> dict[str, str]:
     return {}
 
 
-def _unjudged(plan: RunConfig, project: Project, domain: str) -> dict[str, str]:
-    """Domains of the taskset whose tasks would get no reward at all."""
+def _unjudged(plan: RunConfig, tasks: QuerySet[Task], domain: str) -> dict[str, str]:
+    """Domains of these tasks which would get no reward at all."""
     everybody = [*plan.judges, plan.people] if plan.people.per_group else plan.judges
     if not everybody or any(not judge.domains for judge in everybody):
         return {}
-    tasks = Task.objects.filter(taskset__in=Taskset.objects.filter(project=project, slug__in=plan.taskset_names))
     of_tasks = set(tasks.values_list("domain", flat=True).distinct())
     domains = {domain} if domain else of_tasks
     left = sorted(domain or "(none)" for domain in domains if not plan.judges_of(domain) and not plan.people.asks_about(domain))
@@ -130,7 +135,8 @@ def questions_of(groups: Sequence[Group], plan_of: Callable[[Group], RunConfig],
 
 def _asked(group: Group, choice: ScorerChoice, task: TaskView, views: Mapping[int, RolloutView], left: Sequence[int]):
     sets = [tuple(views)] if judges_groups(choice.scorer) else [(pk,) for pk in left]
-    return [Question(group.pk, choice.scorer, pks, tuple(views[pk] for pk in pks), task, choice.options) for pks in sets]
+    options = options_of(choice, task.meta)
+    return [Question(group.pk, choice.scorer, pks, tuple(views[pk] for pk in pks), task, options) for pks in sets]
 
 
 def judges_groups(scorer: str) -> bool:

@@ -65,7 +65,7 @@ def _seed_of(taskset: Taskset, plan: RunConfig) -> int:
 
 def _left_out(run: Run) -> defaultdict[int, frozenset[int]]:
     """Indexes by taskset."""
-    found = defaultdict(frozenset)
+    found = defaultdict(set)
     for taskset, index in run.left_out.values_list("task__taskset", "task__index"):
-        found[taskset] |= {index}
-    return found
+        found[taskset].add(index)
+    return defaultdict(frozenset, {taskset: frozenset(indexes) for taskset, indexes in found.items()})

@@ -19,7 +19,7 @@ SHOWN = 20  # bad lines printed
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("file", type=Path, help="JSON lines, see docs/lessons.md")
     parser.add_argument("--taskset", help="every line is about a task of this taskset, named by its prompt or by `task`, its index")
-    parser.add_argument("--run", help="the lessons are about this run, and about tasks of its taskset")
+    parser.add_argument("--run", help="the lessons are about this run, and about tasks of its taskset; of several, name one, too")
     parser.add_argument("--author", help="username of whoever said it, for lines without `author`")
     parser.add_argument(
         "--column", action="append", default=[], metavar="OURS=THEIRS", help="where the file names a column otherwise"
@@ -64,6 +64,8 @@ def _destination(kind: str, options: dict) -> Destination:
         if taskset is None:
             known = ", ".join(project.tasksets.values_list("slug", flat=True)) or "none yet"
             raise CommandError(f"--taskset: no taskset {options['taskset']!r}; there are: {known}")
+    elif run and not taskset:
+        raise CommandError(f"--taskset: {run.slug} draws from {run.asks_of}; say which of them the lessons are about")
     return Destination(
         project, options["file"].name, taskset, run, _author(project, options["author"]), _columns(kind, options["column"])
     )

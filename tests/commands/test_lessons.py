@@ -14,6 +14,7 @@ from apps.policies.models import Policy
 from apps.runs.config import from_yaml
 from apps.runs.models import Run
 from apps.tasksets.importing import generate
+from tests.rollouts.mixed import taskset_of
 from workers.policies.tiny import build_tiny
 
 pytestmark = pytest.mark.django_db
@@ -52,6 +53,15 @@ def test_demonstrations_are_imported_once_and_listed(project, taskset, file):
 def test_a_run_gives_its_taskset(run, file):
     said("demonstrations", "import", file({"task": 0, "answer": "12345"}), "--run", run.slug)
     assert (Demonstration.objects.get().run, Demonstration.objects.get().task.index) == (run, 0)
+
+
+def test_a_run_over_several_tasksets_has_the_lessons_taskset_named(new_run, project, taskset, file):
+    taskset_of(project, "large", 7)
+    run = new_run(taskset=None, tasksets={"sort": 1, "large": 2})
+    path = file({"task": 6, "answer": "6"})
+    assert f"{run.slug} draws from large + sort; say which" in refusal("demonstrations", "import", path, "--run", run.slug)
+    said("demonstrations", "import", path, "--run", run.slug, "--taskset", "large")
+    assert Demonstration.objects.get().task == run.tasks.get(index=6)
 
 
 def test_bad_lines_are_listed_or_set_aside(project, file, tmp_path):

@@ -12,6 +12,7 @@ from apps.feedback.models import Guess
 from apps.feedback.suspicions.guesses import MOST_SAID, Check, Tally, keep
 from apps.policies.manifest import verify
 from apps.policies.models import Policy
+from apps.rewards.own_options import options_of
 from apps.rewards.scorers import RolloutView, TaskView, find
 from apps.rewards.scoring import Question
 from apps.tasksets.messages import pictures_of
@@ -135,7 +136,7 @@ def _right(tasks: Mapping[int, Task], replies: Mapping[int, Sequence[str]], chec
     asked = [(pk, choice, text) for pk, texts in replies.items() for choice in check.judges_of(tasks[pk]) for text in texts]
     views = {pk: TaskView(task.prompt, task.answer, task.domain, task.meta) for pk, task in tasks.items()}
     questions = [
-        Question(0, choice.scorer, (n,), (RolloutView(text),), views[pk], choice.options)
+        Question(0, choice.scorer, (n,), (RolloutView(text),), views[pk], options_of(choice, views[pk].meta))
         for n, (pk, choice, text) in enumerate(asked)
     ]
     values = {answer.question.rollout_ids[0]: answer.verdicts[0].value for answer in by_rule(questions)}

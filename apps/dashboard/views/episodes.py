@@ -37,9 +37,9 @@ def episode_now(request: HttpRequest, pk: int) -> HttpResponse:
 def context_of(request: HttpRequest, pk: int) -> dict:
     """What the page shows. Raises Http404."""
     visible = Episode.objects.visible_to(request.user)
-    joined = visible.select_related("environment__project", "run__project", "run__taskset", "client", "session__user")
+    joined = visible.select_related("environment__project", "run__project", "client", "session__user")
     found = get_object_or_404(
-        joined.select_related("rollout__group__task", "rollout__payload", "rollout__run__policy"), pk=pk
+        joined.select_related("rollout__group__task__taskset", "rollout__payload", "rollout__run__policy"), pk=pk
     )  # fmt: skip
     is_open = found.run is None or sees_judgements(request.user, found.run)
     first, whole = _number(request, "from"), _number(request, "whole")

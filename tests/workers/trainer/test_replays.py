@@ -23,6 +23,7 @@ from apps.rewards.scoring import Answered, open_questions, record_verdicts
 from apps.rollouts.models import Group, Outcome, Rollout
 from apps.runs.models import Run, TrainStep
 from tests.feedback.teaching import demonstrate
+from tests.rollouts.mixed import taskset_of
 from tests.workers.trainer.feeding import LEASE, _tokens, _verdict
 from tests.workers.trainer.test_crashes import Killed, lapse
 from workers.trainer.desk import Desk
@@ -144,6 +145,18 @@ def test_leaving_nobody_out_makes_the_same_updates_and_the_same_weights(rated_ru
     assert violations() == {}
     named = Reward.objects.filter(rollout__run=again, scorer="people").values_list("details__ratings", flat=True)
     assert {pk for ratings in named for pk in ratings} == set(Rating.objects.filter(run=again).values_list("pk", flat=True))
+
+
+def test_a_run_over_several_tasksets_is_made_again_over_them(rated_run, new_station, project, taskset):
+    taskset_of(project, "few", 3)
+    run = rated_run(taskset=None, tasksets={"few": 1, "sort": 2})
+    again = replayed(run, new_station, [CARELESS])
+    assert again.state == Run.State.COMPLETED and again.share_of == run.share_of == {"few": 1, "sort": 2}
+    drawn = [list(one.groups.order_by("draw_index").values_list("draw_index", "task")) for one in (run, again)]
+    assert drawn[0] == drawn[1] and len({task for _, task in drawn[0]} & set(run.tasks.values_list("pk", flat=True))) == 7
+    with pytest.raises(NothingToReplay, match="a number alone names no task"):
+        propose(run, tasks=[1])
+    assert violations() == {}
 
 
 def test_the_recorded_run_stays_as_it_was(rated_run, new_station):
