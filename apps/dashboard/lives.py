@@ -29,7 +29,7 @@ class Station:
 
 
 def life_of(rollout: Rollout, verdict: Verdict, is_open: bool) -> list[Station]:
-    """At most three queries, four of what became an expert row.
+    """At most three queries, four of what became an expert row, and one more of what came from another run.
 
     For who judges blind, nothing of how it was judged: drawn, rolled out, and closed or not.
     """
@@ -40,6 +40,7 @@ def life_of(rollout: Rollout, verdict: Verdict, is_open: bool) -> list[Station]:
         return [written, *(_learned(rollout, verdict) if is_open else ())]
     group = rollout.group
     life = [
+        *_seeded(rollout, is_open),
         Station("Drawn", f"draw {group.draw_index:,}: task {group.task.index:,}", group.opened_at),
         _rolled_out(rollout, is_open),
     ]
@@ -49,6 +50,14 @@ def life_of(rollout: Rollout, verdict: Verdict, is_open: bool) -> list[Station]:
     if is_open and (said or group.judged_at):
         life.append(Station("Rewarded", _judges(said) or "by nobody", group.judged_at))
     return [*life, *_rest(rollout, verdict, is_open), *(_compared(rollout) if is_open else ())]
+
+
+def _seeded(rollout: Rollout, is_open: bool) -> Iterator[Station]:
+    """What it was copied from, where this run did not sample it."""
+    if seed := getattr(rollout.group, "seed", None):
+        parent = Rollout.objects.get(group=seed.of_id, origin=rollout.origin, sample_index=rollout.sample_index)
+        by = f", sampled by its v{parent.last_version}" if is_open and parent.last_version is not None else ""
+        yield Station("Seeded", f"copied from rollout {parent.pk} of {seed.of.run.slug}{by}", seed.at)
 
 
 def _rolled_out(rollout: Rollout, is_open: bool) -> Station:
