@@ -3,7 +3,7 @@
 from django.contrib import admin
 
 from apps.accounts.ledger_admin import LedgerAdmin
-from apps.buffer.models import Experience, Release, Snapshot, StepItem, StepLesson
+from apps.buffer.models import Experience, Release, Seed, Snapshot, StepItem, StepLesson
 
 
 @admin.register(Experience)
@@ -39,4 +39,11 @@ class StepLessonAdmin(LedgerAdmin):
 class ReleaseAdmin(LedgerAdmin):
     list_display = ["run", "groups", "rollouts", "bytes", "at"]
     list_select_related = ["run"]
+    ordering = ["-pk"]
+
+
+@admin.register(Seed)
+class SeedAdmin(LedgerAdmin):
+    list_display = ["run", "group", "of", "at"]
+    list_select_related = ["run", "group", "of"]
     ordering = ["-pk"]

@@ -1,4 +1,4 @@
-"""What must be so of experience replay and of retention: questions over the rows whose right answer is "none"."""
+"""What must be so of experience replay, seeds and retention: questions over the rows whose right answer is "none"."""
 
 from collections.abc import Iterator
 
@@ -6,7 +6,7 @@ from django.db.models import Count, Exists, F, IntegerField, OuterRef, Q, QueryS
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
 from django.db.models.functions import Cast, Coalesce, Lag
 
-from apps.buffer.models import Experience, Release, StepItem
+from apps.buffer.models import Experience, Release, Seed, StepItem
 from apps.rollouts.models import Group, Rollout
 from apps.runs.models import Run, TrainStep
 
@@ -33,6 +33,19 @@ def what_was_taken_again_was_allowed() -> Iterator[str]:
     again = items.filter(is_again=True)
     for run in Run.objects.filter(Q(groups_again__gt=0) | Exists(again.filter(step__run=OuterRef("pk")))):
         yield from _of_run(run, items.filter(step__run=run))
+
+
+def seeds_are_what_they_were_taken_from() -> Iterator[str]:
+    """A seed's group is of the same task, and its rollouts say what those say that they were copied from."""
+    seeds = Seed.objects.select_related("group", "of__run", "run")
+    for seed in seeds.exclude(group__task=F("of__task"), group__run=F("run"), of__run__project=F("run__project"))[:SHOWN]:
+        yield f"{seed.run}: {seed.group} is no copy of {seed.of}"
+    same = {name: OuterRef(name) for name in ("origin", "sample_index", "state", "text", "completion_tokens")}
+    parent = Rollout.objects.filter(group=OuterRef("group__seed__of"), **same)
+    copies = Rollout.objects.filter(group__seed__isnull=False, origin=Rollout.Origin.POLICY).order_by("pk")
+    yield from (f"{rollout}: says something else than its parent" for rollout in copies.filter(~Exists(parent))[:SHOWN])
+    for rollout in copies.filter(Q(first_version__gt=0) | Q(last_version__gt=0))[:SHOWN]:
+        yield f"{rollout}: came from another run, and counts as sampled by version {rollout.last_version}"
 
 
 def what_was_let_go_was_not_needed() -> Iterator[str]:

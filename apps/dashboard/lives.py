@@ -30,7 +30,7 @@ class Station:
 
 
 def life_of(rollout: Rollout, verdict: Verdict, is_open: bool) -> list[Station]:
-    """At most three queries, four of what became an expert row.
+    """At most three queries, four of what became an expert row, and one more of what came from another run.
 
     For who judges blind, nothing of how it was judged: drawn, rolled out, and closed or not.
     """
@@ -41,6 +41,7 @@ def life_of(rollout: Rollout, verdict: Verdict, is_open: bool) -> list[Station]:
         return [written, *(_learned(rollout, verdict) if is_open else ())]
     group = rollout.group
     life = [
+        *_seeded(rollout, is_open),
         Station("Drawn", f"draw {group.draw_index:,}: {_task_of(rollout)}", group.opened_at),
         _rolled_out(rollout, is_open),
     ]
@@ -56,6 +57,14 @@ def _task_of(rollout: Rollout) -> str:
     """By its number, and where the run draws from several tasksets by its own."""
     task = rollout.group.task
     return f"task {task.index:,}" + ("" if rollout.run.taskset_id else f" of {task.taskset.slug}")
+
+
+def _seeded(rollout: Rollout, is_open: bool) -> Iterator[Station]:
+    """What it was copied from, where this run did not sample it."""
+    if seed := getattr(rollout.group, "seed", None):
+        parent = Rollout.objects.get(group=seed.of_id, origin=rollout.origin, sample_index=rollout.sample_index)
+        by = f", sampled by its v{parent.last_version}" if is_open and parent.last_version is not None else ""
+        yield Station("Seeded", f"copied from rollout {parent.pk} of {seed.of.run.slug}{by}", seed.at)
 
 
 def _rolled_out(rollout: Rollout, is_open: bool) -> Station:

@@ -16,8 +16,13 @@ from django.db.models import Count, Exists, F, FloatField, Max, OuterRef, Q
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast, Now
 
-from apps.buffer.ledger import USES_ALLOWED, what_was_let_go_was_not_needed, what_was_taken_again_was_allowed
-from apps.buffer.models import Experience, Recorded, Snapshot, StepItem
+from apps.buffer.ledger import (
+    USES_ALLOWED,
+    seeds_are_what_they_were_taken_from,
+    what_was_let_go_was_not_needed,
+    what_was_taken_again_was_allowed,
+)
+from apps.buffer.models import Experience, Recorded, Seed, Snapshot, StepItem
 from apps.environments.ledger import (
     episodes_end_with_their_rollouts,
     episodes_end_with_their_sessions,
@@ -48,7 +53,7 @@ NATURAL_KEYS = (
     "one_lesson_per_position", "what_was_sampled_has_a_reward", "one_recorded_row_per_place",
     "one_taskset_per_version", "one_share_per_taskset_of_a_run",
     "a_group_is_rescored_once", "a_rollout_is_rescored_once", "one_rescored_reward_per_scorer",
-    "one_own_expert_per_number",
+    "one_own_expert_per_number", "a_group_seeds_a_run_once",
     "one_episode_per_attempt", "one_open_episode_per_rollout", "one_episode_per_key", "one_turn_per_number",
     "turn_rewards_are_finite", "rewards_are_finite", "experiences_are_finite", "metrics_are_finite",
 )  # fmt: skip
@@ -217,7 +222,8 @@ def engines_served_what_was_published() -> Iterator[str]:
     sampled = Rollout.objects.filter(state=Rollout.State.FINISHED, origin=Rollout.Origin.POLICY)
     copied = Recorded.objects.filter(group=OuterRef("group"))  # another run's engines sampled what is replayed
     imported = Episode.objects.filter(rollout=OuterRef("pk")).exclude(origin={})  # engines elsewhere sampled what came in a file
-    for row in sampled.filter(~Exists(copied), ~Exists(imported)).values("run", "last_version").distinct():
+    seeded = Seed.objects.filter(group=OuterRef("group"))  # so did those of another run here
+    for row in sampled.filter(~Exists(copied), ~Exists(imported), ~Exists(seeded)).values("run", "last_version").distinct():
         if not words.filter(weight_version__run=row["run"], weight_version__version=row["last_version"]).exists():
             yield f"run {row['run']}: rollouts sampled by version {row['last_version']}, which no engine acknowledged"
 
@@ -277,6 +283,7 @@ CHECKS = (
     Check("runs draw from their tasksets", runs_draw_from_their_tasksets),
     Check("trained means committed once", trained_means_committed_once),
     Check("what was taken again was allowed", what_was_taken_again_was_allowed),
+    Check("seeds are what they were taken from", seeds_are_what_they_were_taken_from),
     Check("what was let go was not needed", what_was_let_go_was_not_needed),
     Check("nothing stale or unjudged was trained", nothing_stale_or_unjudged_was_trained),
     Check("what was answered only was not learned from", what_was_answered_only_was_not_learned_from),

@@ -1,7 +1,7 @@
 """A run's buffer: where its groups stood over time, what became of them, and what the trainer is given to learn from."""
 
 from django.contrib.auth.decorators import login_required
-from django.db.models import Max, Sum
+from django.db.models import Count, Max, Sum
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
@@ -35,5 +35,6 @@ def _figures(run: Run) -> dict:
         "window": window, "streams": streams, "flow": drawn("drawn", streams) if streams else None,
         "occupancy": occupancy_of(window), "histograms": histograms_of(window),
         "census": Experience.objects.census(run), "form": Filter(is_open=True),
+        "seeded": run.seeds.values("of__run__slug").annotate(groups=Count("pk")).order_by("of__run__slug"),
         "gone": run.releases.aggregate(rollouts=Sum("rollouts"), bytes=Sum("bytes"), last=Max("at")),
     }  # fmt: skip

@@ -14,13 +14,13 @@ from django.db.models.functions import Now
 
 from apps.buffer.models import Experience, Recorded, StepItem
 from apps.buffer.retention import gone_of
+from apps.buffer.rows import copied_rows
 from apps.feedback.experts import expert_experience
 from apps.feedback.models import Adjudication, ExpertAnswer, Item, RaterModel, Rating, RatingReward, Surprise
 from apps.feedback.rater_model.filling import rewards_by
 from apps.feedback.rater_model.learner import RIDGE
 from apps.feedback.rater_model.learning import Known, known_from
 from apps.feedback.replaying.leaving_out import LeftOut
-from apps.feedback.replaying.rows import copied_rows
 from apps.rewards.combining import PEOPLE, RATER_MODEL
 from apps.rewards.models import RescoredReward, Rescoring, Reward
 from apps.rewards.scoring import source_of

@@ -1,4 +1,4 @@
-"""Runs: create one from a YAML file; start, pause, resume, stop, show and follow it."""
+"""Runs: create one from a YAML file, seed it; start, pause, resume, stop, show and follow it."""
 
 import json
 import time
@@ -7,10 +7,14 @@ from pathlib import Path
 
 from django.core.management.base import BaseCommand, CommandError
 from django.db import IntegrityError, InterfaceError, OperationalError, connection
+from django.db.models import QuerySet
 
+from apps.dashboard.rollout_search import Filter
 from apps.environments.choosing import require_known_environment
 from apps.pipelines.checking import require_known as require_known_operators
+from apps.pipelines.seeding import NotSeeded, seed
 from apps.rewards.scoring import require_known_scorers
+from apps.rollouts.models import Rollout
 from apps.runs import config
 from apps.runs.models import NotPossible, Run
 from rftweb.management.console import bar, explained, project_named, run_named
@@ -38,6 +42,13 @@ class Command(BaseCommand):
             if verb == "status":
                 steering.add_argument("--json", action="store_true")
             named.append(steering)
+        seeding = verbs.add_parser("seed", help="before it is started, give it groups that another run has sampled")
+        seeding.add_argument("run", help="slug of the run")
+        seeding.add_argument("--from", dest="of", required=True, help="slug of the run that they are taken from")
+        seeding.add_argument("--where", action="append", default=[], metavar="FIELD=VALUE", help=", ".join(Filter.base_fields))
+        seeding.add_argument("--most", type=int, help="at most so many groups, the newest; never more than are in time")
+        seeding.add_argument("--dry-run", action="store_true", help="tell what would come, and write nothing")
+        named.append(seeding)
         for verb in named:
             verb.add_argument("--project", help="slug of the project; may be left out when there is one")
 
@@ -46,7 +57,8 @@ class Command(BaseCommand):
         if verb in VERBS:
             self._steer(run_named(options["run"], options["project"]), verb)
         else:
-            {"create": self._create, "list": self._list, "status": self._status, "follow": self._follow}[verb](options)
+            others = {"list": self._list, "status": self._status, "follow": self._follow, "seed": self._seed}
+            {"create": self._create, **others}[verb](options)
 
     def _create(self, options: dict) -> None:
         path: Path = options["file"]
@@ -73,6 +85,17 @@ class Command(BaseCommand):
         except NotPossible as error:
             raise CommandError(str(error)) from None
         self.stdout.write(f"run {run.slug} is {run.get_state_display()}")
+
+    def _seed(self, options: dict) -> None:
+        run, of, most = run_named(options["run"], options["project"]), run_named(options["of"], options["project"]), options["most"]
+        if most is not None and most < 1:
+            raise CommandError(f"--most: is {most}; it must be at least 1")
+        try:
+            found = seed(run, of, _asked(of, options["where"]), most, dry_run=options["dry_run"])
+        except NotSeeded as why:
+            raise CommandError(str(why)) from None
+        come = f"would come: {found.taken:,} groups" if options["dry_run"] else f"{found.taken:,} groups came"
+        self.stdout.write(self.style.SUCCESS(f"{run.slug}: {come}, of {found.fit:,} that fit and {found.matching:,} that match"))
 
     def _list(self, options: dict) -> None:
         runs = Run.objects.select_related("project")
@@ -109,6 +132,18 @@ class Command(BaseCommand):
 
     def _say_state(self, run: Run) -> None:
         self.stdout.write(f"run {run.slug} is {run.get_state_display()}{f': {run.state_reason}' if run.state_reason else ''}")
+
+
+def _asked(of: Run, where: list[str]) -> QuerySet[Rollout]:
+    """The rollouts of the run that a search with these fields finds. Raises CommandError naming the field."""
+    said = dict(part.partition("=")[::2] for part in where)
+    form = Filter(said, is_open=True)
+    if unknown := said.keys() - form.fields.keys():
+        raise CommandError(f"--where: no field {', '.join(sorted(unknown))}; there are: {', '.join(form.fields)}")
+    if not form.is_valid():
+        field, problems = next(iter(form.errors.items()))
+        raise CommandError(f"--where: {field}: {problems[0]}")
+    return form.narrow(of.rollouts.without_anchors())
 
 
 def reread(run: Run) -> None:

@@ -1,0 +1,297 @@
+"""Seeding: groups of one run come into another before it begins, whole, unjudged, with the logprobs of what sampled them."""
+
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import connection
+from django.db.models.functions import Now
+from django.urls import reverse
+
+from apps.buffer.ledger import seeds_are_what_they_were_taken_from
+from apps.buffer.models import Experience, Seed, batch_of, plan_step
+from apps.buffer.retention import Going, released
+from apps.dashboard.reconciliation import group_ledger, reconcile
+from apps.feedback.models import Intervention
+from apps.pipelines.refining import refine
+from apps.pipelines.seeding import NotSeeded, seed, why_not
+from apps.rewards.models import Reward
+from apps.rewards.scorers import Verdict
+from apps.rewards.scoring import Answered, open_questions, record_verdicts
+from apps.rollouts.models import Group, LeftOut, Rollout, RolloutPayload
+from apps.rollouts.payload import pack
+from apps.runs.admission import groups_allowed
+from apps.runs.config import parse
+from apps.runs.models import Run, WeightVersion
+from apps.runs.retention import Retention
+from tests.conftest import tokens_of
+
+WIDE = (0.0, 1.0)
+
+
+@pytest.fixture
+def source(new_run, judged) -> Run:
+    """A run whose version 3 sampled four groups, two of which an update took."""
+    run = new_run(max_staleness=9)
+    for number in (1, 2, 3):
+        version = WeightVersion.objects.create(run=run, version=number, folder="/nowhere", fingerprint="f", step=number)
+        version.verify()
+        version.publish()
+    Run.objects.filter(pk=run.pk).update(step=3)
+    judged(run, *[WIDE] * 4, version=3)
+    Experience.objects.filter(run=run, group__draw_index__lt=2).update(state="trained", uses=1)
+    for number, rollout in enumerate(run.rollouts.order_by("pk")):
+        tokens = replace(tokens_of("12345", 3), logprobs=(-0.125 * number,) * 5)
+        RolloutPayload.objects.filter(rollout=rollout).update(data=pack(tokens))
+    return Run.objects.get(pk=run.pk)
+
+
+@pytest.fixture
+def fresh(project, policy, plan):
+    """A run that is not started."""
+
+    def make(slug: str = "fresh", **changes: object) -> Run:
+        return Run.create(project=project, slug=slug, title="Fresh", plan=plan(**{"max_staleness": 3, **changes}))
+
+    return make
+
+
+def seeded(run: Run, of: Run, most: int | None = None, **which: object) -> Run:
+    seed(run, of, of.rollouts.filter(**which), most)
+    return Run.objects.get(pk=run.pk)
+
+
+def judge(run: Run) -> None:
+    """As its stations would: every second rollout is right."""
+    claimed = Group.objects.claim(Group.State.SCORING, "s", 60, 100, run=run)
+    odd = set(Rollout.objects.filter(run=run, sample_index=1).values_list("pk", flat=True))
+    questions = open_questions(claimed)
+    record_verdicts(claimed, [Answered(q, [Verdict(float(pk in odd), "test") for pk in q.rollout_ids]) for q in questions])
+    refine(Group.objects.claim(Group.State.JUDGED, "r", 60, 100, run=run))
+
+
+def ours(run: Run) -> dict[str, list[str]]:
+    """Violations that name this run."""
+    names = (f"run {run.pk}:", run.slug)
+    return {name: own for name, found in reconcile().items() if (own := [words for words in found if words.startswith(names)])}
+
+
+# -- what comes --------------------------------------------------------------------------------------------------------------
+
+
+def test_groups_come_whole_under_the_first_draws_with_their_parents(source, fresh):
+    run = seeded(fresh(), source)
+    pairs = list(Seed.objects.order_by("group__draw_index").values_list("group__draw_index", "of__draw_index", "of__run"))
+    assert pairs == [(n, n, source.pk) for n in range(4)] and run.groups_opened == 4
+    for one in Seed.objects.select_related("group", "of"):
+        assert (one.group.task_id, one.group.size, one.group.state) == (one.of.task_id, one.of.size, "scoring")
+    assert run.rollouts.count() == 8 and not Reward.objects.filter(rollout__run=run).exists()
+
+
+def test_tokens_and_behaviour_logprobs_are_those_of_the_parent_and_the_version_is_the_base(source, fresh):
+    run = seeded(fresh(), source)
+    for rollout in run.rollouts.select_related("group__seed", "payload"):
+        parent = Rollout.objects.get(group=rollout.group.seed.of_id, sample_index=rollout.sample_index)
+        assert rollout.tokens == replace(parent.tokens, segments=((0, 0),)) and parent.tokens.segments == ((0, 3),)
+        assert (rollout.first_version, rollout.last_version, parent.last_version) == (0, 0, 3)
+        assert (rollout.text, rollout.stop_reason, rollout.finished_at) == (parent.text, parent.stop_reason, parent.finished_at)
+    assert len({rollout.tokens.logprobs[0] for rollout in run.rollouts.all()}) == 8
+
+
+def test_they_are_judged_and_trained_as_any_other_and_counted_once(source, fresh):
+    run = seeded(fresh(), source)
+    run.start()
+    judge(run)
+    assert run.claim_trainer("t", 60)
+    step = plan_step(run, run.fence)
+    assert [one.group.draw_index for one in batch_of(step)] == [0, 0, 1, 1]
+    assert {one.weight_version for one in batch_of(step)} == {0} and batch_of(step)[0].rollout.tokens.logprobs == (0.0,) * 5
+    ledger = group_ledger(run)
+    assert (ledger["issued"], ledger["claimed"], ledger["ready"], ledger["sampling"]) == (4, 2, 2, 0)
+    assert ours(run) == {} and not list(seeds_are_what_they_were_taken_from())
+
+
+def test_the_pace_counts_them_and_lets_the_rest_be_sampled(source, fresh):
+    run = fresh(max_staleness=1)
+    room = groups_allowed(run.pace)
+    run = seeded(run, source, 3)
+    assert room == 4 and groups_allowed(run.pace) == 1
+    run.start()
+    assert [group.draw_index for group in Group.open(run, "e", 60, 10, 0)] == [3]
+
+
+def test_no_more_come_than_can_be_learned_from_in_time_and_of_those_the_newest(source, fresh):
+    run = seeded(fresh(max_staleness=0), source)
+    assert list(Seed.objects.filter(run=run).order_by("group").values_list("of__draw_index", flat=True)) == [2, 3]
+
+
+def test_when_the_bound_has_passed_them_they_go(source, fresh):
+    run = seeded(fresh(max_staleness=1), source, 2)
+    run.start()
+    judge(run)
+    Run.objects.filter(pk=run.pk).update(step=2, published_version=2)
+    assert run.claim_trainer("t", 60) and plan_step(run, run.fence) is None
+    assert set(Experience.objects.filter(run=run).values_list("reason", flat=True)) == {"stale: older than version 1"}
+
+
+def test_a_group_comes_once(source, fresh):
+    run = seeded(fresh(), source, 1)
+    found = seed(run, source, source.rollouts.all())
+    assert (found.matching, found.fit, found.taken) == (4, 3, 3)
+    assert list(Seed.objects.order_by("group__draw_index").values_list("of__draw_index", flat=True)) == [3, 0, 1, 2]
+
+
+def test_what_is_asked_for_brings_its_whole_group(source, fresh):
+    one = source.rollouts.filter(group__draw_index=2).first()
+    run = seeded(fresh(), source, pk=one.pk)
+    assert run.groups.get().seed.of == one.group and run.rollouts.count() == 2
+
+
+def test_a_dry_run_tells_the_same_and_writes_nothing(source, fresh):
+    run = fresh()
+    told = seed(run, source, source.rollouts.all(), dry_run=True)
+    assert not Seed.objects.exists() and Run.objects.get(pk=run.pk).groups_opened == 0
+    assert told == replace(seed(run, source, source.rollouts.all()), rollouts=0)
+
+
+# -- what stays --------------------------------------------------------------------------------------------------------------
+
+
+def left(source: Run, run: Run) -> set[int]:
+    """The draws that come."""
+    seeded(run, source)
+    return set(Seed.objects.filter(run=run).values_list("of__draw_index", flat=True))
+
+
+def test_what_was_never_admitted_or_left_out_on_a_suspicion_stays(source, fresh):
+    groups = list(source.groups.order_by("draw_index"))
+    Group.objects.filter(pk=groups[0].pk).update(state="dropped", reason="no spread")
+    Experience.objects.filter(group=groups[1]).update(reason="suspected of hacking")
+    Experience.objects.filter(group=groups[2]).update(state="dropped", reason="stale: older than version 4")
+    assert left(source, fresh()) == {2, 3}
+
+
+def test_tasks_that_either_run_leaves_out_stay(source, fresh, alice):
+    run, groups = fresh(), list(source.groups.order_by("draw_index"))
+    LeftOut.objects.create(run=source, task=groups[0].task, reason="guessed", by=alice)
+    LeftOut.objects.create(run=run, task=groups[1].task, reason="guessed", by=alice)
+    kept = {group.draw_index for group in groups if group.task_id not in {groups[0].task_id, groups[1].task_id}}
+    assert left(source, run) == kept != set()
+
+
+def test_what_lost_its_arrays_or_is_too_long_or_written_into_stays(source, fresh, alice):
+    by_draw = {draw: source.rollouts.filter(group__draw_index=draw).first() for draw in range(3)}
+    RolloutPayload.objects.filter(rollout=by_draw[0]).delete()
+    Rollout.objects.filter(pk=by_draw[0].pk).update(arrays_released_at=Now())
+    Rollout.objects.filter(pk=by_draw[1].pk).update(completion_tokens=10_000)
+    Intervention.objects.create(rollout=by_draw[2], by=alice, kind="edit", state="done", client_uuid=uuid.uuid4())
+    assert left(source, fresh()) == {3}
+
+
+def test_groups_larger_than_the_runs_own_stay(source, fresh):
+    big = source.groups.get(draw_index=1)
+    Group.objects.filter(pk=big.pk).update(size=3)
+    assert left(source, fresh()) == {0, 2, 3}
+
+
+# -- what is refused ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_that_has_begun_is_refused(source, new_run):
+    with pytest.raises(NotSeeded, match="seeded before it is started"):
+        seed(new_run(), source, source.rollouts.all())
+
+
+def test_itself_and_another_taskset_are_refused(source, fresh, project):
+    run = fresh()
+    assert "another run" in why_not(run, run)
+    other = project.tasksets.create(slug="other", title="Other", source="sort", seed=0, size=0, digest="1" * 64)
+    run.taskset = other
+    assert "the same taskset" in why_not(run, source)
+
+
+def test_another_policy_is_refused_unless_its_tokenizer_is_the_same(source, fresh, policy, monkeypatch):
+    run = fresh()
+    policy.pk, policy.slug, policy.folder = None, "larger", "/nowhere"
+    policy.save(force_insert=True)
+    run.policy = policy
+    assert "whose tokenizer is not known to be that of larger" in why_not(run, source)
+    monkeypatch.setattr("apps.pipelines.seeding.tokenizer_fingerprint", lambda policy: "same")
+    assert why_not(run, source) == ""
+
+
+def test_what_acts_or_replays_or_learns_from_lessons_is_refused(source, fresh, project):
+    lessons = {"rewards": [], "snapshot": {"source": "preferences"}, "algorithm": "dpo"}
+    taught = parse({"policy": "tiny", "taskset": "sort", "steps": 3, **lessons})
+    assert "learns from lessons" in why_not(Run.create(project=project, slug="l", title="L", plan=taught), source)
+    assert "acts in an environment" in why_not(fresh("e", environment={"name": "guess_number"}), source)
+    assert "replays" in why_not(fresh("r", replay={"run": source.slug, "until": 1}), source)
+
+
+# -- two at once, the command, pages, ledger ---------------------------------------------------------------------------------
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_at_once_bring_each_group_once(source, fresh):
+    run = fresh()
+
+    def work(_: int) -> int:
+        try:
+            return seed(run, source, source.rollouts.all()).taken
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(2) as pool:
+        both = sorted(pool.map(work, range(2)))
+    assert both == [0, 4] and Run.objects.get(pk=run.pk).groups_opened == 4
+    assert sorted(run.groups.values_list("draw_index", flat=True)) == [0, 1, 2, 3]
+
+
+def test_the_command_takes_a_search_tells_and_does(source, fresh, capsys):
+    run = fresh()
+    where = ["fate=trained", "reward_from=0.5"]
+    call_command("run", "seed", run.slug, "--from", source.slug, *[f"--where={one}" for one in where], "--dry-run")
+    assert "would come: 2 groups, of 2 that fit and 2 that match" in capsys.readouterr().out and not Seed.objects.exists()
+    call_command("run", "seed", run.slug, "--from", source.slug, *[f"--where={one}" for one in where])
+    assert "2 groups came" in capsys.readouterr().out
+    assert set(Seed.objects.values_list("of__draw_index", flat=True)) == {0, 1}
+
+
+@pytest.mark.parametrize(("where", "words"), [("colour=red", "no field colour"), ("reward_from=high", "reward_from: ")])
+def test_a_search_that_is_none_is_refused_by_its_field(source, fresh, where, words):
+    with pytest.raises(CommandError, match=words):
+        call_command("run", "seed", fresh().slug, "--from", source.slug, f"--where={where}")
+
+
+def test_a_rollouts_page_names_its_parent_and_the_buffer_its_source(source, fresh, client, alice):
+    run = seeded(fresh(), source)
+    client.force_login(alice)
+    rollout = run.rollouts.order_by("pk").first()
+    parent = Rollout.objects.get(group=rollout.group.seed.of_id, sample_index=rollout.sample_index)
+    page = client.get(reverse("rollout", args=[rollout.pk]))
+    assert (
+        page.status_code == 200 and f"copied from rollout {parent.pk} of {source.slug}, sampled by its v3" in page.content.decode()
+    )
+    page = client.get(reverse("run-buffer", args=[run.project.slug, run.slug])).content.decode()
+    assert "4 groups came from" in page and source.slug in page
+
+
+def test_the_source_may_let_go_of_its_arrays_and_the_seeds_keep_theirs(source, fresh):
+    run = seeded(fresh(), source)
+    source.stop()
+    source.groups.update(closed_at="2020-01-01T00:00:00Z")
+    assert sum(released(source, Retention(days=1)), Going()).rollouts == 8
+    assert RolloutPayload.objects.filter(rollout__run=run).count() == 8 and run.rollouts.first().tokens.completion_ids
+
+
+def test_the_ledger_finds_a_seed_that_says_something_else_or_claims_newer_weights(source, fresh):
+    run = seeded(fresh(), source)
+    assert not list(seeds_are_what_they_were_taken_from())
+    first, second, *_ = run.rollouts.order_by("pk")
+    Rollout.objects.filter(pk=first.pk).update(text="something else")
+    Rollout.objects.filter(pk=second.pk).update(last_version=2)
+    found = list(seeds_are_what_they_were_taken_from())
+    assert [f"rollout {first.pk}: says something else" in line for line in found] == [True, False]
+    assert f"rollout {second.pk}: came from another run" in found[1]
