@@ -35,9 +35,7 @@ def life_of(rollout: Rollout, verdict: Verdict, is_open: bool) -> list[Station]:
     For who judges blind, nothing of how it was judged: drawn, rolled out, and closed or not.
     """
     if rollout.origin == Rollout.Origin.EXPERT:
-        written = Station(
-            "Written", f"by an expert, for {_task_of(rollout)}", rollout.finished_at or rollout.started_at
-        )
+        written = Station("Written", f"by an expert, for {_task_of(rollout)}", rollout.finished_at or rollout.started_at)
         return [written, *(_learned(rollout, verdict) if is_open else ())]
     group = rollout.group
     life = [

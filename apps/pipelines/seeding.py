@@ -70,8 +70,8 @@ def why_not(run: Run, of: Run) -> str:
             return f"{one.slug} acts in an environment, whose rewards come while it is played: its groups stay its own"
     if run.settings.replay:
         return f"{run.slug} replays {run.settings.replay.run}: its batches are recorded, and nothing comes beside them"
-    if run.taskset_id != of.taskset_id:
-        return f"{of.slug} draws from {of.taskset.slug}, {run.slug} from {run.taskset.slug}: both must draw from the same taskset"
+    if not {*run.taskset_ids} & {*of.taskset_ids}:
+        return f"{of.slug} draws from {of.asks_of}, {run.slug} from {run.asks_of}: there must be a taskset that both draw from"
     return _why_other_words(run, of)
 
 
@@ -98,7 +98,7 @@ def _fit(run: Run, groups: QuerySet[Group]) -> QuerySet[Group]:
     rollouts = Rollout.objects.filter(group=OuterRef("pk"), origin=Rollout.Origin.POLICY)
     bare = Q(state=Rollout.State.FINISHED) & (Q(payload=None) | Q(arrays_released_at__isnull=False))
     unfit = bare | Q(completion_tokens__gt=plan.sampling.max_tokens) | Q(interventions__isnull=False)
-    fit = groups.filter(~Exists(rollouts.filter(unfit)), size__lte=plan.group_size)
+    fit = groups.filter(~Exists(rollouts.filter(unfit)), size__lte=plan.group_size, task__taskset__in=run.taskset_ids)
     return fit.exclude(seeded__run=run).exclude(task__in=run.left_out.values("task"))
 
 

@@ -27,6 +27,7 @@ from apps.runs.config import parse
 from apps.runs.models import Run, WeightVersion
 from apps.runs.retention import Retention
 from tests.conftest import tokens_of
+from tests.rollouts.mixed import taskset_of
 
 WIDE = (0.0, 1.0)
 
@@ -209,7 +210,17 @@ def test_itself_and_another_taskset_are_refused(source, fresh, project):
     assert "another run" in why_not(run, run)
     other = project.tasksets.create(slug="other", title="Other", source="sort", seed=0, size=0, digest="1" * 64)
     run.taskset = other
-    assert "the same taskset" in why_not(run, source)
+    assert "a taskset that both draw from" in why_not(run, source)
+
+
+def test_a_run_of_several_tasksets_takes_and_gives_groups_of_those_that_both_draw_from(source, fresh, project):
+    taskset_of(project, "other", 5)
+    mixed = seeded(fresh("mixed", taskset=None, tasksets={"other": 1, source.taskset.slug: 1}), source)
+    assert Seed.objects.filter(run=mixed).count() == 4
+    judge(mixed)
+    back = seeded(fresh("back", taskset="other"), mixed)
+    assert not Seed.objects.filter(run=back).exists(), "none of them is of the other taskset"
+    assert Seed.objects.filter(run=seeded(fresh("same"), mixed)).count() == 4
 
 
 def test_another_policy_is_refused_unless_its_tokenizer_is_the_same(source, fresh, policy, monkeypatch):

@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
     dependencies = [
         ("buffer", "0006_releases"),
-        ("rollouts", "0009_arrays_may_be_let_go"),
+        ("rollouts", "0010_arrays_may_be_let_go"),
         ("runs", "0005_groups_taken_again"),
     ]
 
