@@ -1,6 +1,6 @@
 """Letting go of the arrays of groups that nothing may need any more: the bytes go, text, rewards and numbers stay."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -10,6 +10,7 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 
 from apps.buffer.models import Experience, Release, StepItem
+from apps.buffer.models.replays import batched
 from apps.rollouts.models import GAVE_UP, Group, Rollout, RolloutPayload
 from apps.runs.admission import oldest_allowed
 from apps.runs.models import Run, TrainStep
@@ -38,11 +39,11 @@ def rule_of(run: Run) -> Retention | None:
     return Retention(days=settings.RETENTION_DAYS)
 
 
-def release(run: Run, rule: Retention) -> Going:
-    """Let go of the arrays of some groups that are due, in one transaction; nothing when none is left."""
+def release(run: Run, rule: Retention, among: Sequence[int]) -> Going:
+    """Let go of the arrays of those of these groups that are due, in one transaction."""
     with transaction.atomic():
         locked = Run.objects.select_for_update().get(pk=run.pk)
-        groups = list(due(locked, rule).values_list("pk", flat=True)[:GROUPS_AT_ONCE])
+        groups = list(due(locked, rule).filter(pk__in=among).values_list("pk", flat=True))
         payloads = _arrays(groups)
         sizes = dict(payloads.annotate(size=_octets()).values_list("pk", "size"))
         if not sizes:
@@ -55,16 +56,28 @@ def release(run: Run, rule: Retention) -> Going:
 
 
 def released(run: Run, rule: Retention) -> Iterator[Going]:
-    """Let go of all that is due, a transaction after the other."""
-    while (gone := release(run, rule)).groups:
-        yield gone
+    """Let go of all that is due, a transaction after the other.
+
+    What is due is looked for once, while nobody waits for it, and again for some groups at a time with the run's row locked.
+    """
+    for some in batched(_due_now(run, rule), GROUPS_AT_ONCE):
+        if (gone := release(run, rule, some)).groups:
+            yield gone
 
 
 def would_go(run: Run, rule: Retention) -> Going:
     """What is due now; nothing is written."""
-    groups = due(run, rule)
-    found = _arrays(groups.values("pk")).aggregate(rollouts=models.Count("pk"), bytes=models.Sum(_octets()))
-    return Going(groups.count(), found["rollouts"], found["bytes"] or 0)
+    return sum((_size(some) for some in batched(_due_now(run, rule), GROUPS_AT_ONCE)), Going())
+
+
+def _due_now(run: Run, rule: Retention) -> list[int]:
+    """Ids; by the run's row of this moment, whatever the caller read before."""
+    return list(due(Run.objects.get(pk=run.pk), rule).values_list("pk", flat=True))
+
+
+def _size(groups: Sequence[int]) -> Going:
+    found = _arrays(groups).aggregate(rollouts=models.Count("pk"), bytes=models.Sum(_octets()))
+    return Going(len(groups), found["rollouts"], found["bytes"] or 0)
 
 
 def due(run: Run, rule: Retention) -> QuerySet[Group]:

@@ -99,9 +99,19 @@ def test_a_release_that_is_lost_is_made_again(sampled):
     run = sampled(2)
     run.stop()
     with transaction.atomic():
-        lost = release(run, MONTH)
+        lost = let_go(run)
         transaction.set_rollback(True)
-    assert RolloutPayload.objects.count() == 4 and release(run, MONTH) == lost
+    assert RolloutPayload.objects.count() == 4 and let_go(run) == lost == Going(2, 4, lost.bytes)
+
+
+def test_what_is_needed_by_the_time_its_turn_comes_stays(sampled):
+    run = sampled(2)
+    run.stop()
+    looked_up = draws_due(run)
+    groups = list(run.groups.order_by("draw_index").values_list("pk", flat=True))
+    Item.objects.create(run=run, group_id=groups[0], form="stars", members=[run.rollouts.first().pk])
+    assert looked_up == [0, 1] and release(run, MONTH, groups).groups == 1
+    assert set(RolloutPayload.objects.values_list("rollout__group", flat=True)) == {groups[0]}
 
 
 def test_a_dropped_group_of_a_live_run_goes_by_age(sampled):
