@@ -1,6 +1,6 @@
 """What partial rollouts and over-rollout save where a few answers are much longer than the others.
 
-    python bench/partial.py [--steps 12] [--short 16] [--times 16] [--one-in 16] [--groups 16] [--staleness 4] [--over 8]
+    python bench/partial.py [--steps 8] [--short 16] [--times 16] [--one-in 16] [--groups 16] [--staleness 4] [--over 24]
 
 One run of each kind after the other over the same policy, tasks and lengths: of every 16 answers one, by chance, is 16 times as
 long. The explorer, its engine, the buffer and the plan of each update are the production ones; judging is a die, and an update is
@@ -183,15 +183,15 @@ def figures(run, commits: list[tuple[float, float]], options: argparse.Namespace
 
 def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--short", type=int, default=16, help="tokens of most answers")
     parser.add_argument("--times", type=int, default=16, help="as long are the long ones")
     parser.add_argument("--one-in", type=int, default=16, help="so many answers is long")
-    parser.add_argument("--slice", type=int, default=64, help="tokens in one go")
+    parser.add_argument("--slice", type=int, default=128, help="tokens in one go")
     parser.add_argument("--groups", type=int, default=16, help="groups in an update")
     parser.add_argument("--size", type=int, default=4, help="answers in a group")
     parser.add_argument("--staleness", type=int, default=4)
-    parser.add_argument("--over", type=int, default=8, help="groups begun beyond those that the next weights need")
+    parser.add_argument("--over", type=int, default=24, help="groups begun beyond those that the next weights need")
     parser.add_argument("--parameters", type=float, default=1e6)
     return parser.parse_args()
 
