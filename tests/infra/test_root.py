@@ -82,7 +82,8 @@ def test_where_namespaces_are_forbidden_too_an_account_keeps_one_capability(var,
 def test_the_tie_to_the_parent_holds_for_every_way(var, eventually):
     for way in account._accounts_for_root(None):
         script = (
-            "import subprocess, sys; from rftweb.lifeline import die_with_parent\n"
+            "import signal, subprocess, sys; from rftweb.lifeline import die_with_parent\n"
+            "signal.signal(signal.SIGQUIT, signal.SIG_DFL)\n"  # ignored by what a shell starts in the background, and by its sleep
             f"child = subprocess.Popen({way.command('sleep', '600')!r}, preexec_fn=die_with_parent(), **{way.process!r})\n"
             "print(child.pid, flush=True); child.wait()"
         )
