@@ -24,7 +24,8 @@ class Command(BaseCommand):
 
     def handle(self, **options: object) -> None:
         told = _told(options)
-        runs = [run_named(options["run"], options["project"])] if options["run"] else Run.objects.order_by("pk")
+        all_runs = Run.objects.select_related("project").order_by("pk")
+        runs = [run_named(options["run"], options["project"])] if options["run"] else all_runs
         total, ruled = Going(), 0
         for run in runs:
             rule = told or rule_of(run)

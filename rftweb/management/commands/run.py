@@ -57,8 +57,8 @@ class Command(BaseCommand):
         if verb in VERBS:
             self._steer(run_named(options["run"], options["project"]), verb)
         else:
-            others = {"list": self._list, "status": self._status, "follow": self._follow, "seed": self._seed}
-            {"create": self._create, **others}[verb](options)
+            acts = {"create": self._create, "seed": self._seed, "list": self._list, "status": self._status, "follow": self._follow}
+            acts[verb](options)
 
     def _create(self, options: dict) -> None:
         path: Path = options["file"]
