@@ -1,37 +1,27 @@
 """A run's seat at this worker: its engine with a weight version loaded, and its rollouts in flight."""
 
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import structlog
 from django.conf import settings
 from django.db import transaction
-from jinja2 import TemplateError
 
 from apps.environments.choosing import find as find_environment
 from apps.environments.closing import rests
-from apps.environments.news import News
-from apps.environments.observations import messages, text_of
 from apps.feedback.interventions import keep_corrections, refuse_left
 from apps.policies.manifest import DamagedWeights, verify
 from apps.rollouts.models import Claim, Group, Rollout
 from apps.runs.config import RunConfig
 from apps.runs.models import Acknowledgement, Run, WeightVersion, Worker
 from apps.streaming.chunks import ChunkWriter
-from apps.tasksets.messages import pictures_of
-from apps.tasksets.messages import text_of as text_in
-from apps.tasksets.models import Task
-from apps.tasksets.rows import user_message
 from workers.engines.choose import build
 from workers.engines.interface import Delta, Engine, EngineDied, LoadReport, ParityError
-from workers.explorer import partial
+from workers.explorer import hearing, partial, scripts
 from workers.explorer.acts import TYPED, corrections_in
-from workers.explorer.episodes import TURN_LIMIT, Episodes, Played
-from workers.explorer.flight import Flight, FollowUp, Script
-from workers.explorer.speaker import NoDialogue, Speaker, Spelt
-from workers.pictures import pngs_of
-from workers.vision.eyes import Unreadable
+from workers.explorer.episodes import Episodes
+from workers.explorer.flight import Flight, Script
+from workers.explorer.speaker import Speaker
 
 log = structlog.get_logger(__name__)
 ENDS_A_TURN = frozenset({"stop", TYPED})
@@ -147,12 +137,12 @@ class Seat:
             self._open_episodes(groups, list(rows.all()))
             return
         by_group = {group.pk: group for group in groups}
-        scripts = {group.pk: self._script(group.task) for group in groups}
+        prescribed = {group.pk: scripts.of_task(self, group.task) for group in groups}
         fresh = []
         kept = partial.kept_of(groups)
         for row in rows:
             group = by_group[row.group_id]
-            flight = self.flights[str(row.pk)] = Flight(row.pk, group.claimed, scripts[group.pk], self.speaker)
+            flight = self.flights[str(row.pk)] = Flight(row.pk, group.claimed, prescribed[group.pk], self.speaker)
             partial.begin(self, flight, group, kept.get(row.pk))
             fresh.append(flight)
         for flight in [flight for flight in fresh if flight.room < 1 and flight.token_ids]:  # max_tokens was lowered meanwhile
@@ -169,26 +159,6 @@ class Seat:
             script = Script(group.task_id, list(group.task.prompt), (), (), self.plan.sampling.max_tokens, 0)
             self.flights[str(row.pk)] = Flight(row.pk, group.claimed, script, self.speaker)
         self.episodes.open(groups, rows, [self.flights[str(row.pk)] for row in rows])
-
-    def _script(self, task: Task) -> Script:
-        """Raises NoDialogue where users have more to say than the policy's chat template can take."""
-        said, follow_ups = list(task.prompt), []
-        for text in task.follow_ups:
-            follow_ups.append(FollowUp(text, self.speaker.between(said, user_message(text))))
-        return self._spelt(task.pk, said, self.speaker.prompt(said, pngs=self._pngs(said)), tuple(follow_ups))
-
-    def _pngs(self, said: list[dict]) -> dict[str, bytes]:
-        """The pictures that messages show, by name: bytes of ours out of the database. Raises Unreadable."""
-        return pngs_of(self.run.project_id, pictures_of(said))
-
-    def _spelt(self, task_id: int, said: list[dict], prompt: Spelt, follow_ups: tuple[FollowUp, ...] = ()) -> Script:
-        most = self.plan.sampling.max_tokens
-        context = self.run.policy.context_tokens
-        room = min(most, context - len(prompt.token_ids)) if context else most
-        loop = self.plan.sampling.repeats
-        repeats = (loop.period, loop.times, loop.tokens) if loop else None
-        slice_tokens = self.plan.sampling.slice_tokens
-        return Script(task_id, said, prompt.token_ids, follow_ups, most, room, prompt.pictures, repeats, slice_tokens)
 
     def go_on(self, flights: list[Flight]) -> None:
         """Send each to the engine from where it is. Every request has a name of its own: what is late of another is known.
@@ -229,7 +199,7 @@ class Seat:
                 goes_on = flight.is_cut_by_slice(reason) or self.goes_on_after_turn(flight, reason)
                 self.waiting += [flight] if goes_on else []
         if self.episodes:
-            self._hear_environments()
+            hearing.hear(self)
         self.record()
         self.go_on([flight for flight in self.waiting if flight.is_idle and self.flights.get(str(flight.rollout_id)) is flight])
         self.waiting.clear()
@@ -287,66 +257,6 @@ class Seat:
     def environment_rests(self) -> bool:
         """Whether nothing new is played for now: its environment has failed again and again."""
         return self.episodes is not None and rests(self.episodes.environment)
-
-    def _hear_environments(self) -> None:
-        """Take what the environments have said: it is the policy's turn again, or the rollout ends."""
-        for played, news in self.episodes.news(is_beside=self.awaits_engine):
-            flight = played.flight
-            if flight in self.ended:
-                continue
-            if news.has_ended:
-                self._end_with(flight, news)
-            elif reason := self._why_no_more(played, news):
-                self.end(flight, reason)
-            else:
-                self.waiting.append(flight)
-
-    def _end_with(self, flight: Flight, news: News) -> None:
-        if flight.request_id:
-            self.halt(flight)
-        if news.is_failure:
-            flight.failure = f"environment {news.state}: {news.reason}"
-        self.end(flight, flight.failure or news.reason)
-
-    def _why_no_more(self, played: Played, news: News) -> str:
-        """Let the policy see what came; the reason when it has no more to say."""
-        flight = played.flight
-        if played.cut:
-            return "length"
-        if news.number >= played.turn_limit:
-            return TURN_LIMIT
-        flight.wishes, flight.has_stopped = news.wishes, False
-        try:
-            said = messages(news.observation)
-            if news.number == 0:
-                if reason := self._begin(flight, self.episodes.first_words(flight, news), news.tools):
-                    self.episodes.refuses(played, reason)
-                return flight.failure
-            passage = self.speaker.passage(flight.script.prompt, said, self._pngs(said))
-            follow_up = FollowUp(text_of(news.observation), passage.token_ids, passage.pictures)
-        except (NoDialogue, TemplateError, Unreadable) as why:
-            self.episodes.breaks(played, f"the policy's chat template cannot take its observation: {why}")
-            return flight.failure
-        offset = len(flight.token_ids)
-        follow_up = flight.hear_out(follow_up)
-        if follow_up is None:
-            return "length"
-        self.writer.turn(flight.rollout_id, offset, len(follow_up.token_ids), follow_up.text)
-        return ""
-
-    def _begin(self, flight: Flight, said: list[dict], tools: Sequence[dict]) -> str:
-        """The first observation completes the prompt, or is all of it."""
-        if flight.wishes.raw:
-            prompt = Spelt(self.speaker.bare_ids(said[0]["content"]))
-        else:
-            prompt = self.speaker.prompt(said, tools, self._pngs(said))
-        flight.script = self._spelt(flight.script.task_id, said, prompt)
-        self.writer.started(flight.rollout_id, flight.claim.group_id, text_in(said[-1]["content"]), self.version)
-        if not prompt.token_ids:
-            flight.failure = "the prompt has no tokens"
-        elif flight.room < 1:
-            flight.failure = f"the prompt's {len(flight.script.prompt_ids)} tokens leave no room for an answer"
-        return flight.failure
 
     # -- ends -------------------------------------------------------------------------------------------------------
 
