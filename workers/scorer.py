@@ -3,6 +3,8 @@
 import contextlib
 from collections.abc import Sequence
 from functools import cache
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 
 import structlog
@@ -86,12 +88,12 @@ def with_their_base(groups: Sequence[Group]) -> list[Group]:
 
 def anchor(run: Run, groups: list[Group]) -> None:
     """Let the base answer the prompts whose rankings lack their anchor. Raises OSError and DamagedWeights."""
-    missing = unanchored(groups)
-    if missing:
+    missing = sorted(unanchored(groups), key=attrgetter("max_tokens"))
+    for most, alike in groupby(missing, key=attrgetter("max_tokens")):
         base = base_policies().of(Path(run.policy.folder))
-        first = missing[0]
-        said = base.answers([of.prompt_ids for of in missing], first.max_tokens, first.temperature, seed=first.group.pk)
-        for of, answer in zip(missing, said, strict=True):
+        some = list(alike)
+        said = base.answers([of.prompt_ids for of in some], most, some[0].temperature, seed=some[0].group.pk)
+        for of, answer in zip(some, said, strict=True):
             keep_anchor(of, answer.ids, answer.logprobs, answer.text)
 
 

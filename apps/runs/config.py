@@ -51,6 +51,10 @@ class Sampling(Section):
         None, ge=8, le=131_072, description="Tokens of an answer in one go; a longer one is set aside in the database then, and "
         "gone on with first, by any explorer. Empty says it to its end.",
     )  # fmt: skip
+    time_s: float | None = Field(
+        None, gt=0, le=86_400, allow_inf_nan=False, description="Seconds that an answer may be under way at the engine, all slices "
+        "together; it is ended then and keeps what it said. Empty sets no limit.",
+    )  # fmt: skip
     older_segments: Literal["learn", "leave_out"] = Field(
         "learn", description="Whether updates learn from what older weights said of an answer whose end newer ones said."
     )

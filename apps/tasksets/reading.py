@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
+from apps.tasksets.limits import BadLimits, limits_in
 from apps.tasksets.messages import BadContent, Content, ReadPath, pictures_of, read_content, text_of
 from apps.tasksets.pictures import Encoded
 from apps.tasksets.rows import TaskRow, user_message
@@ -113,7 +114,12 @@ def _meta(row: dict[str, Any], columns: Columns) -> dict[str, Any]:
     meta = row.get(columns.meta) if columns.meta else None
     if meta is not None and not isinstance(meta, dict):
         raise NotATask(f"{columns.meta}: must be an object")
-    return (meta or {}) | {name: row[name] for name in columns.more_meta if row.get(name) is not None}
+    said = (meta or {}) | {name: row[name] for name in columns.more_meta if row.get(name) is not None}
+    try:
+        limits_in(said)
+    except BadLimits as error:
+        raise NotATask(str(error)) from None
+    return said
 
 
 def _domain(row: dict[str, Any], column: str) -> str:

@@ -41,6 +41,21 @@ def test_the_charge_for_length_grows_over_the_last_tokens(tokens, expected):
     assert judged("overlong", "", tokens, max_tokens=100, cache_tokens=20).value == pytest.approx(expected)
 
 
+@pytest.mark.parametrize(("tokens", "expected"), [(40, 0.0), (45, -0.5), (50, -1.0), (51, -1.0)])
+def test_a_task_with_a_tighter_bound_is_charged_over_the_same_share_of_it(tokens, expected):
+    task, options = TaskView(meta={"limits": {"max_tokens": 50}}), {"max_tokens": 100, "cache_tokens": 20}
+    said = find("overlong").judge([RolloutView("", tokens=tokens)], task, options)[0]
+    assert said.value == pytest.approx(expected)
+    looser = TaskView(meta={"limits": {"max_tokens": 500}})
+    assert find("overlong").judge([RolloutView("", tokens=90)], looser, options)[0].value == pytest.approx(-0.5)
+
+
+def test_a_bound_that_is_none_gives_no_charge_but_a_reason():
+    task = TaskView(meta={"limits": {"max_tokens": "short"}})
+    said = find("overlong").judge([RolloutView("", tokens=5)], task, {})[0]
+    assert said.value is None and "meta.limits.max_tokens" in said.reason
+
+
 def test_without_a_length_there_is_no_charge_but_a_reason():
     assert judged("overlong", "word").value is None
 

@@ -11,41 +11,11 @@ from apps.rollouts.payload import Tokens
 from apps.rollouts.repeats import LoopWatch
 from apps.rollouts.turns import BETWEEN_TURNS, POLICY, USER, Turn, Typed
 from workers.engines.interface import Delta, Request, Sampling
+from workers.explorer.clock import Clock
+from workers.explorer.scripts import FollowUp, Script
 from workers.explorer.speaker import Speaker, Spelling, Typist
 
 FAILED = "error"
-
-
-@dataclass(frozen=True)
-class FollowUp:
-    """What the user says after an answer, and the template's tokens from behind that answer to the next one.
-
-    `pictures`: those it shows, places counted from its first token.
-    """
-
-    text: str
-    token_ids: tuple[int, ...]
-    pictures: tuple[Shown, ...] = ()
-
-
-@dataclass(frozen=True)
-class Script:
-    """What a task prescribes: its messages, in tokens too, and what the user says later.
-
-    `max_tokens`: the run's most for all that comes behind the prompt; `room`: how much of that the policy's context leaves.
-    `pictures`: those that the prompt shows. `repeats`: period, times and tokens of a loop that is stopped; None stops none.
-    `slice_tokens`: the most that is said in one go; None says it to its end.
-    """
-
-    task_id: int
-    prompt: list[dict]
-    prompt_ids: tuple[int, ...]
-    follow_ups: tuple[FollowUp, ...]
-    max_tokens: int
-    room: int
-    pictures: tuple[Shown, ...] = ()
-    repeats: tuple[int, int, int] | None = None
-    slice_tokens: int | None = None
 
 
 @dataclass
@@ -89,8 +59,10 @@ class Flight:
     slice_ends: int | None = None  # tokens here when its slice is over
     is_set_aside: bool = False  # its slice is over: it waits for the others of its group
     is_stored: bool = False  # as it is set aside
+    clock: Clock = field(default_factory=Clock)
 
     def __post_init__(self) -> None:
+        self.clock.limit = self.script.time_s
         self._begin_turn()
         self.begin_slice()
 
@@ -130,6 +102,11 @@ class Flight:
         seed = None if self.wishes.seed is None else self.wishes.seed + said  # the same draws must not come twice
         sampling = Sampling(left, temperature, self.speaker.stop_token_ids, seed)
         return Request(request_id, (*self.script.prompt_ids, *self.token_ids), sampling, self.pictures)
+
+    def rest(self, now: float) -> None:
+        """The engine is not at it any more."""
+        self.request_id = ""
+        self.clock.stand(now)
 
     # -- slices -----------------------------------------------------------------------------------------------------
 

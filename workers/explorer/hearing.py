@@ -10,7 +10,8 @@ from apps.environments.observations import messages, text_of
 from apps.tasksets.messages import text_of as text_in
 from workers.explorer import scripts
 from workers.explorer.episodes import TURN_LIMIT, Played
-from workers.explorer.flight import Flight, FollowUp
+from workers.explorer.flight import Flight
+from workers.explorer.scripts import FollowUp
 from workers.explorer.speaker import NoDialogue, Spelt
 from workers.vision.eyes import Unreadable
 
@@ -73,7 +74,7 @@ def _begin(seat: "Seat", flight: Flight, said: list[dict], tools: Sequence[dict]
         prompt = Spelt(seat.speaker.bare_ids(said[0]["content"]))
     else:
         prompt = seat.speaker.prompt(said, tools, scripts.shown_in(seat, said))
-    flight.script = scripts.spelt(seat, flight.script.task_id, said, prompt)
+    flight.script = scripts.heard(seat, flight.script, said, prompt)
     seat.writer.started(flight.rollout_id, flight.claim.group_id, text_in(said[-1]["content"]), seat.version)
     if not prompt.token_ids:
         flight.failure = "the prompt has no tokens"

@@ -15,6 +15,7 @@ from apps.rollouts.partial import Partial, PartialRollout
 from apps.rollouts.payload import Tokens
 from apps.rollouts.turns import USER
 from apps.streaming.chunks import KEPT_S, ChunkWriter
+from workers.explorer import weights
 from workers.explorer.flight import Flight, Passage
 from workers.explorer.speaker import Typist
 
@@ -34,7 +35,7 @@ def store(seat: "Seat") -> None:
     fresh = [flight for flight in aside if not flight.is_stored]
     if not fresh and not free:
         return
-    seat.acknowledge()
+    weights.acknowledge(seat)
     claims = {flight.claim.group_id: flight.claim for flight in aside}
     ours = Group.set_aside(claims, [_partial(flight) for flight in fresh], free)
     for flight in fresh:
@@ -74,7 +75,7 @@ def _partial(flight: Flight) -> Partial:
     tokens = Tokens(
         flight.script.prompt_ids, tuple(flight.token_ids), tuple(flight.logprobs), tuple(flight.mask), tuple(flight.segments)
     )
-    notes = {"turns": [_noted(turn) for turn in flight.turns], "held_for": flight.held_for}
+    notes = {"turns": [_noted(turn) for turn in flight.turns], "held_for": flight.held_for, "spent_s": flight.clock.spent}
     return Partial(flight.rollout_id, tokens, notes, flight.slices + 1)
 
 
@@ -91,6 +92,7 @@ def _restore(flight: Flight, kept: PartialRollout) -> None:
     tokens = kept.tokens
     flight.token_ids, flight.logprobs, flight.mask = list(tokens.completion_ids), list(tokens.logprobs), list(tokens.action_mask)
     flight.segments, flight.slices, flight.held_for = list(tokens.segments), kept.slices, kept.notes["held_for"]
+    flight.clock.spent = kept.notes.get("spent_s", 0.0)  # what was set aside before there were time limits has none
     turns = kept.notes["turns"]
     ends = [turn["first"] for turn in turns[1:]] + [len(flight.token_ids)]
     flight.turns = [_passage(flight, turn, end) for turn, end in zip(turns, ends, strict=True)]

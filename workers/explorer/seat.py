@@ -10,26 +10,23 @@ from django.db import transaction
 from apps.environments.choosing import find as find_environment
 from apps.environments.closing import rests
 from apps.feedback.interventions import keep_corrections, refuse_left
-from apps.policies.manifest import DamagedWeights, verify
 from apps.rollouts.models import Claim, Group, Rollout
 from apps.runs.config import RunConfig
-from apps.runs.models import Acknowledgement, Run, WeightVersion, Worker
+from apps.runs.models import Run, WeightVersion, Worker
 from apps.streaming.chunks import ChunkWriter
 from workers.engines.choose import build
-from workers.engines.interface import Delta, Engine, EngineDied, LoadReport, ParityError
-from workers.explorer import hearing, partial, scripts
+from workers.engines.interface import Delta, Engine, EngineDied, LoadReport
+from workers.explorer import hearing, partial, scripts, weights
 from workers.explorer.acts import TYPED, corrections_in
 from workers.explorer.episodes import Episodes
-from workers.explorer.flight import Flight, Script
+from workers.explorer.flight import Flight
 from workers.explorer.speaker import Speaker
 
 log = structlog.get_logger(__name__)
 ENDS_A_TURN = frozenset({"stop", TYPED})
 ENDS_AN_ACTION = ENDS_A_TURN | {"length"}  # one that was cut is an action, too: the environment says what it is worth
-LOOP = "repetition"
+LOOP, TIME = "repetition", "time"
 ABANDONED = "abandoned"  # to those who watch; the row keeps that it was never finished
-# What tells of the weights, not of the engine: no other engine of this kind would serve them either.
-UNFIT = (DamagedWeights, ParityError, ValueError, OSError)
 
 
 def _episodes_of(run: Run, plan: RunConfig) -> Episodes | None:
@@ -74,53 +71,8 @@ class Seat:
         log.info("engine_chosen", run=run.slug, engine=engine.name, reason=reason)
         Worker.objects.filter(pk=worker.pk).update(engine=engine.name, details={**worker.details, "engine": reason})
         seat = cls(run, worker, engine)
-        seat.follow(run.published_version)
+        weights.follow(seat, run.published_version)
         return seat
-
-    # -- weights ----------------------------------------------------------------------------------------------------
-
-    def follow(self, version: int) -> None:
-        """Serve this published version from now on, and say so. Weights that cannot be served pause the run instead."""
-        self.acknowledge()
-        if self.version is not None and version <= self.version:
-            return
-        row = WeightVersion.objects.get(run=self.run, version=version)
-        try:
-            report = self._load(row)
-        except UNFIT as refusal:
-            row.refresh_from_db(fields=["state"])
-            if row.state == WeightVersion.State.RETIRED:
-                return  # the trainer went on and deleted it while it was being read: the next look finds a newer one
-            log.error("weights_refused", run=self.run.slug, weight_version=version, reason=str(refusal))
-            row.refuse(str(refusal))
-            self.run.pause(reason=f"weight version {version} was refused: {refusal}"[:500])
-            return
-        self.version, self.unsaid = version, (row, report)
-        self.acknowledge()
-
-    def acknowledge(self) -> None:
-        """Say which weights are served: at once, or, when the database was away then, before anything of theirs is written."""
-        if self.unsaid is None:
-            return
-        row, report = self.unsaid
-        Acknowledgement.record(
-            row, self.worker, fingerprint=report.fingerprint, probe_gap=report.probe_gap, milliseconds=report.milliseconds
-        )
-        self.unsaid = None
-        log.info(
-            "weights_loaded",
-            run=self.run.slug,
-            weight_version=row.version,
-            probe_gap=report.probe_gap,
-            milliseconds=round(report.milliseconds, 1),
-        )
-
-    def _load(self, row: WeightVersion):
-        folder = Path(row.folder)
-        probe = verify(folder).probe
-        if self.version is None:
-            return self.engine.start(folder, row.version, probe)
-        return self.engine.load(folder, row.version, probe)
 
     def reread(self, run: Run) -> None:
         """Take up what may change while the run is live (apps.runs.changing) for the requests that come now."""
@@ -156,8 +108,7 @@ class Seat:
         by_group = {group.pk: group for group in groups}
         for row in rows:
             group = by_group[row.group_id]
-            script = Script(group.task_id, list(group.task.prompt), (), (), self.plan.sampling.max_tokens, 0)
-            self.flights[str(row.pk)] = Flight(row.pk, group.claimed, script, self.speaker)
+            self.flights[str(row.pk)] = Flight(row.pk, group.claimed, scripts.unheard(self, group.task), self.speaker)
         self.episodes.open(groups, rows, [self.flights[str(row.pk)] for row in rows])
 
     def go_on(self, flights: list[Flight]) -> None:
@@ -180,7 +131,7 @@ class Seat:
     def halt(self, flight: Flight) -> None:
         """The engine says no more of it; what is under way is not taken."""
         self.engine.abort([flight.request_id])
-        flight.request_id = ""
+        flight.rest(time.monotonic())
 
     def collect(self, timeout: float) -> bool:
         """Take the engine's news: stream the text, record what ended in one transaction. True when there was any."""
@@ -188,16 +139,15 @@ class Seat:
             timeout = 0.0
         elif self.episodes:
             timeout = self.episodes.patience(timeout)
-        deltas = self.engine.drain(timeout)
+        deltas, now = self.engine.drain(timeout), time.monotonic()
         if deltas:
-            self.heard_at = time.monotonic()
+            self.heard_at = now
         for delta in deltas:
             flight = self.flights.get(delta.request_id.partition(".")[0])
             # Anything else is late: of a request that was ended when somebody laid a hand on its rollout.
-            if flight is not None and flight.request_id == delta.request_id and (reason := self._take(flight, delta)):
-                flight.request_id = ""
-                goes_on = flight.is_cut_by_slice(reason) or self.goes_on_after_turn(flight, reason)
-                self.waiting += [flight] if goes_on else []
+            if flight is not None and flight.request_id == delta.request_id:
+                self._hear(flight, delta, now)
+        self._end_overdue(now)
         if self.episodes:
             hearing.hear(self)
         self.record()
@@ -206,6 +156,24 @@ class Seat:
         partial.store(self)
         self.writer.flush(at_once=not self.flights)  # with nothing in flight there may be no further turn
         return bool(deltas)
+
+    def _hear(self, flight: Flight, delta: Delta, now: float) -> None:
+        """Take this news of it; where that ended what was asked of the engine, the rollout waits to go on, or ends."""
+        flight.clock.run(now)
+        if reason := self._take(flight, delta):
+            flight.rest(now)
+            goes_on = flight.is_cut_by_slice(reason) or self.goes_on_after_turn(flight, reason)
+            self.waiting += [flight] if goes_on else []
+
+    def _end_overdue(self, now: float) -> None:
+        """Those that would go on and whose time is over keep what they said until now."""
+        for flight in self.flights.values():
+            is_at_it = flight.held_until is None and not flight.is_set_aside and flight not in self.ended
+            if is_at_it and flight.clock.is_over(now):
+                flight.drop_unanswered()
+                if flight.request_id:
+                    self.halt(flight)
+                self.end(flight, TIME)
 
     def _take(self, flight: Flight, delta: Delta) -> str | None:
         """Why the turn has ended, if it has."""
@@ -269,7 +237,7 @@ class Seat:
         """Write what has ended, with what people typed in it, in one transaction."""
         if not self.ended:
             return
-        self.acknowledge()
+        weights.acknowledge(self)
         claims = {flight.claim.group_id: flight.claim for flight in self.flights.values()}
         with transaction.atomic():
             outcomes = [flight.outcome(reason) for flight, reason in self.ended.items()]

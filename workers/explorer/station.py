@@ -15,7 +15,9 @@ from apps.rollouts.models import Group
 from apps.rollouts.serving import leave_unheard
 from apps.runs.models import NotPossible, Run, StaleFence, Worker
 from apps.streaming import bells
+from apps.tasksets.limits import BadLimits
 from workers.engines.interface import EngineDied
+from workers.explorer import weights
 from workers.explorer.acts import asked_in, do, let_go
 from workers.explorer.seat import Seat
 from workers.explorer.speaker import NoDialogue
@@ -72,7 +74,7 @@ class Explorer:
 
     def _fill(self, seat: Seat, run: Run) -> None:
         seat.reread(run)
-        seat.follow(run.published_version)
+        weights.follow(seat, run.published_version)
         room = (ROLLOUTS_IN_FLIGHT - seat.places) // seat.plan.group_size
         if room < 1 or seat.version != run.published_version or seat.environment_rests:
             return
@@ -89,7 +91,7 @@ class Explorer:
     def _submit(self, seat: Seat, groups: list[Group]) -> None:
         try:
             seat.submit(groups)
-        except (NoDialogue, Unreadable) as why:
+        except (NoDialogue, Unreadable, BadLimits) as why:
             self._pause(seat.run, str(why))
         else:
             log.info("groups_begun", run=seat.run.slug, groups=[group.pk for group in groups], weight_version=seat.version)

@@ -22,7 +22,9 @@ from apps.feedback.starring import ratable_by
 from apps.rewards.models import Rescored
 from apps.rollouts.models import Rollout
 from apps.runs.blindness import sees_judgements
+from apps.runs.limits import limits_of
 from apps.runs.models import Run
+from apps.tasksets.limits import limits_in
 
 RATINGS, EPISODES, SETS = 50, 5, 5  # shown of one rollout
 
@@ -66,11 +68,24 @@ def rollout(request: HttpRequest, pk: int) -> HttpResponse:
         "verdict": verdict, "life": life_of(found, verdict, is_open),
         "ratings": [(rating, rating_in_words(rating)) for rating in ratings],
         "episodes": found.episodes.select_related("environment").order_by("-fence")[:EPISODES],
+        "limits": _limits(found),
         "rescored": _rescored(found) if is_open else [],
         "may_rate": ratable_by(request.user).filter(pk=found.pk).exists(),
         "may_make_gold": found.state == Rollout.State.FINISHED and may_steer(request, found.run),
     }  # fmt: skip
     return render(request, "dashboard/rollout.html", context)
+
+
+def _limits(found: Rollout) -> dict | None:
+    """What bounds an answer that its run samples, as the run has it now, and whether the task says so itself."""
+    plan, meta = found.run.settings, found.group.task.meta
+    if found.origin != Rollout.Origin.POLICY or not plan.samples:
+        return None
+    own, held = limits_in(meta), limits_of(plan, meta)
+    return {
+        "tokens": held.max_tokens, "is_own_tokens": held.max_tokens == own.max_tokens,
+        "seconds": held.time_s, "is_own_seconds": held.time_s is not None and held.time_s == own.time_s,
+    }  # fmt: skip
 
 
 def _tabs(request: HttpRequest, form: Filter) -> list[tuple[str, str]]:

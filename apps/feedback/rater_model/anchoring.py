@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from django.db import transaction
+from django.db.models import prefetch_related_objects
 from django.db.models.functions import Now
 
 from apps.rollouts.models import Group, Rollout, RolloutPayload
 from apps.rollouts.payload import Tokens, pack, unpack
 from apps.runs.config import RunConfig
+from apps.runs.limits import limits_of
 
 FORM = "ranking"
 
@@ -41,11 +43,13 @@ def unanchored(groups: Sequence[Group]) -> list[Unanchored]:
         wanting.pop(group, None)
     rows = RolloutPayload.objects.filter(rollout__group__in=wanting, rollout__state="finished", rollout__group__task__follow_ups=[])
     found = {}
+    prefetch_related_objects(list(wanting.values()), "task")
     for pk, data in rows.order_by("rollout").values_list("rollout__group", "data"):
         prompt_ids = unpack(data).prompt_ids
         if pk not in found and prompt_ids:
-            sampling = wanting[pk].run.settings.sampling
-            found[pk] = Unanchored(wanting[pk], prompt_ids, sampling.max_tokens, sampling.temperature)
+            group, plan = wanting[pk], wanting[pk].run.settings
+            most = limits_of(plan, group.task.meta).max_tokens
+            found[pk] = Unanchored(group, prompt_ids, most, plan.sampling.temperature)
     return list(found.values())
 
 

@@ -163,7 +163,7 @@ def _changes(run: Run, policy: Policy, proposal: Proposal, replay: Replay) -> di
         algorithm["reference"] = {"kind": "policy", "policy": run.policy.slug}
     rewards = {"rewards": proposal.rescoring.rewards} if proposal.rescoring else {}
     # How answers were sampled means nothing to it, but for which parts of them are learned from.
-    sampling = {**run.settings.sampling.model_dump(mode="json"), "repeats": None, "slice_tokens": None}
+    sampling = {**run.settings.sampling.model_dump(mode="json"), "repeats": None, "slice_tokens": None, "time_s": None}
     return {
         **rewards, "policy": policy.slug, "steps": proposal.steps, "replay": replay.model_dump(mode="json"), "algorithm": algorithm,
         "max_staleness": max(run.settings.max_staleness, _most_stale(run)), "over_rollout": None, "sampling": sampling,

@@ -12,16 +12,17 @@ from pydantic import Field
 from apps.pipelines.operators.contract import OperatorOptions, Sample, Sifted, sift
 
 FAMILY = "clean"
-CUT = {"length": "cut at its longest length", "repetition": "stopped in a loop"}
+CUT = {"length": "cut at its longest length", "repetition": "stopped in a loop", "time": "ended when its time was over"}
 
 
 class Options(OperatorOptions):
     do: Literal["drop", "mask", "penalise"] = Field(
         "mask", description="Leave it out; let it count in its group's baseline alone; or take `penalty` from its reward."
     )
-    ends: tuple[Literal["length", "repetition"], ...] = Field(
-        ("length", "repetition"), min_length=1, description="What ended them: the longest length, or a loop (`sampling.repeats`)."
-    )
+    ends: tuple[Literal["length", "repetition", "time"], ...] = Field(
+        ("length", "repetition", "time"), min_length=1, description="What ended them: the longest length, a loop "
+        "(`sampling.repeats`), or their time (`sampling.time_s`, a task's own).",
+    )  # fmt: skip
     penalty: float = Field(0.5, ge=0, allow_inf_nan=False, description="Taken from the reward, with `penalise`.")
 
 

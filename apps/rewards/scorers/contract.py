@@ -34,7 +34,8 @@ class RolloutView:
     """What the policy left.
 
     `turns`: its replies one by one, where there are several; `tokens`: the completion's length, None where it is not known;
-    `stop_reason`: "stop" or "length"; `values`: what the run's other scorers said of it, for those that judge whole groups.
+    `stop_reason`: "stop", or what cut it: "length", "repetition", "time"; `values`: what the run's other scorers said of it, for
+    those that judge whole groups.
     """
 
     text: str

@@ -1,11 +1,17 @@
-"""Charges answers that come near the longest length, more the longer they are (DAPO's soft overlong punishment)."""
+"""Charges answers that come near the longest length, more the longer they are (DAPO's soft overlong punishment).
+
+Where a task bounds its answers more tightly (`meta.limits.max_tokens`), that is the longest length, and the charge grows over the
+same share of it.
+"""
 
 from pydantic import Field, model_validator
 
 from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
+from apps.tasksets.limits import BadLimits, limits_in
 
 RANGE = (-1.0, 0.0)
+VERSION = 2
 
 
 class Options(ScorerOptions):
@@ -23,10 +29,22 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     """DAPO (arXiv 2503.14476), equation 13: 0 up to max − cache tokens, then linearly to −1 at max, and −1 beyond."""
     if rollout.tokens is None:
         return Verdict(None, "the length of the answer is not known")
-    free = options.max_tokens - options.cache_tokens
+    try:
+        most, cache = _bounds(task, options)
+    except BadLimits as why:
+        return Verdict(None, str(why))
+    free = most - cache
     details = {"tokens": rollout.tokens, "free": free}
     if rollout.tokens <= free:
         return Verdict(0.0, "short enough", details)
-    if rollout.tokens > options.max_tokens:
-        return Verdict(-1.0, f"longer than {options.max_tokens} tokens", details)
-    return Verdict((free - rollout.tokens) / options.cache_tokens, f"{rollout.tokens - free} tokens longer than is free", details)
+    if rollout.tokens > most:
+        return Verdict(-1.0, f"longer than {most} tokens", details)
+    return Verdict((free - rollout.tokens) / cache, f"{rollout.tokens - free} tokens longer than is free", details)
+
+
+def _bounds(task: TaskView, options: Options) -> tuple[int, int]:
+    """The longest length, and over how many tokens before it the charge grows. Raises BadLimits."""
+    own = limits_in(task.meta).max_tokens
+    if own is None or own >= options.max_tokens:
+        return options.max_tokens, options.cache_tokens
+    return own, options.cache_tokens * own // options.max_tokens

@@ -275,6 +275,17 @@ def _slices(plan: "RunConfig") -> Refusals:
         yield "sampling.older_segments", "means nothing to a run that learns from lessons, which no weights have sampled: remove it"
 
 
+def _time(plan: "RunConfig") -> Refusals:
+    if plan.sampling.time_s and plan.environment is not None:
+        yield (
+            "sampling.time_s",
+            "ends an answer, and in an environment each answer is an action that it must hear: remove it; the environment has "
+            "limits of its own, turn_s and episode_s",
+        )
+    if plan.sampling.time_s and not plan.samples:
+        yield "sampling.time_s", "means nothing to a run that samples nothing itself: remove it"
+
+
 def _over_rollout(plan: "RunConfig") -> Refusals:
     """What is left over serves a later update, so it must be young enough then, and come first."""
     if plan.over_rollout is None:
@@ -345,6 +356,7 @@ RULES: tuple[Rule, ...] = (
     _environment,
     _repeats,
     _slices,
+    _time,
     _over_rollout,
     _reading,
 )

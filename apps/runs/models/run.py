@@ -11,7 +11,7 @@ from django.db.models.functions import Now
 
 from apps.accounts.models import Project, User
 from apps.policies.models import Policy
-from apps.runs import pictures, scales, sources
+from apps.runs import limits, pictures, scales, sources
 from apps.runs.admission import Pace
 from apps.runs.algorithms.snapshot import SOURCES
 from apps.runs.changing import changed
@@ -126,7 +126,7 @@ class Run(models.Model):
         if policy:
             missing |= pictures.problems_of(plan, policy, tasksets)
         if not missing:
-            missing |= scales.problems_of(plan, tasksets)
+            missing |= scales.problems_of(plan, tasksets) | limits.problems_of(plan, tasksets)
         if missing:
             raise ConfigError(missing)
         topic = Topic.objects.create(project=project, name=f"run:{project.slug}/{slug}")

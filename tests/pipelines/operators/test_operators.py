@@ -86,6 +86,12 @@ def test_what_was_stopped_in_a_loop_was_cut_too_unless_told_otherwise():
     assert applied("truncated", samples, do="drop").reasons[1] == "stopped in a loop"
 
 
+def test_what_ended_because_its_time_was_over_was_cut_too_unless_told_otherwise():
+    samples = [sample(1, stop_reason="time"), sample(2, stop_reason="stop")]
+    assert kept("truncated", samples, do="drop") == [2] and kept("truncated", samples, do="drop", ends=["length"]) == [1, 2]
+    assert applied("truncated", samples, do="drop").reasons[1] == "ended when its time was over"
+
+
 def test_refusals_are_known_by_how_they_begin():
     texts = ["I\u2019m sorry, but I can\u2019t do that.", "Sure: as they say, " + "x" * 200 + " I cannot help", "7"]
     assert kept("refusal", [sample(n, text=text) for n, text in enumerate(texts)]) == [1, 2]

@@ -1,0 +1,48 @@
+"""A rollout's page tells which limits its answer had, whose they are, and that its time ended it."""
+
+import pytest
+from django.urls import reverse
+
+from apps.rollouts.models import Rollout
+
+pytestmark = pytest.mark.django_db
+
+
+def facts(client, rollout: Rollout) -> str:
+    page = client.get(reverse("rollout", args=[rollout.pk]))
+    assert page.status_code == 200
+    return " ".join(page.content.decode().split())
+
+
+@pytest.fixture
+def answered(new_run, finish, taskset):
+    def answer(limits: dict, **sampling: object) -> Rollout:
+        taskset.tasks.update(meta={"limits": limits})
+        finish(new_run(sampling=sampling))
+        return Rollout.objects.order_by("pk").last()
+
+    return answer
+
+
+def test_the_tasks_own_limits_are_told_as_such(client, alice, answered):
+    client.force_login(alice)
+    said = facts(client, answered({"max_tokens": 8, "time_s": 2.5}, max_tokens=64, time_s=9))
+    assert '<span class="num">8</span> tokens by its task, <span class="num">2.50</span> s by its task' in said
+
+
+def test_the_runs_limits_hold_where_the_task_says_more(client, alice, answered):
+    client.force_login(alice)
+    said = facts(client, answered({"max_tokens": 80, "time_s": 99}, max_tokens=64, time_s=9))
+    assert '<span class="num">64</span> tokens, <span class="num">9</span> s</dd>' in said
+
+
+def test_without_a_limit_of_time_none_is_shown(client, alice, answered):
+    client.force_login(alice)
+    assert '<span class="num">64</span> tokens</dd>' in facts(client, answered({}, max_tokens=64))
+
+
+def test_an_answer_whose_time_was_over_says_so(client, alice, answered):
+    client.force_login(alice)
+    rollout = answered({})
+    Rollout.objects.filter(pk=rollout.pk).update(stop_reason="time")
+    assert "ended when its time was over" in facts(client, rollout)

@@ -1,0 +1,74 @@
+"""What limits hold in a run: the tighter of its own and the task's; what cannot be kept is refused when the run is made."""
+
+import pytest
+
+from apps.runs.config import ConfigError
+from apps.runs.limits import limits_of
+from apps.tasksets.limits import Limits
+from apps.tasksets.models import Task, Taskset
+
+
+@pytest.fixture
+def say(taskset):
+    def write(index: int, limits: object) -> None:
+        taskset.tasks.filter(index=index).update(meta={"limits": limits})
+
+    return write
+
+
+def refusal(new_run, **changes: object) -> dict[str, str]:
+    with pytest.raises(ConfigError) as refused:
+        new_run(**changes)
+    return refused.value.problems
+
+
+def test_the_tighter_limit_of_run_and_task_holds(plan):
+    mine = plan(sampling={"max_tokens": 64, "time_s": 3})
+    assert limits_of(mine, {}) == Limits(64, 3.0)
+    assert limits_of(mine, {"limits": {"max_tokens": 9, "time_s": 99}}) == Limits(9, 3.0)
+    assert limits_of(plan(), {"limits": {"time_s": 7}}) == Limits(64, 7)
+
+
+@pytest.mark.django_db
+def test_a_limit_that_cannot_be_kept_is_refused_by_field_with_the_first_task_that_has_it(new_run, say):
+    say(1, {"max_tokens": 8})
+    say(2, {"max_tokens": 0})
+    say(3, "soon")
+    assert refusal(new_run) == {"taskset": "task 2: meta.limits.max_tokens: must be a whole number, 1 or more, not 0"}
+
+
+@pytest.mark.django_db
+def test_of_several_tasksets_the_one_that_has_it_is_named(new_run, project, say):
+    other = Taskset.objects.create(project=project, slug="other", title="Other", source="sort", size=1)
+    Task.objects.create(taskset=other, index=0, prompt=[{"role": "user", "content": "1"}], meta={"limits": {"tokens": 8}})
+    problems = refusal(new_run, taskset=None, tasksets={"sort": 1, "other": 1})
+    assert problems == {"tasksets.other": "task 0: meta.limits.tokens: is no limit; there are max_tokens and time_s"}
+
+
+@pytest.mark.django_db
+def test_where_an_environment_answers_tokens_are_limited_and_time_is_not(new_run, say):
+    environment = {"name": "target_number"}
+    say(0, {"max_tokens": 8})
+    new_run(environment=environment)
+    say(1, {"time_s": 8})
+    assert "task 1: meta.limits.time_s limits an answer" in refusal(new_run, environment=environment)["taskset"]
+
+
+def test_a_run_whose_answers_are_actions_or_nobodys_has_no_time_for_them(plan):
+    for changes in ({"environment": {"name": "target_number"}}, {"replay": {"run": "a", "until": 2, "version": 1}}):
+        with pytest.raises(ConfigError) as refused:
+            plan(sampling={"time_s": 5}, **changes)
+        assert "remove it" in refused.value.problems["sampling.time_s"]
+
+
+@pytest.mark.parametrize("seconds", [0, -1, 86_401, float("nan"), float("inf")])
+def test_a_time_that_is_none_is_refused(plan, seconds):
+    with pytest.raises(ConfigError) as refused:
+        plan(sampling={"time_s": seconds})
+    assert list(refused.value.problems) == ["sampling.time_s"]
+
+
+@pytest.mark.django_db
+def test_the_time_may_change_while_the_run_is_live(run):
+    run.change_config(None, sampling={"time_s": 30})
+    assert run.settings.sampling.time_s == 30
