@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +10,7 @@ from apps.pipelines.checking import problems_of
 from apps.pipelines.models import CutRollout, OperatorCount
 from apps.pipelines.operators import FAMILIES, Operator, find, names
 from apps.pipelines.operators.describing import Option, options_of
+from apps.rollouts.left_out import LeftOut, quarantined
 from apps.runs.changing import changed
 from apps.runs.config import ConfigError, as_yaml, loaded
 from apps.runs.models import Run
@@ -43,6 +44,15 @@ class Station:
     @property
     def left_out(self) -> int:
         return self.given - self.kept
+
+
+@dataclass(frozen=True)
+class Quarantine:
+    """The newest tasks that the run draws no more by itself, how many there are, and after how many failures that is."""
+
+    newest: Sequence[LeftOut]
+    count: int
+    attempts: int
 
 
 def form_of(run: Run) -> PipelineForm:
@@ -81,6 +91,11 @@ def stations_of(run: Run) -> list[Station]:
 
 def newest_cuts(run: Run) -> list[CutRollout]:
     return list(CutRollout.objects.filter(run=run).select_related("rollout").order_by("-pk")[:NEWEST])
+
+
+def quarantine_of(run: Run) -> Quarantine:
+    found = quarantined(run)
+    return Quarantine(found[:NEWEST], found.count(), run.settings.task_attempts)
 
 
 def catalogue() -> list[tuple[str, list[tuple[Operator, list[Option]]]]]:

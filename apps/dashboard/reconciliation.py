@@ -35,7 +35,7 @@ from apps.policies.manifest import DamagedWeights, verify
 from apps.rewards.combining import PEOPLE
 from apps.rewards.models import Reward
 from apps.rewards.rescoring.ledger import sets_made_again_are_whole
-from apps.rollouts.ledger import runs_draw_from_their_tasksets
+from apps.rollouts.ledger import runs_draw_from_their_tasksets, tasks_are_quarantined_for_their_failures
 from apps.rollouts.models import Group, Rollout
 from apps.rollouts.partial import PartialRollout
 from apps.runs.models import Acknowledgement, Run, TrainStep, WeightVersion
@@ -53,7 +53,7 @@ NATURAL_KEYS = (
     "one_lesson_per_position", "what_was_sampled_has_a_reward", "one_recorded_row_per_place",
     "one_taskset_per_version", "one_share_per_taskset_of_a_run",
     "a_group_is_rescored_once", "a_rollout_is_rescored_once", "one_rescored_reward_per_scorer",
-    "one_own_expert_per_number", "a_group_seeds_a_run_once",
+    "one_own_expert_per_number", "a_group_seeds_a_run_once", "a_task_is_left_out_once",
     "one_episode_per_attempt", "one_open_episode_per_rollout", "one_episode_per_key", "one_turn_per_number",
     "turn_rewards_are_finite", "rewards_are_finite", "experiences_are_finite", "metrics_are_finite",
 )  # fmt: skip
@@ -281,6 +281,7 @@ CHECKS = (
     Check("every group stands somewhere", every_group_stands_somewhere),
     Check("tasksets are what they were", tasksets_are_what_they_were),
     Check("runs draw from their tasksets", runs_draw_from_their_tasksets),
+    Check("tasks are quarantined for their failures", tasks_are_quarantined_for_their_failures),
     Check("trained means committed once", trained_means_committed_once),
     Check("what was taken again was allowed", what_was_taken_again_was_allowed),
     Check("seeds are what they were taken from", seeds_are_what_they_were_taken_from),

@@ -73,6 +73,7 @@ urlpatterns = [
     path(RUN + "buffer/", buffer.buffer, name="run-buffer"),
     path(RUN + "pipeline/", pipelines.pipeline, name="run-pipeline"),
     path(RUN + "pipeline/try/", pipelines.try_pipeline, name="run-pipeline-try"),
+    path(RUN + "pipeline/release/<int:pk>/", pipelines.release_task, name="run-pipeline-release"),
     path(RUN + "pipeline/again/", pipelines.refine_given_up, name="run-pipeline-again"),
     path(RUN + "exports/", exports.exports, name="run-exports"),
     path(RUN + "exports/<slug:what>.<slug:format>", exports.export, name="run-export"),

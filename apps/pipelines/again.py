@@ -3,7 +3,9 @@
 from django.db import transaction
 from django.db.models import F
 
+from apps.accounts.models import User
 from apps.pipelines.models import CutRollout
+from apps.rollouts.left_out import unfail
 from apps.rollouts.models import GAVE_UP, Group
 from apps.runs.models import NotPossible, Run
 from apps.streaming import bells
@@ -17,16 +19,18 @@ def given_up(run: Run):
 
 
 @transaction.atomic
-def refine_again(run: Run) -> int:
+def refine_again(run: Run, by: User | None = None) -> int:
     """Hand those groups to the refiner once more; returns how many. Raises NotPossible for a run that has ended.
 
-    They take the room again that they gave up, so that nothing is counted twice; what is too old by now will be dropped as stale.
+    They take the room again that they gave up, so that nothing is counted twice, and count against their tasks no more; what is too
+    old by now will be dropped as stale.
     """
     locked = Run.objects.select_for_update().get(pk=run.pk)
     if locked.state in Run.ENDED:
         raise NotPossible(f"run {locked.slug} is {locked.get_state_display()}; nothing of it is refined any more")
     found = list(given_up(locked).select_for_update(of=("self",)).order_by("pk").values_list("pk", flat=True)[:AT_ONCE])
     CutRollout.objects.filter(rollout__group__in=found).delete()
+    unfail(locked, found, by)
     Group.objects.filter(pk__in=found).update(
         state=Group.State.JUDGED, reason="", closed_at=None, attempts=0, lease_owner="", lease_until=None, fence=F("fence") + 1
     )

@@ -11,6 +11,7 @@ from django.db.models.functions import Now
 from apps.buffer.models import Experience
 from apps.pipelines.asking import answered
 from apps.pipelines.deciding import Case, Decision, decide
+from apps.pipelines.failing import is_failed
 from apps.pipelines.models import record
 from apps.pipelines.synthesizing import put_made
 from apps.rewards.combining import success
@@ -82,7 +83,7 @@ def _close(plan: RunConfig, decision: Decision) -> None:
         log.error("operator_failed", run=group.run.slug, group=group.pk, reason=decision.failed)
         group.fail(decision.failed)
         return
-    group.drop(decision.dropped)
+    group.drop(decision.dropped, failed=is_failed(plan, decision))
     _record_tasks(plan, [decision])
     record(group, decision.passes, {})
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from django.db.models import Count, Exists, F, OuterRef, Q
 
+from apps.rollouts.left_out import FailedGroup, failures, quarantined
 from apps.rollouts.models import Group
 from apps.runs.models import Run, TasksetShare
 
@@ -21,3 +22,20 @@ def runs_draw_from_their_tasksets() -> Iterator[str]:
     of_one = drawn.exclude(run__taskset=None).exclude(task__taskset=F("run__taskset"))
     for group in [*of_one.select_related("task")[:SHOWN], *of_several.select_related("task")[:SHOWN]]:
         yield f"{group}: drawn for {group.task}, which is of no taskset of its run"
+
+
+def tasks_are_quarantined_for_their_failures() -> Iterator[str]:
+    """A failure is of a group that was dropped; a run quarantined the tasks that failed as often as it allows, and no others."""
+    right = Q(group__state=Group.State.DROPPED, group__run=F("run"), group__task=F("task"))
+    for one in FailedGroup.objects.exclude(right).select_related("group")[:SHOWN]:
+        yield f"{one}: the group is {one.group.state}, of run {one.group.run_id} and task {one.group.task_id}"
+    for run in Run.objects.filter(Exists(FailedGroup.objects.filter(run=OuterRef("pk"))) | Q(left_out__by=None)).distinct():
+        allowed = run.settings.task_attempts
+        counts = dict(failures(run).values_list("task").annotate(count=Count("pk")))
+        for row in quarantined(run):
+            if counts.get(row.task_id, 0) < allowed:
+                yield f"{run}: quarantined {row.task} for {counts.get(row.task_id, 0)} failures of {allowed}"
+        gone = set(run.left_out.values_list("task_id", flat=True))
+        worn = {task for task, count in counts.items() if count >= allowed}
+        if len(gone) + 1 < run.tasks.count():  # the last task is never quarantined
+            yield from (f"{run}: task {task} failed {counts[task]} times and is drawn still" for task in sorted(worn - gone))

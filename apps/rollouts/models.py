@@ -7,15 +7,16 @@ sampling → scoring → waiting (for people) → judged → admitted, or droppe
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from django.conf import settings
 from django.db import connection, models, transaction
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from apps.accounts.models import User
 from apps.rollouts.drawing import drawn
+from apps.rollouts.left_out import count_failure
 from apps.rollouts.partial import Partial, PartialRollout
 from apps.rollouts.payload import ArraysReleased, Tokens, pack, unpack
 from apps.rollouts.turns import Turn, kept
@@ -54,7 +55,8 @@ class GroupQuerySet(models.QuerySet):
     def claim(self, state: str, owner: str, seconds: float, limit: int, run: Run | None = None) -> list["Group"]:
         """Take up to `limit` groups in this state whose lease is free or over, oldest first, until the lease ends.
 
-        What is to be scored waits until its environment has paid for it (apps.environments.judging).
+        What is to be scored waits until its environment has paid for it (apps.environments.judging). A lease that ran out is an
+        attempt that failed: whoever had the group may have died of it. One whose attempts are used up is dropped instead.
         SKIP LOCKED inside a materialised CTE: two claimers never wait for and never take the same row.
         """
         waits = f"AND NOT (state = '{Group.State.SCORING}' AND awaits_rewards)"
@@ -65,10 +67,12 @@ class GroupQuerySet(models.QuerySet):
                 WHERE state = %(state)s {of_run} {waits} AND (lease_until IS NULL OR lease_until < statement_timestamp())
                 ORDER BY id LIMIT %(limit)s FOR UPDATE SKIP LOCKED)
             UPDATE rollouts_group g SET lease_owner = %(owner)s, fence = g.fence + 1,
+                attempts = g.attempts + (g.lease_until IS NOT NULL)::int,
                 lease_until = statement_timestamp() + %(seconds)s * interval '1 second'
             FROM due WHERE g.id = due.id RETURNING g.*"""
         values = {"state": state, "owner": owner, "seconds": seconds, "limit": limit, "run": run.pk if run else None}
-        return sorted(self.raw(sql, values), key=lambda group: group.pk)
+        taken = sorted(self.raw(sql, values), key=lambda group: group.pk)
+        return [group for group in taken if not group.drop_worn_out()]
 
     def keep(self, claims: Iterable[Claim], seconds: float) -> set[int]:
         """Extend the leases of these claims; returns the groups that are still ours (the rest were taken over)."""
@@ -85,8 +89,15 @@ class GroupQuerySet(models.QuerySet):
         return kept
 
     def release_expired(self) -> int:
-        """Clear leases that are over, so that lists show free work as free. Claims need not wait for this."""
-        return self.filter(lease_until__lt=Now()).update(lease_owner="", lease_until=None)
+        """Clear leases that are over, each a failed attempt, so that lists show free work as free. Claims need not wait for it."""
+        return self.filter(lease_until__lt=Now()).update(lease_owner="", lease_until=None, attempts=F("attempts") + 1)
+
+    def give_back(self, claims: Iterable[Claim]) -> int:
+        """Whoever held these goes away in good order: they are anybody's at once, and nothing has failed."""
+        held = Q(pk__in=[])
+        for claim in claims:
+            held |= Q(pk=claim.group_id, fence=claim.fence)
+        return self.filter(held, lease_until__gte=Now()).update(lease_owner="", lease_until=None)
 
     def close_ended(self) -> int:
         """Drop what ended runs left open. Returns how many."""
@@ -284,13 +295,19 @@ class Group(models.Model):
         return ours
 
     @transaction.atomic
-    def drop(self, reason: str) -> None:
-        """Close the group untrained, with its reason; the run may open another in its place."""
+    def drop(self, reason: str, failed: bool = False) -> None:
+        """Close the group untrained, with its reason; the run may open another in its place.
+
+        `failed`: not the answers were the matter, but work on them; that counts against its task (apps.rollouts.left_out).
+        """
         was_sampled = self.state == self.State.SAMPLING
-        self.move(self.State.DROPPED, reason=reason[:200], closed_at=Now())
+        self.reason = reason[:200]
+        self.move(self.State.DROPPED, reason=self.reason, closed_at=Now())
         if was_sampled:
             PartialRollout.objects.filter(rollout__group=self).delete()
         Run.objects.filter(pk=self.run_id).update(groups_dropped=F("groups_dropped") + 1)
+        if failed:
+            count_failure(self)
         transaction.on_commit(lambda: bells.ring("explore"), robust=True)
 
     @transaction.atomic
@@ -300,25 +317,17 @@ class Group(models.Model):
             raise StaleFence(f"group {self.pk}: fence {self.fence} is no longer in force")
         self.refresh_from_db(fields=["attempts", "state"])
         if self.attempts >= self.run.settings.group_attempts:
-            self.drop(f"failed {self.attempts} times: {reason}")
+            self.drop(f"failed {self.attempts} times: {reason}", failed=True)
         else:
             self.move(self.state)
 
-
-class LeftOut(models.Model):
-    """A task that a run draws no more, and why."""
-
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="left_out")
-    task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="+")
-    reason = models.CharField(max_length=200)
-    by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
-    at = models.DateTimeField(db_default=Now())
-
-    class Meta:
-        constraints = [models.UniqueConstraint(fields=["run", "task"], name="a_task_is_left_out_once")]
-
-    def __str__(self) -> str:
-        return f"{self.run_id} without {self.task_id}"
+    def drop_worn_out(self) -> bool:
+        """Drop this claimed group if it has no attempt left, as its last one died with whoever had it; says whether it was so."""
+        if not self.attempts or self.attempts < self.run.settings.group_attempts:
+            return False
+        with suppress(StaleFence):  # slower than its lease
+            self.drop(f"failed {self.attempts} times: whoever worked on it went away", failed=True)
+        return True
 
 
 class RolloutQuerySet(models.QuerySet):

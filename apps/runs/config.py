@@ -156,6 +156,9 @@ class RunConfig(Section):
     )
     seed: int = Field(0, ge=0, lt=2**31, description="Seeds task order, sampling and training.")
     group_attempts: int = Field(3, ge=1, le=10, description="How often a group is tried before it is dropped with its reason.")
+    task_attempts: int = Field(
+        3, ge=1, le=100, description="How many groups of a task may be dropped for failures before the run draws it no more."
+    )
     selection: Selection = Field(Shuffle(), description="By which rule draws choose tasks.")
     sampling: Sampling = Sampling()
     rewards: tuple[ScorerChoice, ...] = Field((), description="Machine scorers and their weights.")

@@ -156,6 +156,7 @@ TABLE = {
     RUN + "pipeline/": {"GET": MEMBER, "POST": STEERER},
     RUN + "pipeline/try/": {"GET": None, "POST": STEERER},
     RUN + "pipeline/again/": {"GET": None, "POST": STEERER},
+    RUN + "pipeline/release/<int:pk>/": {"GET": None, "POST": STEERER},
     RUN + "rescorings/": {"GET": STEERER, "POST": STEERER},
     RUN + "rescorings/<int:pk>/": {"GET": STEERER, "POST": None},
     RUN + "rescorings/<int:pk>/now/": {"GET": STEERER, "POST": None},

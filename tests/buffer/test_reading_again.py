@@ -11,7 +11,7 @@ from apps.buffer.models import Experience, StepItem, batch_of, commit_step, grou
 from apps.buffer.reading import Trained, taken_again
 from apps.dashboard.reconciliation import group_ledger, reconcile
 from apps.pipelines.crediting import of_batch
-from apps.rollouts.models import LeftOut
+from apps.rollouts.left_out import LeftOut
 from apps.runs.admission import groups_allowed
 from apps.runs.models import Run, TrainStep
 from apps.runs.reading import DecayWithLimit, LinearDecay, PrioritizedReplay, UniformReplay

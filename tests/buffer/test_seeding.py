@@ -20,7 +20,8 @@ from apps.pipelines.seeding import NotSeeded, seed, why_not
 from apps.rewards.models import Reward
 from apps.rewards.scorers import Verdict
 from apps.rewards.scoring import Answered, open_questions, record_verdicts
-from apps.rollouts.models import Group, LeftOut, Rollout, RolloutPayload
+from apps.rollouts.left_out import LeftOut
+from apps.rollouts.models import Group, Rollout, RolloutPayload
 from apps.rollouts.payload import pack
 from apps.runs.admission import groups_allowed
 from apps.runs.config import parse

@@ -7,6 +7,7 @@ from django.urls import reverse
 
 from apps.buffer.models import Experience
 from apps.pipelines.models import CutRollout, OperatorCount
+from apps.rollouts.left_out import LeftOut
 from apps.rollouts.models import Group
 from apps.runs.models import Run
 
@@ -152,3 +153,49 @@ def test_what_an_operator_failed_at_is_offered_to_the_refiner_again(alice_client
     assert "1 group went to the refiner again" in answer.content.decode()
     group.refresh_from_db()
     assert group.state == Group.State.JUDGED and "went nowhere" not in page(alice_client)
+
+
+# -- tasks in quarantine ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def quarantine(seeded) -> LeftOut:
+    """Of a task whose groups failed as often as the run allows."""
+    reason = "3 of its groups failed, the last: engine died: <b>"
+    return LeftOut.objects.create(run=seeded.run, task=seeded.run.tasks.order_by("pk").first(), reason=reason)
+
+
+def test_the_run_and_its_pipeline_tell_which_tasks_are_in_quarantine_and_why(alice_client, quarantine):
+    assert "Tasks in quarantine" in (html := page(alice_client)) and "engine died: &lt;b&gt;" in html
+    assert f'aria-label="Release task {quarantine.task.index} of {quarantine.task.taskset.slug}"' in html
+    run_page = alice_client.get(reverse("run", args=["lab", "tone-7"])).content.decode()
+    assert "1 task in quarantine" in run_page and address() + "#quarantine" in run_page
+
+
+def test_without_one_nothing_is_said_of_it(alice_client, seeded):
+    assert "uarantine" not in page(alice_client)
+    assert "uarantine" not in alice_client.get(reverse("run", args=["lab", "tone-7"])).content.decode()
+
+
+def test_who_steers_releases_a_task_and_that_is_on_record(alice_client, quarantine, seeded):
+    release = reverse("run-pipeline-release", args=["lab", "tone-7", quarantine.pk])
+    said = alice_client.post(release, follow=True).content.decode()
+    assert f"Task {quarantine.task.index} of {quarantine.task.taskset.slug} may be drawn again" in said
+    assert not LeftOut.objects.exists() and "Tasks in quarantine" not in said
+    told = seeded.run.topic.events.get(kind="task_released").payload
+    assert told == {"taskset": quarantine.task.taskset.slug, "index": quarantine.task.index, "by": "alice"}
+    assert "it is quarantined no longer" in alice_client.post(release, follow=True).content.decode()
+
+
+def test_a_rater_releases_nothing_and_sees_no_reasons(client, quarantine, seeded):
+    client.force_login(seeded.bob)
+    assert client.post(reverse("run-pipeline-release", args=["lab", "tone-7", quarantine.pk])).status_code in (403, 404)
+    assert LeftOut.objects.exists() and "engine died" not in page(client)
+
+
+def test_many_tasks_in_quarantine_cost_no_more_queries_and_the_newest_are_shown(alice_client, quarantine, seeded):
+    few = queries(alice_client)
+    others = seeded.run.tasks.exclude(pk=quarantine.task_id)[:15]
+    LeftOut.objects.bulk_create(LeftOut(run=seeded.run, task=task, reason="3 of its groups failed") for task in others)
+    assert queries(alice_client) == few
+    assert "16, the newest 10" in " ".join(page(alice_client).split())

@@ -19,7 +19,8 @@ from apps.feedback.suspicions.reading import seen_of
 from apps.feedback.suspicions.sampling import sample
 from apps.rewards.hacking.rows import Row
 from apps.rewards.models import Reward
-from apps.rollouts.models import Group, LeftOut, Rollout
+from apps.rollouts.left_out import LeftOut
+from apps.rollouts.models import Group, Rollout
 from apps.runs.config import ConfigError
 from apps.runs.models import NotPossible
 from apps.tasksets.models import Task

@@ -4,7 +4,8 @@ import pytest
 from django.db import transaction
 
 from apps.rollouts.asked import AskedTask
-from apps.rollouts.models import Group, LeftOut
+from apps.rollouts.left_out import LeftOut
+from apps.rollouts.models import Group
 from apps.runs.models import NotPossible
 from apps.tasksets.drawing import position
 

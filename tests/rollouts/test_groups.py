@@ -105,10 +105,10 @@ def test_a_lease_in_force_is_not_taken(run):
 
 def test_a_group_that_keeps_failing_is_dropped_with_the_reason(new_run):
     run = new_run(group_attempts=2)
-    Group.open(run, "e", 0, 1, run.published_version)
-    for _ in range(2):
-        (group,) = Group.objects.claim(Group.State.SAMPLING, "e", 60, 1)
-        group.fail("engine died")
+    (group,) = Group.open(run, "e", 60, 1, run.published_version)
+    group.fail("engine died")
+    (group,) = Group.objects.claim(Group.State.SAMPLING, "e", 60, 1)
+    group.fail("engine died")
     group = Group.objects.get()
     assert (group.state, group.reason) == (Group.State.DROPPED, "failed 2 times: engine died")
     assert Run.objects.get().groups_dropped == 1

@@ -9,7 +9,8 @@ from django.db import OperationalError, connection, connections, transaction
 
 from apps.rollouts.asked import AskedTask
 from apps.rollouts.ledger import runs_draw_from_their_tasksets
-from apps.rollouts.models import Group, LeftOut
+from apps.rollouts.left_out import LeftOut
+from apps.rollouts.models import Group
 from apps.rollouts.records import TaskRecord
 from apps.runs.models import NotPossible
 from apps.runs.selection import Bots

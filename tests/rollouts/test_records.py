@@ -8,7 +8,8 @@ from django.db import connection, transaction
 from apps.pipelines.refining import refine
 from apps.rewards.scorers import Verdict
 from apps.rewards.scoring import Answered, open_questions, record_verdicts
-from apps.rollouts.models import Group, LeftOut
+from apps.rollouts.left_out import LeftOut
+from apps.rollouts.models import Group
 from apps.rollouts.records import TaskRecord
 from apps.runs.models import StaleFence
 from apps.runs.selection import Bots

@@ -207,5 +207,7 @@ class Explorer:
 
     def stop(self) -> None:
         for seat in list(self.seats.values()):
+            claims = seat.claims
             self._leave(seat)
+            Group.objects.give_back(claims)
         self.worker.stop()

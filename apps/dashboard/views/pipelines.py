@@ -7,9 +7,10 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST
 
 from apps.dashboard.access import may_steer, seen_run, steered_run
-from apps.dashboard.pipelines import PipelineForm, catalogue, digest_of, form_of, newest_cuts, read, stations_of
+from apps.dashboard.pipelines import PipelineForm, catalogue, digest_of, form_of, newest_cuts, quarantine_of, read, stations_of
 from apps.pipelines.again import given_up, refine_again
 from apps.pipelines.dry_run import dry_run
+from apps.rollouts.left_out import release
 from apps.runs.blindness import sees_judgements
 from apps.runs.config import ConfigError
 from apps.runs.models import NotPossible, Run
@@ -41,11 +42,25 @@ def refine_given_up(request: HttpRequest, project: str, slug: str) -> HttpRespon
     """Owners and researchers of the project: what an operator failed at goes to the refiner once more."""
     run = steered_run(request, project, slug)
     try:
-        count = refine_again(run)
+        count = refine_again(run, request.user)
     except NotPossible as error:
         messages.error(request, f"Nothing was changed: {error}.")
     else:
         messages.success(request, f"{count} group{'' if count == 1 else 's'} went to the refiner again.")
+    return redirect("run-pipeline", project, slug)
+
+
+@require_POST
+@login_required
+def release_task(request: HttpRequest, project: str, slug: str, pk: int) -> HttpResponse:
+    """Owners and researchers of the project: a task that the run quarantined may be drawn again."""
+    run = steered_run(request, project, slug)
+    try:
+        task = release(run, pk, request.user)
+    except NotPossible as error:
+        messages.error(request, f"Nothing was changed: {error}.")
+    else:
+        messages.success(request, f"Task {task.index:,} of {task.taskset.slug} may be drawn again; its failures count no more.")
     return redirect("run-pipeline", project, slug)
 
 
@@ -75,6 +90,7 @@ def _page(request: HttpRequest, run: Run, form: PipelineForm, status: int = 200)
         "section": "runs", "run": run, "form": form, "may_steer": may_steer(request, run), "has_ended": run.state in Run.ENDED,
         "is_open": is_open, "stations": stations_of(run), "cuts": newest_cuts(run) if is_open else [],
         "given_up": given_up(run).count() if is_open else 0, "catalogue": catalogue(),
+        "quarantine": quarantine_of(run) if is_open else None,
         "refines": not run.settings.algorithm.learns_from_lessons,
     }  # fmt: skip
     return render(request, "dashboard/pipeline.html", context, status=status)

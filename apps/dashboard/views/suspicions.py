@@ -18,7 +18,8 @@ from apps.feedback.suspicions import acting
 from apps.feedback.suspicions.asking import Answers, answers_of, ask_people, form_of
 from apps.rewards.hacking import TITLES
 from apps.rewards.hacking.guessing import TRIES
-from apps.rollouts.models import LeftOut, Rollout
+from apps.rollouts.left_out import LeftOut
+from apps.rollouts.models import Rollout
 from apps.runs.config import ConfigError
 from apps.runs.models import NotPossible, Run
 from apps.tasksets.models import Task

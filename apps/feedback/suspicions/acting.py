@@ -8,7 +8,8 @@ from apps.accounts.models import User
 from apps.buffer.models import Experience
 from apps.feedback.models import Slot, Suspicion, SuspicionAct
 from apps.rewards.hacking import TITLES
-from apps.rollouts.models import Group, LeftOut, Rollout
+from apps.rollouts.left_out import LeftOut
+from apps.rollouts.models import Group, Rollout
 from apps.runs.config import ConfigError
 from apps.runs.models import NotPossible, Run
 
@@ -95,6 +96,8 @@ def _leave_out(run: Run, tasks: set[int], why: str, by: User) -> int:
     new = set(run.tasks.filter(pk__in=tasks).values_list("pk", flat=True)) - before
     if len(before) + len(new) >= sum(taskset.size for taskset in run.tasksets):
         raise NotPossible(f"{run.asks_of} would have no task left for this run")
+    # What the run had quarantined is left out by a person now: nobody releases it as if it had only failed.
+    LeftOut.objects.filter(run=run, task__in=tasks, by=None).update(by=by, reason=why[:200])
     LeftOut.objects.bulk_create(
         (LeftOut(run=run, task_id=task, reason=why[:200], by=by) for task in sorted(new)), ignore_conflicts=True
     )

@@ -11,7 +11,8 @@ from apps.rewards.hacking.leaking import texts_in
 from apps.rewards.hacking.rows import Asked, Guessed, Row, Seen
 from apps.rewards.models import Reward
 from apps.rewards.scorers import find, names
-from apps.rollouts.models import Group, LeftOut, Rollout
+from apps.rollouts.left_out import LeftOut
+from apps.rollouts.models import Group, Rollout
 from apps.rollouts.turns import said_by_policy
 from apps.runs.config import RunConfig
 from apps.runs.models import Run

@@ -9,7 +9,7 @@ import redis
 
 from apps.policies.manifest import read_manifest
 from apps.policies.models import Policy
-from apps.rollouts.models import Rollout
+from apps.rollouts.models import Group, Rollout
 from apps.runs.models import Run, WeightVersion, Worker
 from apps.streaming.chunks import topic_key
 from workers.explorer.station import Explorer
@@ -82,3 +82,10 @@ def test_what_was_being_said_when_a_run_was_stopped_does_not_stay_live(sampled_r
     assert {str(chunk["r"]) for chunk in said if chunk["t"] == "end"} == {
         str(chunk["r"]) for chunk in said if chunk["t"] == "started"
     }
+
+
+def test_an_explorer_that_is_stopped_gives_its_groups_back_and_none_has_failed(sampled_run, explorer):
+    explorer._look_for_work()  # they are begun, and nothing of them is heard
+    explorer.stop()
+    left = Group.objects.filter(state=Group.State.SAMPLING)
+    assert left and {(group.attempts, group.lease_until) for group in left} == {(0, None)}

@@ -1,0 +1,17 @@
+"""Whether a group that got too few rewards was failed by the machines that were to give them, or by nobody."""
+
+from apps.pipelines.deciding import Decision
+from apps.rollouts.models import Rollout
+from apps.runs.config import RunConfig
+
+
+def is_failed(plan: RunConfig, decision: Decision) -> bool:
+    """It lacks rewards, and a rollout of it failed or a machine that judges it gave none. What people left unsaid is no failure."""
+    if len(decision.rewards) >= plan.algorithm.advantage.fewest:
+        return False
+    case = decision.case
+    judges = {choice.scorer for choice in plan.judges_of(case.group.task.domain)}
+    said = (one for rollout in case.rollouts for one in case.judgements_of(rollout.pk))
+    if any(one.value is None and not one.is_human and one.scorer in judges for one in said):
+        return True
+    return Rollout.objects.filter(group=case.group, state=Rollout.State.FAILED).exists()
