@@ -18,6 +18,8 @@ from apps.rewards.models import LATE, Reward
 from apps.rollouts.models import Rollout
 from apps.runs.config import RunConfig
 from apps.runs.models import Run, TrainStep
+from apps.tasksets.judged_by import KEY as JUDGED_BY
+from apps.tasksets.judged_by import Kind, kind_of
 
 NEWEST = 2_000  # decisions looked at
 UPDATES = 20  # newest updates looked at
@@ -169,18 +171,19 @@ def _said(plan: RunConfig, judged: set[int]) -> tuple[dict[int, float], dict[int
             human[rollout].append(Judgement(scorer, value, is_human=True))
         elif plan.rewards or scorer == RATER_MODEL:
             words[rollout].append(Judgement(scorer, value))
-    domains = dict(Rollout.objects.filter(pk__in=words).values_list("pk", "group__task__domain"))
-    machine = {pk: _machine(said, plan, domains[pk]) for pk, said in words.items()}
+    rows = Rollout.objects.filter(pk__in=words).values_list("pk", "group__task__domain", f"group__task__meta__{JUDGED_BY}")
+    kinds = {pk: kind_of(domain, judged_by) for pk, domain, judged_by in rows}
+    machine = {pk: _machine(said, plan, kinds[pk]) for pk, said in words.items()}
     people = {pk: peoples_word(said) for pk, said in human.items()}
     return tuple({pk: value for pk, value in found.items() if value is not None} for found in (machine, people))
 
 
-def _machine(said: list[Judgement], plan: RunConfig, domain: str) -> float | None:
+def _machine(said: list[Judgement], plan: RunConfig, kind: Kind) -> float | None:
     """From 0 to 1: of what the scorers could give at most; without scorers what the rater model foretells."""
     if not plan.rewards:
         return next((judgement.value for judgement in said if judgement.scorer == RATER_MODEL), None)
-    value = combined([judgement for judgement in said if judgement.scorer != RATER_MODEL], plan, domain)
-    return None if value is None else value / full_reward(plan, domain)
+    value = combined([judgement for judgement in said if judgement.scorer != RATER_MODEL], plan, kind)
+    return None if value is None else value / full_reward(plan, kind)
 
 
 def same_order(pairs: Sequence[tuple[float, float]]) -> float | None:

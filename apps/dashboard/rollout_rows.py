@@ -65,7 +65,7 @@ def reward_of(rollout: Rollout, plan: RunConfig) -> float | None:
     if rollout.learned:
         return rollout.learned[0].reward
     said = [Judgement(r.scorer, r.value, r.source == Reward.Source.HUMAN) for r in rollout.judgements if not r.is_late]
-    return combined(said, plan, rollout.group.task.domain) if said else None
+    return combined(said, plan, rollout.group.task.kind) if said else None
 
 
 def rows(rollouts: Sequence[Rollout], user: User, open_runs: set[int] | None = None) -> list[dict]:

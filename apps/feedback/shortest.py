@@ -14,6 +14,8 @@ from apps.buffer.models import Experience
 from apps.feedback.models import Demonstration, Lesson, Preference
 from apps.rewards.combining import full_reward
 from apps.runs.models import Run
+from apps.tasksets.judged_by import KEY as JUDGED_BY
+from apps.tasksets.judged_by import kind_of
 from apps.tasksets.models import Task
 
 OVER = 1.5  # times the shortest
@@ -74,14 +76,15 @@ def _drawn(run: Run, from_version: int, lessons_of: Callable[[Sequence[Answer]],
     rows = judged.order_by("group__task", "rollout").values_list(
         "group__task",
         "group__task__domain",
+        f"group__task__meta__{JUDGED_BY}",
         "rollout__text",
         "rollout__completion_tokens",
         "reward",
         "rollout__stop_reason",
         "rollout",
     )
-    for (task_id, domain), some in groupby(rows.iterator(BATCH), key=lambda row: row[:2]):
-        full = full_reward(plan, domain) - ROUNDING
+    for (task_id, domain, judged_by), some in groupby(rows.iterator(BATCH), key=lambda row: row[:3]):
+        full = full_reward(plan, kind_of(domain, judged_by)) - ROUNDING
         answers = [Answer(text, tokens, reward >= full, stop == "stop", pk) for *_, text, tokens, reward, stop, pk in some]
         for lesson in lessons_of(answers):
             lesson.project_id, lesson.run, lesson.task_id, lesson.source = run.project_id, run, task_id, f"shortest of {run.slug}"

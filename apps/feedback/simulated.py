@@ -106,7 +106,7 @@ def stars_for(rollout: Rollout) -> int | None:
 def worth_of(rollout: Rollout) -> float | None:
     """Between 0 and 1 by the run's first scorer, or by the rule for tone where the run has none; None when it cannot judge."""
     task = rollout.group.task
-    choice = next(iter(rollout.run.settings.scorers_of(task.domain)), ScorerChoice(scorer=RULE_WITHOUT_SCORER))
+    choice = next(iter(rollout.run.settings.scorers_of(task.kind)), ScorerChoice(scorer=RULE_WITHOUT_SCORER))
     asked = TaskView(task.prompt, task.answer, task.domain, task.meta)
     value = scorers.find(choice.scorer).judge([RolloutView(rollout.text)], asked, choice.options)[0].value
     return None if value is None else min(1.0, max(0.0, value))

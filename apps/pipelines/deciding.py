@@ -135,11 +135,11 @@ def _credited(plan: RunConfig, decision: Decision, samples: list[Sample]) -> lis
 
 def samples_of(plan: RunConfig, case: Case) -> list[Sample]:
     """The group's rollouts that have a reward."""
-    task, full = case.group.task, full_reward(plan, case.group.task.domain)
+    task, full = case.group.task, full_reward(plan, case.group.task.kind)
     found = []
     for rollout in case.rollouts:
         judgements = case.judgements_of(rollout.pk)
-        reward = combined(judgements, plan, task.domain)
+        reward = combined(judgements, plan, task.kind)
         if reward is None or not math.isfinite(reward):
             continue
         found.append(
@@ -171,7 +171,7 @@ def _with_length(plan: RunConfig, group: Group, samples: list[Sample]) -> list[S
     penalty = plan.length_penalty
     if penalty is None or _draw_of(plan, group) // plan.groups_per_step < penalty.from_step:
         return samples
-    full = full_reward(plan, group.task.domain) - ROUNDING
+    full = full_reward(plan, group.task.kind) - ROUNDING
     lengths = length_rewards([sample.tokens for sample in samples], [sample.reward >= full for sample in samples])
     return [replace(sample, reward=sample.reward + penalty.weight * extra) for sample, extra in zip(samples, lengths, strict=True)]
 

@@ -10,7 +10,7 @@ def is_failed(plan: RunConfig, decision: Decision) -> bool:
     if len(decision.rewards) >= plan.algorithm.advantage.fewest:
         return False
     case = decision.case
-    judges = {choice.scorer for choice in plan.judges_of(case.group.task.domain)}
+    judges = {choice.scorer for choice in plan.judges_of(case.group.task.kind)}
     said = (one for rollout in case.rollouts for one in case.judgements_of(rollout.pk))
     if any(one.value is None and not one.is_human and one.scorer in judges for one in said):
         return True

@@ -12,6 +12,8 @@ from apps.rewards.combining import Judgement, combined, success
 from apps.rewards.judgements import judgements_of
 from apps.rollouts.models import Group, Rollout
 from apps.runs.config import RunConfig
+from apps.tasksets.judged_by import KEY as JUDGED_BY
+from apps.tasksets.judged_by import Kind, kind_of
 
 REACH = 4  # times the window of draws that are looked through: the others were dropped, or are not decided yet
 # Those that came as far as the operator: what it left out itself is part of what it compares with.
@@ -40,24 +42,26 @@ def _figures(plan: RunConfig, groups: Iterable[int], with_success: bool) -> dict
     """By group; `success` is 0 where nobody asks for it."""
     finished = Rollout.objects.filter(group__in=groups, state=Rollout.State.FINISHED, completion_tokens__gt=0)
     rows = list(
-        finished.exclude(origin=Rollout.Origin.SYNTHETIC).values_list("pk", "group_id", "completion_tokens", "group__task__domain")
+        finished.exclude(origin=Rollout.Origin.SYNTHETIC).values_list(
+            "pk", "group_id", "completion_tokens", "group__task__domain", f"group__task__meta__{JUDGED_BY}"
+        )
     )
     said = judgements_of([pk for pk, *_ in rows]) if with_success else {}
-    answers: dict[tuple[int, str], list[tuple[int, int]]] = defaultdict(list)
-    for pk, group, tokens, domain in rows:
-        answers[group, domain].append((pk, tokens))
-    return {group: _told(plan, domain, some, said) for (group, domain), some in answers.items()}
+    answers: dict[tuple[int, Kind], list[tuple[int, int]]] = defaultdict(list)
+    for pk, group, tokens, domain, judged_by in rows:
+        answers[group, kind_of(domain, judged_by)].append((pk, tokens))
+    return {group: _told(plan, kind, some, said) for (group, kind), some in answers.items()}
 
 
 def _own(plan: RunConfig, case: Case) -> Figures:
     answers = [(rollout.pk, rollout.completion_tokens) for rollout in case.rollouts]
-    return _told(plan, case.group.task.domain, answers, case.judgements)
+    return _told(plan, case.group.task.kind, answers, case.judgements)
 
 
-def _told(plan: RunConfig, domain: str, answers: Sequence[tuple[int, int]], said: Mapping[int, Sequence[Judgement]]) -> Figures:
-    rewards = [reward for pk, _ in answers if (reward := combined(said.get(pk, ()), plan, domain)) is not None]
-    successes = [success(reward, plan, domain) for reward in rewards]
-    return Figures(domain, _mean([tokens for _, tokens in answers]), _mean(successes))
+def _told(plan: RunConfig, kind: Kind, answers: Sequence[tuple[int, int]], said: Mapping[int, Sequence[Judgement]]) -> Figures:
+    rewards = [reward for pk, _ in answers if (reward := combined(said.get(pk, ()), plan, kind)) is not None]
+    successes = [success(reward, plan, kind) for reward in rewards]
+    return Figures(kind.domain, _mean([tokens for _, tokens in answers]), _mean(successes))
 
 
 def _mean(values: Sequence[float]) -> float:

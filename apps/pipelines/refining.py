@@ -118,7 +118,7 @@ def _record_tasks(plan: RunConfig, decisions: Sequence[Decision]) -> None:
     beliefs = plan.selection if isinstance(plan.selection, Bots) else Bots()
     for one in (decision for decision in decisions if decision.rewards):
         group = one.case.group
-        successes = [success(reward, plan, group.task.domain) for reward in one.rewards]
+        successes = [success(reward, plan, group.task.kind) for reward in one.rewards]
         TaskRecord.add(group.run_id, group.task_id, group.draw_index, successes, plan.groups_per_step, beliefs)
 
 

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 from apps.rewards.scorers import find, names
 from apps.runs.config import RunConfig, ScorerChoice
+from apps.tasksets.judged_by import Kind
 
+NO_KIND = Kind()  # of a task that says nothing of itself
 RATER_MODEL = "rater_model"  # the scorer whose word is what people would say
 PEOPLE = "people"  # the scorer whose word is what all who judged a rollout say together
 
@@ -20,10 +22,10 @@ class Judgement:
     is_human: bool = False
 
 
-def combined(judgements: Sequence[Judgement], plan: RunConfig, domain: str = "") -> float | None:
-    """The reward of a rollout at a task of this domain, or None when it has none.
+def combined(judgements: Sequence[Judgement], plan: RunConfig, kind: Kind = NO_KIND) -> float | None:
+    """The reward of a rollout at a task of this kind, or None when it has none.
 
-    machine = Σ weight × value over the domain's scorers and the environment, None while any is missing or failed; people =
+    machine = Σ weight × value over the task's scorers and the environment, None while any is missing or failed; people =
     what they say together, once that was made of their votes (`people.aggregation`), until then the mean of the current
     ratings; in a run with a rater model, what that says people would give. Where both exist: share × people +
     (1 − share) × machine, share = `people.weight`. A person's None is a flag: whatever else was said, what is broken has
@@ -31,9 +33,9 @@ def combined(judgements: Sequence[Judgement], plan: RunConfig, domain: str = "")
     """
     if any(said.value is None for said in _together(judgements)):
         return None
-    machine = machine_reward(judgements, plan.judges_of(domain))
+    machine = machine_reward(judgements, plan.judges_of(kind))
     # A rater model has learned what people said: where there is one it speaks for them, of all rollouts that they are asked about.
-    is_foretold = plan.people.rater_model and plan.people.asks_about(domain)
+    is_foretold = plan.people.rater_model and plan.people.asks_about(kind.domain)
     people = _foretold(judgements) if is_foretold else peoples_word(judgements)
     if people is None or machine is None:
         return machine if people is None else people
@@ -68,14 +70,14 @@ def machine_reward(judgements: Sequence[Judgement], judges: Sequence[ScorerChoic
     return math.fsum(choice.weight * value for choice, value in zip(judges, values, strict=True))
 
 
-def full_reward(plan: RunConfig, domain: str = "") -> float:
-    """What a rollout at a task of this domain gets when every scorer (or, without any, every person) gives all it can."""
-    return math.fsum(max(choice.weight * end for end in range_of(choice.scorer)) for choice in plan.judges_of(domain)) or 1.0
+def full_reward(plan: RunConfig, kind: Kind = NO_KIND) -> float:
+    """What a rollout at a task of this kind gets when every scorer (or, without any, every person) gives all it can."""
+    return math.fsum(max(choice.weight * end for end in range_of(choice.scorer)) for choice in plan.judges_of(kind)) or 1.0
 
 
-def success(reward: float, plan: RunConfig, domain: str = "") -> float:
+def success(reward: float, plan: RunConfig, kind: Kind = NO_KIND) -> float:
     """The reward as a share of the full one, from 0 to 1."""
-    full = full_reward(plan, domain)
+    full = full_reward(plan, kind)
     return min(1.0, max(0.0, reward / full)) if full > 0 else float(reward >= full)
 
 

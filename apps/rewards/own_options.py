@@ -3,11 +3,12 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from pydantic import ValidationError
 
 from apps.rewards import scorers
 from apps.runs.config import RunConfig, ScorerChoice
+from apps.tasksets.judged_by import KEY as JUDGED_BY
 from apps.tasksets.models import Task
 
 KEY = "scorers"
@@ -28,7 +29,7 @@ def problems_of(plan: RunConfig, tasks: QuerySet[Task]) -> dict[str, str]:
 def _problem(choice: ScorerChoice, tasks: QuerySet[Task]) -> str:
     having = tasks.filter(**{f"meta__{KEY}__has_key": choice.scorer})
     if choice.domains:
-        having = having.filter(domain__in=choice.domains)
+        having = having.filter(Q(domain__in=choice.domains) | Q(**{f"meta__{JUDGED_BY}__contains": [choice.scorer]}))
     rows = having.order_by("taskset__slug", "index").values_list("taskset__slug", "index", "meta")
     return next(_wrong(choice, rows.iterator(chunk_size=1000)), "")
 

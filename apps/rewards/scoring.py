@@ -5,13 +5,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from django.db import transaction
-from django.db.models import QuerySet, prefetch_related_objects
+from django.db.models import Q, QuerySet, prefetch_related_objects
 from django.db.models.functions import Now
 from pydantic import ValidationError
 
 from apps.accounts.models import Project
 from apps.rewards import learned, scorers
 from apps.rewards.models import Rescoring, Reward
+from apps.rewards.own_judges import problems_of as problems_of_own_judges
 from apps.rewards.own_options import options_of
 from apps.rewards.own_options import problems_of as problems_of_own_options
 from apps.rewards.scorers import RolloutView, TaskView, Verdict
@@ -19,6 +20,8 @@ from apps.rollouts.models import IN_FORCE, Group, Rollout
 from apps.rollouts.turns import said_by_policy
 from apps.runs.config import ConfigError, RunConfig, ScorerChoice
 from apps.runs.models import after
+from apps.tasksets.judged_by import KEY as JUDGED_BY
+from apps.tasksets.judged_by import Kind
 from apps.tasksets.models import Task, Taskset
 
 UNJUDGED_SHOWN = 5  # domains that a refusal names
@@ -53,7 +56,7 @@ class Answered:
 
 def require_known_scorers(plan: RunConfig, project: Project, domain: str = "") -> None:
     """Raises ConfigError naming the scorers that do not exist, options that they do not take (the run's, and those that tasks have
-    of their own), and domains that none judges.
+    of their own), domains that none judges, and tasks that name scorers which the run has not.
 
     With a `domain`, that one alone must be judged.
     """
@@ -64,9 +67,10 @@ def require_known_scorers(plan: RunConfig, project: Project, domain: str = "") -
     if twice:
         problems["rewards"] = f"{twice[0]} is there twice; a scorer judges a rollout once"
     tasks = Task.objects.filter(taskset__in=Taskset.objects.filter(project=project, slug__in=plan.taskset_names))
-    if problems or (
-        problems := _unjudged(plan, tasks, domain) | _missing_set(plan, project) | problems_of_own_options(plan, tasks)
-    ):
+    if not problems:
+        problems = _unjudged(plan, tasks, domain) | _missing_set(plan, project)
+        problems |= problems_of_own_options(plan, tasks) | problems_of_own_judges(plan, tasks)
+    if problems:
         raise ConfigError(problems)
 
 
@@ -104,9 +108,10 @@ def _unjudged(plan: RunConfig, tasks: QuerySet[Task], domain: str) -> dict[str, 
     everybody = [*plan.judges, plan.people] if plan.people.per_group else plan.judges
     if not everybody or any(not judge.domains for judge in everybody):
         return {}
-    of_tasks = set(tasks.values_list("domain", flat=True).distinct())
-    domains = {domain} if domain else of_tasks
-    left = sorted(domain or "(none)" for domain in domains if not plan.judges_of(domain) and not plan.people.asks_about(domain))
+    # The others say themselves who judges them.
+    rest = tasks.filter(Q(**{f"meta__{JUDGED_BY}__isnull": True}) | Q(**{f"meta__{JUDGED_BY}": None}))
+    domains = set((rest.filter(domain=domain) if domain else rest).values_list("domain", flat=True).distinct())
+    left = sorted(one or "(none)" for one in domains if not plan.judges_of(Kind(one)) and not plan.people.asks_about(one))
     return {"rewards": f"nobody judges the tasks of domain {', '.join(left[:UNJUDGED_SHOWN])}"} if left else {}
 
 
@@ -126,7 +131,7 @@ def questions_of(groups: Sequence[Group], plan_of: Callable[[Group], RunConfig],
     questions = []
     for group in groups:
         task = _task_view(tasks[group.task_id])
-        for choice in plan_of(group).scorers_of(task.domain):
+        for choice in plan_of(group).scorers_of(tasks[group.task_id].kind):
             left = [pk for pk in views[group.pk] if choice.scorer not in known.get(pk, {})]
             if left:
                 questions += _asked(group, choice, task, views[group.pk], left)

@@ -23,6 +23,7 @@ from apps.runs.replay import Replay
 from apps.runs.retention import Retention
 from apps.runs.selection import Selection, Shuffle
 from apps.runs.serving import Serve
+from apps.tasksets.judged_by import Kind
 
 LARGEST_FILE_BYTES = 256 * 1024
 
@@ -80,7 +81,9 @@ class ScorerChoice(Section):
     scorer: str = Field(max_length=60, description="Name of a scorer.")
     weight: float = Field(1.0, allow_inf_nan=False, description="Its weight in the combined reward.")
     options: dict[str, JsonValue] = Field({}, description="The scorer's own, as `manage.py scorers NAME` lists them.")
-    domains: tuple[str, ...] = Field((), description="Judges tasks of these domains alone; empty judges all.")
+    domains: tuple[str, ...] = Field(
+        (), description="Judges tasks of these domains alone, and those that name it themselves; empty judges all."
+    )
     trust: Trust | None = Field(None, description="What it must reach against people's labels; empty asks for nothing.")
 
 
@@ -205,12 +208,15 @@ class RunConfig(Section):
         """Slugs of what it draws from, in their order."""
         return tuple(sorted(self.tasksets)) if self.tasksets else (self.taskset,)
 
-    def judges_of(self, domain: str) -> tuple[ScorerChoice, ...]:
-        """The machines whose words make the reward of a rollout at a task of this domain."""
-        return self._with_environment(self.scorers_of(domain))
+    def judges_of(self, kind: Kind) -> tuple[ScorerChoice, ...]:
+        """The machines whose words make the reward of a rollout at a task of this kind."""
+        return self._with_environment(self.scorers_of(kind))
 
-    def scorers_of(self, domain: str) -> tuple[ScorerChoice, ...]:
-        return tuple(choice for choice in self.rewards if not choice.domains or domain in choice.domains)
+    def scorers_of(self, kind: Kind) -> tuple[ScorerChoice, ...]:
+        """Those that the task names, whatever their domains; where it names none, those of its domain."""
+        if kind.judged_by:
+            return tuple(choice for choice in self.rewards if choice.scorer in kind.judged_by)
+        return tuple(choice for choice in self.rewards if not choice.domains or kind.domain in choice.domains)
 
     @property
     def judges(self) -> tuple[ScorerChoice, ...]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
+from apps.tasksets.judged_by import BadJudges, named_in
 from apps.tasksets.limits import BadLimits, limits_in
 from apps.tasksets.messages import BadContent, Content, ReadPath, pictures_of, read_content, text_of
 from apps.tasksets.pictures import Encoded
@@ -117,7 +118,8 @@ def _meta(row: dict[str, Any], columns: Columns) -> dict[str, Any]:
     said = (meta or {}) | {name: row[name] for name in columns.more_meta if row.get(name) is not None}
     try:
         limits_in(said)
-    except BadLimits as error:
+        named_in(said)
+    except (BadLimits, BadJudges) as error:
         raise NotATask(str(error)) from None
     return said
 

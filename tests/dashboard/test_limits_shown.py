@@ -46,3 +46,10 @@ def test_an_answer_whose_time_was_over_says_so(client, alice, answered):
     rollout = answered({})
     Rollout.objects.filter(pk=rollout.pk).update(stop_reason="time")
     assert "ended when its time was over" in facts(client, rollout)
+
+
+def test_a_rollout_of_a_task_whose_limits_are_none_is_shown_without(client, alice, answered, taskset):
+    client.force_login(alice)
+    rollout = answered({})
+    taskset.tasks.update(meta={"limits": "none"})
+    assert "<dt>limits</dt>" not in facts(client, rollout)

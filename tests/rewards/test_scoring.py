@@ -8,6 +8,7 @@ from apps.rewards.models import Reward
 from apps.rewards.scoring import open_questions, record_verdicts, require_known_scorers
 from apps.rollouts.models import Group
 from apps.runs.config import ConfigError
+from apps.tasksets.judged_by import Kind
 from apps.tasksets.models import Task
 from workers import answering, scorer
 
@@ -69,14 +70,14 @@ def test_a_rater_model_speaks_for_people_where_they_are_asked_alone(plan):
     asked = {"per_group": 2, "domains": ["sums"], "rater_model": {}, "at_deadline": "fill_with_rater_model"}
     run = plan(rewards=MIXED, people=asked)
     said = [Judgement("sort", 1.0), Judgement("arithmetic", 0.0), Judgement("rater_model", 0.6)]
-    assert combined(said, run, "sums") == 0.6
-    assert combined(said, run, "digits") == 1.0
+    assert combined(said, run, Kind("sums")) == 0.6
+    assert combined(said, run, Kind("digits")) == 1.0
 
 
 def test_the_most_a_rollout_can_get_is_its_domains(plan):
     mixed = plan(rewards=[*MIXED, {"scorer": "length", "weight": -1}])
-    assert (full_reward(mixed, "digits"), full_reward(mixed, "sums"), full_reward(mixed, "other")) == (1.5, 2.5, 0.5)
-    assert combined([Judgement("sort", 1.0), Judgement("length", 0.5)], mixed, "digits") == 0.5
+    assert [full_reward(mixed, Kind(domain)) for domain in ("digits", "sums", "other")] == [1.5, 2.5, 0.5]
+    assert combined([Judgement("sort", 1.0), Judgement("length", 0.5)], mixed, Kind("digits")) == 0.5
 
 
 @pytest.mark.django_db(transaction=True)

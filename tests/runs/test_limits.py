@@ -4,6 +4,7 @@ import pytest
 
 from apps.runs.config import ConfigError
 from apps.runs.limits import limits_of
+from apps.runs.models import Run
 from apps.tasksets.limits import Limits
 from apps.tasksets.models import Task, Taskset
 
@@ -52,6 +53,15 @@ def test_where_an_environment_answers_tokens_are_limited_and_time_is_not(new_run
     new_run(environment=environment)
     say(1, {"time_s": 8})
     assert "task 1: meta.limits.time_s limits an answer" in refusal(new_run, environment=environment)["taskset"]
+
+
+@pytest.mark.django_db
+def test_a_run_that_is_not_started_takes_no_environment_that_its_tasks_do_not_allow(project, policy, plan, say):
+    say(1, {"time_s": 8})
+    run = Run.create(project=project, slug="mine", title="Mine", plan=plan())
+    with pytest.raises(ConfigError) as refused:
+        run.change_config(None, environment={"name": "target_number"})
+    assert "task 1: meta.limits.time_s" in refused.value.problems["taskset"]
 
 
 def test_a_run_whose_answers_are_actions_or_nobodys_has_no_time_for_them(plan):

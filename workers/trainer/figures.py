@@ -12,6 +12,8 @@ from apps.rewards.combining import full_reward
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group, Rollout
 from apps.runs.models import Run, TrainStep, Worker
+from apps.tasksets.judged_by import KEY as JUDGED_BY
+from apps.tasksets.judged_by import kind_of
 from workers.trainer.report import SKIPS_IN_A_ROW
 
 ROUNDING = 1e-6
@@ -60,11 +62,12 @@ def _for_the_first_time(usual: Sequence[Experience]) -> Sequence[Experience]:
 
 
 def _full_rewards(run: Run, batch: Sequence[Experience]) -> dict[int, float]:
-    """By group: what a rollout could get at most, which depends on the domain of its task."""
+    """By group: what a rollout could get at most, which depends on the kind of its task."""
     groups = Group.objects.filter(pk__in={experience.group_id for experience in batch})
-    plan, domains = run.settings, dict(groups.values_list("pk", "task__domain"))
-    of_domain = {domain: full_reward(plan, domain) for domain in set(domains.values())}
-    return {group: of_domain[domain] for group, domain in domains.items()}
+    rows = groups.values_list("pk", "task__domain", f"task__meta__{JUDGED_BY}")
+    plan, kinds = run.settings, {pk: kind_of(domain, judged_by) for pk, domain, judged_by in rows}
+    of_kind = {kind: full_reward(plan, kind) for kind in set(kinds.values())}
+    return {group: of_kind[kind] for group, kind in kinds.items()}
 
 
 def skips_in_a_row(run: Run) -> int:

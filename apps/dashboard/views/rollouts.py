@@ -24,7 +24,7 @@ from apps.rollouts.models import Rollout
 from apps.runs.blindness import sees_judgements
 from apps.runs.limits import limits_of
 from apps.runs.models import Run
-from apps.tasksets.limits import limits_in
+from apps.tasksets.limits import BadLimits, limits_in
 
 RATINGS, EPISODES, SETS = 50, 5, 5  # shown of one rollout
 
@@ -81,7 +81,10 @@ def _limits(found: Rollout) -> dict | None:
     plan, meta = found.run.settings, found.group.task.meta
     if found.origin != Rollout.Origin.POLICY or not plan.samples:
         return None
-    own, held = limits_in(meta), limits_of(plan, meta)
+    try:
+        own, held = limits_in(meta), limits_of(plan, meta)
+    except BadLimits:  # of a run that is older than limits of tasks
+        return None
     return {
         "tokens": held.max_tokens, "is_own_tokens": held.max_tokens == own.max_tokens,
         "seconds": held.time_s, "is_own_seconds": held.time_s is not None and held.time_s == own.time_s,

@@ -32,7 +32,9 @@ class Check:
     thinks: bool = False  # it may think before it answers
 
     def judges_of(self, task: Task) -> list[ScorerChoice]:
-        return [choice for choice in self.judges if not choice.domains or task.domain in choice.domains]
+        """Those that the task names, whatever their domains; where it names none, those of its domain."""
+        domain, own = task.kind
+        return [one for one in self.judges if (one.scorer in own if own else not one.domains or domain in one.domains)]
 
 
 @dataclass(frozen=True)

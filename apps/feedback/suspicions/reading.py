@@ -16,6 +16,7 @@ from apps.rollouts.models import Group, Rollout
 from apps.rollouts.turns import said_by_policy
 from apps.runs.config import RunConfig
 from apps.runs.models import Run
+from apps.tasksets.judged_by import Kind
 from apps.tasksets.messages import text_of
 from apps.tasksets.models import Task
 
@@ -32,7 +33,7 @@ def seen_of(run: Run) -> Seen:
     said = _judgements([pk for pk, *_ in found])
     first = max((draw // plan.groups_per_step for _, _, _, draw, *_ in found), default=0) - plan.hacking.steps
     rows = [
-        _row(plan, tasks[task].domain, said[pk], pk, group, task, draw // plan.groups_per_step, said_by_policy(text, turns), tokens)
+        _row(plan, tasks[task].kind, said[pk], pk, group, task, draw // plan.groups_per_step, said_by_policy(text, turns), tokens)
         for pk, group, task, draw, text, turns, tokens in reversed(found)
         if draw // plan.groups_per_step > first
     ]
@@ -60,14 +61,14 @@ def _judgements(rollouts: list[int]) -> dict[int, list[Judgement]]:
     return found
 
 
-def _row(plan: RunConfig, domain: str, said: list[Judgement], pk, group, task, step, turns: list[str], tokens: int) -> Row:
+def _row(plan: RunConfig, kind: Kind, said: list[Judgement], pk, group, task, step, turns: list[str], tokens: int) -> Row:
     """What people said later counts here as well: it is not trained on, but it is what they think."""
     machines = [judgement for judgement in said if not judgement.is_human]
     values = {judgement.scorer: judgement.value for judgement in machines}
-    reward = combined([judgement for judgement in machines if judgement.scorer != RATER_MODEL], plan, domain)
+    reward = combined([judgement for judgement in machines if judgement.scorer != RATER_MODEL], plan, kind)
     if reward is None and not plan.judges:
         reward = values.get(RATER_MODEL)
-    share = None if reward is None else reward / full_reward(plan, domain)
+    share = None if reward is None else reward / full_reward(plan, kind)
     return Row(pk, step, task, group, "\n\n".join(turns), tokens, share, peoples_word(said), values)
 
 

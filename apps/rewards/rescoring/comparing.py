@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from apps.rewards.combining import RATER_MODEL, Judgement, combined, machine_reward
 from apps.rewards.models import Rescored
 from apps.runs.config import RunConfig
+from apps.tasksets.judged_by import Kind
 
 ROUNDING = 1e-9
 Fate = Rescored.Fate
@@ -45,20 +46,20 @@ class Compared:
 
 
 def compared(
-    sides: Sides, domain: str, before: Mapping[int, Sequence[Judgement]], new: Mapping[int, Mapping[str, float | None]]
+    sides: Sides, kind: Kind, before: Mapping[int, Sequence[Judgement]], new: Mapping[int, Mapping[str, float | None]]
 ) -> Compared:
     """`before`: what stands of each rollout; `new`: by rollout and scorer, what the new scorers say."""
-    return Compared([_row(sides, domain, rollout, before.get(rollout, ()), said) for rollout, said in new.items()])
+    return Compared([_row(sides, kind, rollout, before.get(rollout, ()), said) for rollout, said in new.items()])
 
 
-def _row(sides: Sides, domain: str, rollout: int, said: Sequence[Judgement], new: Mapping[str, float | None]) -> Rescored:
+def _row(sides: Sides, kind: Kind, rollout: int, said: Sequence[Judgement], new: Mapping[str, float | None]) -> Rescored:
     now = [*filter(sides.stays, said), *(Judgement(scorer, value) for scorer, value in new.items())]
-    before = machine_reward(said, sides.before.judges_of(domain))
-    after = machine_reward(now, sides.after.judges_of(domain))
+    before = machine_reward(said, sides.before.judges_of(kind))
+    after = machine_reward(now, sides.after.judges_of(kind))
     fate, size = fate_of(before, after)
     return Rescored(
         rollout_id=rollout, before=before, after=after, fate=fate, size=size,
-        counted_before=combined(said, sides.before, domain), counted_after=combined(now, sides.after, domain),
+        counted_before=combined(said, sides.before, kind), counted_after=combined(now, sides.after, kind),
     )  # fmt: skip
 
 

@@ -104,7 +104,7 @@ def _compared(taken: Taken, ours: Mapping[int, RescoredGroup], heard: Sequence[A
     sides = Sides(taken.rescoring.plan_before, taken.plan)
     for group in taken.groups:
         if group.pk in ours:
-            yield group, compared(sides, group.task.domain, before, new[group.pk])
+            yield group, compared(sides, group.task.kind, before, new[group.pk])
 
 
 def _of(rescoring: Rescoring, result: Compared) -> Sequence[Rescored]:

@@ -286,7 +286,10 @@ class Run(models.Model):
                 )
             plan = changed(locked.settings, fields, has_begun=locked.state != self.State.CREATED)
             problems = pictures.problems_of(plan, locked.policy, locked.tasksets)
-            if problems := problems or scales.problems_of(plan, locked.tasksets):
+            problems = problems or scales.problems_of(plan, locked.tasksets)
+            if not problems and locked.state == self.State.CREATED:  # what they go by is fixed once it has begun
+                problems = limits.problems_of(plan, locked.tasksets)
+            if problems:
                 raise ConfigError(problems)
             before, after = locked.settings.model_dump(mode="json"), plan.model_dump(mode="json")
             Run.objects.filter(pk=self.pk).update(config=after, planned_steps=plan.steps)

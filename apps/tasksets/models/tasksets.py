@@ -7,6 +7,7 @@ from django.db import models
 from django.db.models import Q
 
 from apps.accounts.models import Project, User
+from apps.tasksets.judged_by import KEY, Kind, kind_of
 from apps.tasksets.messages import text_of
 from apps.tasksets.pictures import Encoded, encode
 
@@ -88,6 +89,11 @@ class Task(models.Model):
 
     def __str__(self) -> str:
         return f"{self.taskset_id}#{self.index}"
+
+    @property
+    def kind(self) -> Kind:
+        """By which a run tells who judges it."""
+        return kind_of(self.domain, self.meta.get(KEY))
 
     @property
     def question(self) -> str:

@@ -115,3 +115,11 @@ def test_slices_of_an_answer_have_its_time_together_whoever_goes_on(new_run, tin
     watch.now += 4
     rollouts = {one.pk: one for one in settled(stage)}
     assert {rollouts[flight.rollout_id].stop_reason for flight in again} == {"time"}
+
+
+def test_a_run_older_than_limits_whose_tasks_say_what_is_none_is_paused_with_the_field(new_run, tiny_policy, taskset, stage):
+    run = new_run(**ALL)
+    taskset.tasks.update(meta={"limits": "none"})
+    stage.explorer.serve()
+    run.refresh_from_db()
+    assert (run.state, run.state_reason) == ("paused", "meta.limits: must be an object of max_tokens and time_s")

@@ -1,0 +1,35 @@
+"""Whether a run has the scorers that tasks name for themselves (`meta.judged_by`)."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from django.db.models import QuerySet
+
+from apps.runs.config import RunConfig
+from apps.tasksets.judged_by import KEY, BadJudges, named_in
+from apps.tasksets.models import Task
+
+
+def problems_of(plan: RunConfig, tasks: QuerySet[Task]) -> dict[str, str]:
+    """By dotted field, with the first task that cannot be judged as it says; tasks never change, so it is asked once."""
+    if plan.algorithm.learns_from_lessons:
+        return {}
+    having = tasks.filter(**{f"meta__{KEY}__isnull": False}).order_by("taskset__slug", "index")
+    rows = having.values_list("taskset__slug", "index", f"meta__{KEY}")
+    why = next(_wrong(plan, rows.iterator(chunk_size=1000)), "")
+    return {"rewards": why} if why else {}
+
+
+def _wrong(plan: RunConfig, rows: Iterable[tuple[str, int, Any]]) -> Iterator[str]:
+    known = [choice.scorer for choice in plan.rewards]
+    for slug, index, said in rows:
+        task = f"task {index:,} of {slug!r}"
+        try:
+            names = named_in({KEY: said})
+        except BadJudges as bad:
+            yield f"{task}: {bad}"
+            continue
+        if strange := [name for name in names if name not in known]:
+            yield f"{task} is judged by {strange[0]!r} (meta.{KEY}), and the run has {', '.join(known) or 'no scorer'}: add it"
+        elif names and plan.algorithm.advantage.name == "gdpo":
+            yield f"`gdpo` needs every scorer's word on every task, and {task} names its own: choose `algorithm.name: grpo`"
