@@ -29,7 +29,7 @@ def tasks_are_quarantined_for_their_failures() -> Iterator[str]:
     right = Q(group__state=Group.State.DROPPED, group__run=F("run"), group__task=F("task"))
     for one in FailedGroup.objects.exclude(right).select_related("group")[:SHOWN]:
         yield f"{one}: the group is {one.group.state}, of run {one.group.run_id} and task {one.group.task_id}"
-    for run in Run.objects.filter(Exists(FailedGroup.objects.filter(run=OuterRef("pk"))) | Q(left_out__by=None)).distinct():
+    for run in Run.objects.filter(Exists(FailedGroup.objects.filter(run=OuterRef("pk"))) | Q(left_out__failures__gt=0)).distinct():
         allowed = run.settings.task_attempts
         counts = dict(failures(run).values_list("task").annotate(count=Count("pk")))
         for row in quarantined(run):

@@ -28,9 +28,11 @@ class LeftOut(models.Model):
     task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="+")
     reason = models.CharField(max_length=200)
     by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+",
-        help_text="Who left it out; NULL: the run, which quarantined it.",
-    )  # fmt: skip
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+", help_text="NULL: the run itself did."
+    )
+    failures = models.PositiveSmallIntegerField(
+        default=0, db_default=0, help_text="Groups of it that failed, so that it was quarantined; 0: left out for another reason."
+    )
     at = models.DateTimeField(db_default=Now())
 
     class Meta:
@@ -69,7 +71,7 @@ def count_failure(group: "Group") -> None:
     count = failures(run).filter(task=group.task_id).count()
     if count >= plan.task_attempts and _may_go(run, group.task_id):
         reason = f"{count} of its groups failed, the last: {group.reason}"[:200]
-        LeftOut.objects.create(run=run, task_id=group.task_id, reason=reason)
+        LeftOut.objects.create(run=run, task_id=group.task_id, reason=reason, failures=count)
         _tell(run, "task_quarantined", group.task, failures=count, reason=reason)
 
 
@@ -79,8 +81,8 @@ def failures(run: Run) -> models.QuerySet[FailedGroup]:
 
 
 def quarantined(run: Run) -> models.QuerySet[LeftOut]:
-    """What the run has left out itself, the newest first."""
-    return run.left_out.filter(by=None).select_related("task__taskset").order_by("-pk")
+    """Tasks that the run left out as work on their groups failed, the newest first."""
+    return run.left_out.filter(failures__gt=0).select_related("task__taskset").order_by("-pk")
 
 
 def _may_go(run: Run, task_id: int) -> bool:

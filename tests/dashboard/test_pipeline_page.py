@@ -162,7 +162,7 @@ def test_what_an_operator_failed_at_is_offered_to_the_refiner_again(alice_client
 def quarantine(seeded) -> LeftOut:
     """Of a task whose groups failed as often as the run allows."""
     reason = "3 of its groups failed, the last: engine died: <b>"
-    return LeftOut.objects.create(run=seeded.run, task=seeded.run.tasks.order_by("pk").first(), reason=reason)
+    return LeftOut.objects.create(run=seeded.run, task=seeded.run.tasks.order_by("pk").first(), reason=reason, failures=3)
 
 
 def test_the_run_and_its_pipeline_tell_which_tasks_are_in_quarantine_and_why(alice_client, quarantine):
@@ -196,6 +196,6 @@ def test_a_rater_releases_nothing_and_sees_no_reasons(client, quarantine, seeded
 def test_many_tasks_in_quarantine_cost_no_more_queries_and_the_newest_are_shown(alice_client, quarantine, seeded):
     few = queries(alice_client)
     others = seeded.run.tasks.exclude(pk=quarantine.task_id)[:15]
-    LeftOut.objects.bulk_create(LeftOut(run=seeded.run, task=task, reason="3 of its groups failed") for task in others)
+    LeftOut.objects.bulk_create(LeftOut(run=seeded.run, task=task, reason="3 of its groups failed", failures=3) for task in others)
     assert queries(alice_client) == few
     assert "16, the newest 10" in " ".join(page(alice_client).split())

@@ -45,7 +45,8 @@ def test_the_task_that_failed_as_often_as_allowed_is_drawn_no_more(failing_run):
     assert FailedGroup.objects.count() == 1 and not LeftOut.objects.exists() and sound()
     fail_at(failing_run, 2, drawn(failing_run, 4))
     (row,) = quarantined(failing_run)
-    assert (row.task.index, row.by, row.reason) == (2, None, f"2 of its groups failed, the last: failed 1 times: {WHY}")
+    assert (row.task.index, row.by, row.failures) == (2, None, 2)
+    assert row.reason == f"2 of its groups failed, the last: failed 1 times: {WHY}"
     assert {group.task.index for group in drawn(failing_run, 8)} == {0, 1, 3}
     (told,) = events(failing_run, "task_quarantined")
     assert told == {"taskset": "sort", "index": 2, "failures": 2, "reason": row.reason} and sound()
@@ -206,3 +207,12 @@ def test_the_ledger_finds_a_failure_of_a_group_that_goes_on(failing_run):
     FailedGroup.objects.create(group=group, run=failing_run, task=group.task)
     (said,) = tasks_are_quarantined_for_their_failures()
     assert "the group is sampling" in said
+
+
+def test_what_is_left_out_for_another_reason_is_no_quarantine(failing_run, alice):
+    fail_at(failing_run, 2, drawn(failing_run, 4))
+    task = failing_run.tasks.get(index=2)
+    row = LeftOut.objects.create(run=failing_run, task=task, reason="prompt_length: longer than 30")
+    assert not quarantined(failing_run).exists() and sound()
+    with pytest.raises(NotPossible, match="quarantined no longer"):
+        release(failing_run, row.pk, alice)

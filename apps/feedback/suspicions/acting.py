@@ -97,7 +97,7 @@ def _leave_out(run: Run, tasks: set[int], why: str, by: User) -> int:
     if len(before) + len(new) >= sum(taskset.size for taskset in run.tasksets):
         raise NotPossible(f"{run.asks_of} would have no task left for this run")
     # What the run had quarantined is left out by a person now: nobody releases it as if it had only failed.
-    LeftOut.objects.filter(run=run, task__in=tasks, by=None).update(by=by, reason=why[:200])
+    LeftOut.objects.filter(run=run, task__in=tasks, failures__gt=0).update(by=by, reason=why[:200], failures=0)
     LeftOut.objects.bulk_create(
         (LeftOut(run=run, task_id=task, reason=why[:200], by=by) for task in sorted(new)), ignore_conflicts=True
     )
