@@ -222,14 +222,11 @@ class Group(models.Model):
         `claims` by group id. Outcomes of groups whose fence has moved on, or whose lease is over, are refused: they are not ours.
         Returns the groups that are still ours. Writing an outcome twice changes nothing.
         """
-        rollouts = {rollout.pk: rollout for rollout in Rollout.objects.filter(pk__in=[o.rollout_id for o in outcomes])}
-        ours = cls._locked_ours(claims, {rollout.group_id for rollout in rollouts.values()})
-        fresh = {
-            o.rollout_id: (rollouts[o.rollout_id], o)
-            for o in outcomes
-            if rollouts[o.rollout_id].group_id in ours and rollouts[o.rollout_id].is_sampling
-        }
-        Rollout.write_outcomes(list(fresh.values()))
+        rows = Rollout.objects.filter(pk__in=[one.rollout_id for one in outcomes]).values_list("pk", "group_id", "state")
+        known = {pk: (group, state) for pk, group, state in rows}
+        ours = cls._locked_ours(claims, {group for group, _ in known.values()})
+        open_ones = {pk for pk, (group, state) in known.items() if group in ours and state == Rollout.State.SAMPLING}
+        Rollout.write_outcomes(list({one.rollout_id: one for one in outcomes if one.rollout_id in open_ones}.values()))
         done = ours - set(Rollout.objects.filter(group__in=ours, state=Rollout.State.SAMPLING).values_list("group_id", flat=True))
         if done:
             cls.objects.filter(pk__in=done).update(state=cls.State.SCORING, sampled_at=Now(), lease_owner="", lease_until=None)
@@ -388,19 +385,19 @@ class Rollout(models.Model):
         return self.tokens if self.state == self.State.FINISHED and not self.arrays_released_at else None
 
     @classmethod
-    def write_outcomes(cls, pairs: list[tuple["Rollout", Outcome]]) -> None:
+    def write_outcomes(cls, outcomes: list[Outcome]) -> None:
         """Fill in the rows and their payloads; the caller holds the groups' locks and the transaction."""
-        if not pairs:
+        if not outcomes:
             return
         rows, payloads = [], []
-        for rollout, outcome in pairs:
+        for outcome in outcomes:
             counts, versions = (0, 0), (None, None)
             if outcome.tokens is not None:
                 counts, versions = (len(outcome.tokens.prompt_ids), len(outcome.tokens.completion_ids)), outcome.tokens.versions
-                payloads.append((rollout.pk, pack(outcome.tokens)))
+                payloads.append((outcome.rollout_id, pack(outcome.tokens)))
             state = cls.State.FAILED if outcome.tokens is None else cls.State.FINISHED
             said = (shown(outcome.text), outcome.stop_reason[:200], json.dumps(kept(outcome.turns)))
-            rows.append((rollout.pk, state.value, *said, *counts, *versions))
+            rows.append((outcome.rollout_id, state.value, *said, *counts, *versions))
         # One statement for all rows: bulk_update's CASE per column costs ten times as much.
         with connection.cursor() as cursor:
             cursor.execute(WRITE_OUTCOMES, [list(column) for column in zip(*rows, strict=True)])
