@@ -2,17 +2,12 @@
 
 import json
 import re
-import subprocess
-import sys
-import tempfile
 from argparse import ArgumentParser, _SubParsersAction
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
-from typing import BinaryIO
 
-from django.conf import settings
 from django.core.management.base import CommandError
 from django.db import IntegrityError
 
@@ -27,6 +22,7 @@ from apps.tasksets.overlapping import compare
 from apps.tasksets.reading import Columns, read_jsonl
 from apps.tasksets.rows import TaskRow
 from apps.tasksets.sources import FORMATS
+from apps.tasksets.sources.hub import HubRows, hub_rows
 from apps.tasksets.sources.records import BadLine
 from apps.tasksets.storing import BadLines, Origin, store
 from apps.tasksets.versions import slug_of_next
@@ -110,32 +106,15 @@ def _from_file(path: Path, origin: Origin, columns: Columns, options: dict) -> T
 
 
 def _from_hub(origin: Origin, columns: Columns, options: dict) -> Taskset:
-    with bar(f"rows of {options['file']}", None) as progress, _hub_rows(options) as (process, said):
-        return store(origin, _all_of(process, said, columns), options["quarantine"], progress, options["duplicates"])
+    asked = options["file"], options["config"], options["split"]
+    with bar(f"rows of {options['file']}", None) as progress, hub_rows(*asked) as rows:
+        return store(origin, _all_of(rows, columns), options["quarantine"], progress, options["duplicates"])
 
 
-@contextmanager
-def _hub_rows(options: dict) -> Iterator[tuple[subprocess.Popen, BinaryIO]]:
-    """A process that loads `datasets` and says the data set's rows as JSON lines, and the file in which it complains."""
-    asked = [options["file"], "--config", options["config"], "--split", options["split"]]
-    command = [sys.executable, "-m", "workers.hub_rows", *asked]
-    with (
-        tempfile.TemporaryFile() as said,
-        subprocess.Popen(command, cwd=settings.BASE_DIR, stdout=subprocess.PIPE, stderr=said) as process,
-    ):
-        try:
-            yield process, said
-        finally:
-            process.kill()
-
-
-def _all_of(process: subprocess.Popen, said: BinaryIO, columns: Columns) -> Iterator[TaskRow | BadLine]:
-    """Its tasks and bad lines. Raises ValueError when it did not come to the data set's end, with what it said last."""
-    yield from read_jsonl(process.stdout, columns)
-    if process.wait():
-        said.seek(0)
-        lines = said.read().decode(errors="replace").strip().splitlines()
-        raise ValueError(lines[-1] if lines else "it ended before the data set did")
+def _all_of(rows: HubRows, columns: Columns) -> Iterator[TaskRow | BadLine]:
+    """Its tasks and bad lines. Raises ValueError when it did not come to the data set's end."""
+    yield from read_jsonl(rows.lines, columns)
+    rows.require_end()
 
 
 def _listed(refusal: BadLines) -> str:
