@@ -264,3 +264,26 @@ def test_a_file_without_a_change_is_no_version_and_says_so(send, choose):
     assert import_next("w")
     again.refresh_from_db()
     assert (again.state, again.reason) == (State.FAILED, "nothing has changed: it has the tasks of 'sums' in their order")
+
+
+SHORT = "- operator: prompt_length\n  options: {most: 3}\n"
+
+
+def test_operators_say_what_they_would_leave_out_before_and_list_it_after(send, choose, page):
+    one = send(lines(*ROWS))
+    assert "operators leave out 10" in choose(one, operators=SHORT)[1] and one.how["operators"] == SHORT
+    choose(one, "import", operators=SHORT)
+    assert import_next("worker")
+    made = Taskset.objects.get(slug="sums")
+    assert (made.size, made.left_out) == (10, 20)
+    html = page("taskset", "lab", "sums")
+    assert "20 left out by operators" in html and "prompt_length: its prompt has 4 characters, more than 3" in html
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [("- operator: lenght", "0.operator: no operator"), ("length", "must be a list"), ("- {", "is no valid YAML")]
+)
+def test_operators_that_cannot_work_are_told_by_field_and_start_nothing(send, choose, text, said):
+    one = send(lines(*ROWS))
+    status, html = choose(one, "import", operators=text)
+    assert status == 422 and said in html and text in html and one.state == State.LOOKED_AT

@@ -29,6 +29,10 @@ class StepItem(models.Model):
         db_default=False, default=False, help_text="An earlier update had taken it: experience replay. Not said of an expert's."
     )
 
+    left_out = models.CharField(
+        max_length=200, blank=True, db_default="", default="", help_text="By which operator and why it teaches this update nothing."
+    )
+
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["step", "experience"], name="once_per_step"),
