@@ -17,6 +17,8 @@ from apps.runs.pipeline import MAKE_EXPERTS, MOST_OPERATORS, OperatorChoice
 from apps.tasksets.models import Task, Taskset
 
 PIPELINE = TypeAdapter(Annotated[list[OperatorChoice], Field(max_length=MOST_OPERATORS)])
+OF_ADVANTAGES = ("advantage_above", "advantages")
+BY_TOKEN = ("gae", "gigpo", "reinforce_plus_plus")
 TRIED_AT_ONCE, MOST_TRIED = 200, 2_000  # tasks of a set that are looked at for one that may be drawn
 
 
@@ -61,15 +63,26 @@ def _out_of_place(plan: RunConfig) -> Iterator[tuple[str, str]]:
     """Operators that stand where such a run does nothing."""
     for place, choice in enumerate(plan.pipeline):
         stage = choice.stage or find(choice.operator).stages[0]
-        if stage == TASKS and (plan.serve or plan.replay):
-            whose = "callers ask what they like" if plan.serve else "the recorded run drew its tasks"
-            yield f"{place}.stage", f"is of no use: this run draws none, {whose}"
+        if stage == TASKS and plan.serve:
+            yield f"{place}.stage", "is of no use: this run draws no tasks, its callers ask what they like"
+        if choice.operator in OF_ADVANTAGES and (why := _why_no_advantage(plan)):
+            yield f"{place}.operator", f"goes by one advantage for each answer, and {why}"
+
+
+def _why_no_advantage(plan: RunConfig) -> str:
+    """Why the answers of such a run have not one advantage each that its loss goes by; empty where they do."""
+    name = plan.algorithm.advantage.name
+    if plan.algorithm.has_teacher:
+        return "those of this run are made by its teacher while it is trained"
+    if name == "best":
+        return f"`{plan.algorithm.name}` imitates the best answers, whatever their advantages"
+    return f"with `{name}` tokens of one answer have different ones" if name in BY_TOKEN else ""
 
 
 def _nothing_left(plan: RunConfig, project: Project) -> dict[str, str]:
     """Operators on tasks that let none through, as far as the first tasks of each set tell."""
     places = [place for place, choice in enumerate(plan.pipeline) if (choice.stage or find(choice.operator).stages[0]) == TASKS]
-    if not places:
+    if not places or plan.replay:  # what is replayed was drawn already
         return {}
     last = ""
     for tasks in _first_tasks(project, plan.taskset_names):
