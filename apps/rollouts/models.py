@@ -18,6 +18,7 @@ from apps.accounts.models import User
 from apps.rollouts.drawing import drawn
 from apps.rollouts.partial import Partial, PartialRollout
 from apps.rollouts.payload import ArraysReleased, Tokens, pack, unpack
+from apps.rollouts.sifting import Sieve, sifted
 from apps.rollouts.turns import Turn, kept
 from apps.runs.admission import groups_allowed
 from apps.runs.models import Run, StaleFence, after
@@ -183,12 +184,13 @@ class Group(models.Model):
 
     @classmethod
     @transaction.atomic
-    def open(cls, run: Run, owner: str, seconds: float, at_most: int, version: int) -> list["Group"]:
+    def open(cls, run: Run, owner: str, seconds: float, at_most: int, version: int, sieve: Sieve | None = None) -> list["Group"]:
         """Open as many groups as the run's pace allows, up to `at_most`, each with its rollouts, claimed by `owner`.
 
         `version` is the one that will sample them: a version published since the caller loaded its own must not
         widen the pace, or what is sampled now would be stale when its step comes. The run's row is locked while its
-        counter moves: several explorers never open one draw twice.
+        counter moves: several explorers never open one draw twice. `sieve` looks at the tasks first (apps.rollouts.sifting):
+        raises NothingToDraw where it would leave none.
         """
         locked = Run.objects.select_for_update().get(pk=run.pk)
         pace = replace(locked.pace, published_version=min(version, locked.published_version))
@@ -197,11 +199,14 @@ class Group(models.Model):
         if not count:
             return []
         draws = list(range(locked.groups_opened, locked.groups_opened + count))
+        tasks = sifted(locked, plan, draws, sieve) if sieve else drawn(locked, plan, draws)
+        if not tasks:
+            return []
         Run.objects.filter(pk=run.pk).update(groups_opened=F("groups_opened") + count)
         groups = cls.objects.bulk_create(
             cls(run=locked, draw_index=draw, task=task, size=plan.group_size, opened_version=pace.published_version,
                 lease_owner=owner, lease_until=after(seconds), fence=1)
-            for draw, task in zip(draws, drawn(locked, plan, draws), strict=True)
+            for draw, task in zip(draws, tasks, strict=True)
         )  # fmt: skip
         Rollout.objects.bulk_create(
             Rollout(group=group, run=locked, sample_index=n) for group in groups for n in range(plan.group_size)
@@ -308,7 +313,9 @@ class LeftOut(models.Model):
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="left_out")
     task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="+")
     reason = models.CharField(max_length=200)
-    by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+", help_text="NULL: the run itself did."
+    )
     at = models.DateTimeField(db_default=Now())
 
     class Meta:

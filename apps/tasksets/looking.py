@@ -34,6 +34,7 @@ class How:
     answer_key: str = Columns.answer_key
     quarantine: bool = False
     duplicates: str = KEEP
+    operators: str = ""  # those that look at its tasks, as YAML
     version_of: str = ""  # slug of the set of which it is the next version
 
     @classmethod

@@ -392,3 +392,26 @@ def test_a_name_that_the_hub_cannot_have_is_refused_at_its_field(ask_hub, name):
     status, html = ask_hub(name=name)
     assert status == 422 and ("A name of the Hub reads owner/name" in html or "Say its name" in html)
     assert not TasksetImport.objects.exists()
+
+
+SHORT = "- operator: prompt_length\n  options: {most: 3}\n"
+
+
+def test_operators_say_what_they_would_leave_out_before_and_list_it_after(send, choose, page):
+    one = send(lines(*ROWS))
+    assert "operators leave out 10" in choose(one, operators=SHORT)[1] and one.how["operators"] == SHORT
+    choose(one, "import", operators=SHORT)
+    assert import_next("worker")
+    made = Taskset.objects.get(slug="sums")
+    assert (made.size, made.left_out) == (10, 20)
+    html = page("taskset", "lab", "sums")
+    assert "20 left out by operators" in html and "prompt_length: its prompt has 4 characters, more than 3" in html
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [("- operator: lenght", "0.operator: no operator"), ("length", "must be a list"), ("- {", "is no valid YAML")]
+)
+def test_operators_that_cannot_work_are_told_by_field_and_start_nothing(send, choose, text, said):
+    one = send(lines(*ROWS))
+    status, html = choose(one, "import", operators=text)
+    assert status == 422 and said in html and text in html and one.state == State.LOOKED_AT

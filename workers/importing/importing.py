@@ -12,13 +12,16 @@ from django.conf import settings
 from django.db import IntegrityError, InterfaceError, OperationalError, transaction
 from django.utils.text import slugify
 
+from apps.pipelines.applying import OperatorFailed
+from apps.pipelines.checking import in_list, operators_of_import
+from apps.pipelines.tasks import row_sieve
 from apps.tasksets.looking import How, guessed
 from apps.tasksets.models import ImportOver, Taskset, TasksetImport
 from apps.tasksets.models.imports import MOST_ATTEMPTS
 from apps.tasksets.reading import read
 from apps.tasksets.sources import opened
 from apps.tasksets.sources.hub import hub_rows
-from apps.tasksets.storing import BadLines, Origin, store
+from apps.tasksets.storing import BadLines, Origin, WhyNot, store
 from workers.leases import kept
 
 log = structlog.get_logger(__name__)
@@ -104,7 +107,7 @@ def _import(taken: TasksetImport) -> None:
         taken.fail(f"a taskset {taken.slug!r} is there already")
     except FileNotFoundError:
         taken.fail("its file is not on this machine: RFTWEB_IMPORTS must name one folder for all of them")
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, OperatorFailed) as error:
         taken.fail(str(error))
     except Exception as error:  # what went wrong is kept with it, and the next file's turn comes
         log.exception("import_failed", taskset=taken.slug)
@@ -122,6 +125,12 @@ def _stored(taken: TasksetImport) -> Taskset:
     origin = Origin(taken.project, taken.slug, taken.slug, taken.name, by=taken.by, version_of=before)
     with kept(reading.tell, SAID_EVERY), transaction.atomic():
         progress = lambda done: reading.go_on(done, source.at)  # noqa: E731
-        taskset = store(origin, rows, how.quarantine, progress, how.duplicates)
+        taskset = store(origin, rows, how.quarantine, progress, how.duplicates, _sieve_of(how, taken))
         taken.finish(taskset, reading.rows)
     return taskset
+
+
+def _sieve_of(how: How, taken: TasksetImport) -> WhyNot | None:
+    """Raises ConfigError where an operator cannot work any more that could when the import was started."""
+    pipeline = operators_of_import(in_list(how.operators), taken.project)
+    return row_sieve(pipeline, taken.project) if pipeline else None

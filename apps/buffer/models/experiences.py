@@ -100,7 +100,8 @@ class Experience(models.Model):
     uses = models.PositiveSmallIntegerField(default=0, help_text="Committed updates that trained on it.")
     created_at = models.DateTimeField(auto_now_add=True)
 
-    is_again = False  # in the batch it was loaded with, where one was: whether an earlier step had taken it
+    # In the batch it was loaded with, where one was: whether an earlier step had taken it, and why it teaches that update nothing.
+    is_again, left_out = False, ""
 
     objects = ExperienceQuerySet.as_manager()
 

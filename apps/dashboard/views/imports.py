@@ -1,5 +1,6 @@
 """Importing tasks: a file is sent, looked at with its columns and first rows, and then read by a worker."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import count
 from pathlib import PurePosixPath
@@ -16,6 +17,10 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from apps.accounts.models import Project
 from apps.dashboard.paging import page_of
+from apps.pipelines.applying import OperatorFailed
+from apps.pipelines.checking import in_list, operators_of_import
+from apps.pipelines.tasks import row_sieve
+from apps.runs.config import ConfigError
 from apps.tasksets.duplicates import CHOICES
 from apps.tasksets.keeping import TooManyHeld, ask_hub, keep
 from apps.tasksets.looking import How, Look, guessed, look, splits_of
@@ -28,6 +33,7 @@ from apps.tasksets.unpacking import SUFFIX
 
 LARGEST_BYTES = 1000 * 1000 * 1000
 IMPORTS_SHOWN = 20
+LONGEST_OPERATORS = 20_000  # characters of their YAML
 LONGEST_COLUMN = 200  # characters of a column's name
 COLUMNS = ("prompt", "answer", "domain", "follow_ups", "meta")
 WORDS = {
@@ -89,6 +95,7 @@ class Choices(forms.Form):
     )
     quarantine = forms.BooleanField(required=False)
     duplicates = forms.ChoiceField(choices=[(choice, choice) for choice in CHOICES])
+    operators = forms.CharField(max_length=LONGEST_OPERATORS, strip=False, required=False)
     version_of = forms.ChoiceField(required=False, error_messages={"invalid_choice": "There is no such taskset to follow."})
 
     def __init__(self, importing: TasksetImport, *given: object) -> None:
@@ -107,6 +114,14 @@ class Choices(forms.Form):
                 "where it is a new version."
             )
         return slug
+
+    def clean_operators(self) -> str:
+        said = self.cleaned_data["operators"].replace("\r\n", "\n")
+        try:
+            operators_of_import(in_list(said), self.importing.project)
+        except ConfigError as error:
+            raise forms.ValidationError([f"{field}: {why}" for field, why in error.problems.items()]) from None
+        return said
 
     def how(self, more_meta: tuple[str, ...]) -> How:
         said = {name: value for name, value in self.cleaned_data.items() if name != "slug"}
@@ -165,10 +180,12 @@ def one(request: HttpRequest, pk: int) -> HttpResponse:
         said = {name: value for name, value in form.cleaned_data.items() if name != "slug"}
         how = replace(how, **said, more_meta=_more_meta(request, found, how))
     seen = look(found.path, how)
+    left_out, broken = _left_out(found, how, seen)
     context = {
-        "section": "tasksets", "one": found, "form": form, "how": how, "seen": seen, "rows": _rows(seen), "formats": FORMATS,
+        "section": "tasksets", "one": found, "form": form, "how": how, "seen": seen, "rows": _rows(seen, left_out),
+        "left_out": len(left_out), "broken": broken, "operators": request.POST.get("operators", how.operators),
         "slug": request.POST.get("slug", found.slug), "columns": _columns(form, how, seen), "duplicates": DUPLICATES.items(),
-        "followed": followed(found),
+        "formats": FORMATS, "followed": followed(found),
         "others": [(name, name in how.more_meta) for name in seen.columns if name not in (how.prompt, how.answer, how.meta)],
     }  # fmt: skip
     return render(request, "dashboard/taskset_look.html", context, status=422 if form.errors else 200)
@@ -246,6 +263,19 @@ def _columns(form: Choices, how: How, seen: Look) -> list[tuple]:
     return told
 
 
-def _rows(seen: Look) -> list[tuple]:
-    """(line, task or None, bad line or None) of the first rows."""
-    return [(row.line, row, None) if isinstance(row, TaskRow) else (row.number, None, row) for row in seen.rows]
+def _rows(seen: Look, left_out: Mapping[int, str]) -> list[tuple]:
+    """(line, task or None, bad line or None, why operators leave it out) of the first rows."""
+    return [
+        (row.line, row, None, left_out.get(row.line, "")) if isinstance(row, TaskRow) else (row.number, None, row, "")
+        for row in seen.rows
+    ]
+
+
+def _left_out(found: TasksetImport, how: How, seen: Look) -> tuple[Mapping[int, str], str]:
+    """Of the first rows, by line, those that the operators leave out, and why; and what broke, if one did."""
+    tasks = [row for row in seen.rows if isinstance(row, TaskRow)]
+    try:
+        pipeline = operators_of_import(in_list(how.operators), found.project)
+        return row_sieve(pipeline, found.project)(tasks), ""
+    except (ConfigError, OperatorFailed) as failure:
+        return {}, str(failure)
