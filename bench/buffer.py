@@ -245,8 +245,8 @@ def beside_reference(options: argparse.Namespace, ours: dict[str, float]) -> dic
     """The same with Trinity-RFT's storage: its figures on standard output, and ours over them."""
     sizes = (f"--{name}={getattr(options, name)}" for name in ("experiences", "prompt", "completion"))
     script = Path(__file__).with_name("reference_storage.py")
-    command = [options.reference, str(script), f"--url={os.environ['DATABASE_URL']}", f"--batch={BATCH}", *sizes]
-    told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    command = [options.reference, str(script), f"--batch={BATCH}", *sizes]
+    told = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     theirs = json.loads(told.splitlines()[-1])
     for name, key in (("written", "write_per_s"), ("read", "read_per_s"), ("bytes on disk for each", "bytes_each")):
         print(f"{'reference: ' + name:34}{theirs[key]:14,.0f}")

@@ -1,6 +1,6 @@
 """What Trinity-RFT's own SQL storage costs: run by `bench/buffer.py --reference PYTHON`, in an environment that has it.
 
-    PYTHON bench/reference_storage.py --url postgresql://… --experiences 5000 --prompt 512 --completion 512 --batch 64
+    DATABASE_URL=postgresql://… PYTHON bench/reference_storage.py --experiences 5000 --prompt 512 --completion 512 --batch 64
 
 Its SQLWriter and SQLReader without the Ray actor between (which would cost a call more for each batch), in batches, each with its
 commit; what is read comes as Experience. The last line is JSON: `write_per_s`, `read_per_s`, `bytes_each`.
@@ -9,11 +9,13 @@ commit; what is read comes as Experience. The last line is JSON: `write_per_s`, 
 import argparse
 import asyncio
 import json
+import os
 import random
 import time
+from urllib.parse import unquote
 
 import torch
-from sqlalchemy import text
+from sqlalchemy import make_url, text
 from trinity.buffer.reader.sql_reader import SQLReader
 from trinity.buffer.writer.sql_writer import SQLWriter
 from trinity.common.config import StorageConfig
@@ -24,7 +26,6 @@ NAME = "reference"
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--url", required=True)
     for name in ("experiences", "prompt", "completion", "batch"):
         parser.add_argument(f"--{name}", type=int, required=True)
     print(json.dumps(asyncio.run(measured(parser.parse_args()))))
@@ -32,7 +33,7 @@ def main() -> None:
 
 async def measured(asked: argparse.Namespace) -> dict[str, float]:
     config = StorageConfig(
-        name=NAME, schema_type="experience", storage_type="sql", path=asked.url, batch_size=asked.batch, wrap_in_ray=False,
+        name=NAME, schema_type="experience", storage_type="sql", path=address(), batch_size=asked.batch, wrap_in_ray=False,
         max_read_timeout=30,
     )  # fmt: skip
     rows, batches = experiences(asked), asked.experiences // asked.batch
@@ -42,7 +43,6 @@ async def measured(asked: argparse.Namespace) -> dict[str, float]:
     for _ in range(batches):
         await writer.write(rows)
     written = time.perf_counter() - began
-    await reader.acquire()
     began = time.perf_counter()
     for _ in range(batches):
         if len(await reader.read()) != asked.batch:
@@ -50,6 +50,14 @@ async def measured(asked: argparse.Namespace) -> dict[str, float]:
     read = time.perf_counter() - began
     count = batches * asked.batch
     return {"write_per_s": count / written, "read_per_s": count / read, "bytes_each": await size(writer) / count}
+
+
+def address() -> str:
+    """DATABASE_URL; a socket's folder as its driver takes it, by `host` behind the question mark."""
+    url = make_url(os.environ["DATABASE_URL"])
+    folder = unquote(url.host or "")
+    url = url.set(host=None).update_query_dict({"host": folder}) if folder.startswith("/") else url
+    return url.render_as_string(hide_password=False)
 
 
 def experiences(asked: argparse.Namespace) -> list[Experience]:
