@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from apps.runs.pipeline import Stage
 from apps.tasksets.overlap import Pair
 
-GROUPS, EXPERIENCES = "groups", "experiences"
+TASKS, GROUPS, EXPERIENCES, BATCH = "tasks", "groups", "experiences", "batch"
 
 
 class OperatorOptions(BaseModel):
@@ -48,6 +48,9 @@ class Imitated:
 class Sample:
     """A judged rollout, and what is known of it.
 
+    On tasks it is a task that nobody has answered: `text` and `prompt` are what the user says, `domain` and `meta` its own,
+    `rollout` and `group` its number, and nothing else is known of it but what an operator asks for.
+
     `reward`: what it is compared by; an operator that shapes changes it. `full`: what it would be, were everything right.
     `by_scorer`: what machines said; `by_people`: what people say together, None where nobody was heard. `age`: published versions
     since the oldest that sampled a token of it. `advantage`: None before the stage of experiences. `silent`: why nothing is learned
@@ -57,7 +60,8 @@ class Sample:
     What follows is looked up for operators that name it in `ASKS`. `also_in`: by the name of an evaluation set, the task of it of
     which this one's prompt says most, None where it says nothing of any; a set that cannot be read is not among them.
     `guessed`: how often its task was right without thinking, of how many tries; None where nobody tried. `recent`: its group and
-    those before it, in figures. `imitated`: the answers to its task that are expert rows already.
+    those before it, in figures. `imitated`: the answers to its task that are expert rows already. `scales`: of a task, its
+    numbers on its set's scales of difficulty.
     """
 
     rollout: int
@@ -80,6 +84,7 @@ class Sample:
     guessed: tuple[int, int] | None = None
     recent: Recent | None = None
     imitated: Imitated | None = None
+    scales: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
