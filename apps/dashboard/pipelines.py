@@ -116,8 +116,8 @@ def newest_of_updates(run: Run) -> list[StepItem]:
 
 
 def newest_tasks(run: Run) -> list[LeftOut]:
-    """Tasks that the run draws no more, whoever left them out."""
-    return list(run.left_out.select_related("task__taskset__project", "by").order_by("-pk")[:NEWEST])
+    """Tasks that the run draws no more, whoever left them out; those in quarantine are told apart (`quarantine_of`)."""
+    return list(run.left_out.filter(failures=0).select_related("task__taskset__project", "by").order_by("-pk")[:NEWEST])
 
 
 def catalogue() -> list[tuple[str, list[tuple[Operator, list[Option]]]]]:

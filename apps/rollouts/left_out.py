@@ -1,4 +1,4 @@
-"""Tasks that a run draws no more: left out by a person, or quarantined by the run, as work on their groups failed again and again.
+"""Tasks that a run draws no more: left out by a person or an operator, or quarantined, as work on their groups failed too often.
 
 What counts is work that failed (`Group.fail` until its attempts were used up, or too few rewards because machines gave none), not
 answers that were bad. Each such group is a row (`FailedGroup`), written in the transaction that drops it; with the one that makes
@@ -29,6 +29,9 @@ class LeftOut(models.Model):
     reason = models.CharField(max_length=200)
     by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+", help_text="NULL: the run itself did."
+    )
+    operator = models.CharField(
+        max_length=60, blank=True, default="", db_default="", help_text="Of its pipeline that left it out; empty: none did."
     )
     failures = models.PositiveSmallIntegerField(
         default=0, db_default=0, help_text="Groups of it that failed, so that it was quarantined; 0: left out for another reason."

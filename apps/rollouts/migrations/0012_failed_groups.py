@@ -8,7 +8,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("rollouts", "0010_arrays_may_be_let_go"),
+        ("rollouts", "0011_tasks_left_out_by_operators"),
         ("runs", "0006_several_tasksets"),
         ("tasksets", "0010_versions"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
@@ -22,17 +22,6 @@ class Migration(migrations.Migration):
                 db_default=0,
                 default=0,
                 help_text="Groups of it that failed, so that it was quarantined; 0: left out for another reason.",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="leftout",
-            name="by",
-            field=models.ForeignKey(
-                help_text="NULL: the run itself did.",
-                null=True,
-                on_delete=django.db.models.deletion.PROTECT,
-                related_name="+",
-                to=settings.AUTH_USER_MODEL,
             ),
         ),
         migrations.CreateModel(
