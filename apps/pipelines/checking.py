@@ -87,7 +87,7 @@ def _nothing_left(plan: RunConfig, project: Project) -> dict[str, str]:
     last = ""
     for tasks in _first_tasks(project, plan.taskset_names):
         try:
-            gone = sift_tasks(plan.pipeline, project.pk, [(task.pk, task) for task in tasks], STORED).left_out
+            gone = sift_tasks(plan.pipeline, project.pk, [(task.pk, task) for task in tasks], STORED).in_words
         except OperatorFailed as failure:
             return {str(places[0]): f"it breaks at a task: {failure}"}
         if len(gone) < len(tasks):

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from django.db.models import Count, F, Sum, Value
+from django.db.models import Count, F, QuerySet, Sum, Value
 from django.db.models.functions import StrIndex, Substr
 
 from apps.buffer.models import StepItem
@@ -19,8 +19,8 @@ def what_operators_left_out_is_on_record() -> Iterator[str]:
     there: dict[tuple[int, str], int] = {}
     for rows in (
         CutRollout.objects.filter(is_silent=False).values_list("run", "operator"),
-        _by_operator(LeftOut.objects.filter(by=None), "reason").values_list("run", "operator"),
-        _by_operator(StepItem.objects.exclude(left_out=""), "left_out").values_list("step__run", "operator"),
+        LeftOut.objects.exclude(operator="").values_list("run", "operator"),
+        _by_operator(StepItem.objects.exclude(left_out="")).values_list("step__run", "operator"),
     ):
         for run, operator, n in rows.annotate(n=Count("pk")).order_by():
             there[run, operator] = there.get((run, operator), 0) + n
@@ -29,6 +29,6 @@ def what_operators_left_out_is_on_record() -> Iterator[str]:
         yield f"{slug}: {operator} left out {n} by the count, {rows} by the rows"
 
 
-def _by_operator(rows, field: str):
-    """With the operator that a reason begins with."""
-    return rows.annotate(operator=Substr(field, 1, StrIndex(field, Value(":")) - 1))
+def _by_operator(items: QuerySet[StepItem]) -> QuerySet[StepItem]:
+    """With the operator that their reason begins with."""
+    return items.annotate(operator=Substr("left_out", 1, StrIndex("left_out", Value(":")) - 1))

@@ -50,10 +50,14 @@ READ: Mapping[str, Answer] = {"also_in": tasks_also_in, "scales": _no_scales}  #
 
 @dataclass(frozen=True)
 class Sifting:
-    """What operators left out of some tasks. `left_out`: by a task's number, by which operator and why."""
+    """What operators left out of some tasks. `left_out`: by a task's number, which operator did, and why."""
 
     passes: Sequence[Pass]
-    left_out: Mapping[int, str]
+    left_out: Mapping[int, tuple[str, str]]
+
+    @property
+    def in_words(self) -> dict[int, str]:
+        return {number: f"{operator}: {why}" for number, (operator, why) in self.left_out.items()}
 
     def record(self, run: Run) -> None:
         count(run.pk, self.passes, {})
@@ -74,7 +78,7 @@ def sift_tasks(
     """What the pipeline's operators on tasks leave out of these, each with its number. Raises OperatorFailed."""
     outcome = apply(pipeline, TASKS, _samples(pipeline, project, tasks, answers))
     cuts = ((one.operator, cut) for one in outcome.passes for cut in one.cuts)
-    return Sifting(outcome.passes, {cut.sample.rollout: f"{operator}: {cut.reason}" for operator, cut in cuts})
+    return Sifting(outcome.passes, {cut.sample.rollout: (operator, cut.reason) for operator, cut in cuts})
 
 
 def _samples(
@@ -105,7 +109,7 @@ def on_tasks(pipeline: Sequence[OperatorChoice]) -> list[OperatorChoice]:
 
 
 def _of_rows(pipeline: Sequence[OperatorChoice], project: int, rows: Sequence[TaskRow]) -> Mapping[int, str]:
-    return sift_tasks(pipeline, project, [(row.line, row) for row in rows], READ).left_out
+    return sift_tasks(pipeline, project, [(row.line, row) for row in rows], READ).in_words
 
 
 def unanswered(pipeline: Sequence[OperatorChoice]) -> list[int]:

@@ -316,6 +316,9 @@ class LeftOut(models.Model):
     by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+", help_text="NULL: the run itself did."
     )
+    operator = models.CharField(
+        max_length=60, blank=True, default="", db_default="", help_text="Of its pipeline that left it out; empty: none did."
+    )
     at = models.DateTimeField(db_default=Now())
 
     class Meta:

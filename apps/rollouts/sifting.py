@@ -22,9 +22,9 @@ class NothingToDraw(Exception):
 
 
 class Looked(Protocol):
-    """What was seen of some tasks. `left_out`: by a task's id, why it is not let through."""
+    """What was seen of some tasks. `left_out`: by a task's id, which operator does not let it through, and why."""
 
-    left_out: Mapping[int, str]
+    left_out: Mapping[int, tuple[str, str]]
 
     def record(self, run: Run) -> None:
         """Count these looks."""
@@ -58,9 +58,12 @@ def sifted(run: Run, plan: RunConfig, draws: Sequence[int], sieve: Sieve) -> lis
     return []
 
 
-def _leave_out(run: Run, reasons: Mapping[int, str]) -> None:
+def _leave_out(run: Run, reasons: Mapping[int, tuple[str, str]]) -> None:
     gone, size = run.left_out.count(), sum(taskset.size for taskset in run.tasksets)
     if gone + len(reasons) >= size:
-        raise NothingToDraw(f"no task of {run.asks_of} would be left to draw: {list(reasons.values())[-1]}")
+        raise NothingToDraw(f"no task of {run.asks_of} would be left to draw: {': '.join(list(reasons.values())[-1])}")
     left_out = run.left_out.model
-    left_out.objects.bulk_create(left_out(run=run, task_id=task, reason=why[:200]) for task, why in reasons.items())
+    left_out.objects.bulk_create(
+        left_out(run=run, task_id=task, operator=operator, reason=f"{operator}: {why}"[:200])
+        for task, (operator, why) in reasons.items()
+    )
