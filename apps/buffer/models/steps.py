@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from django.db import models, transaction
+from django.db import connection, models, transaction
 from django.db.models import Case, F, Value, When
 from django.db.models.functions import Now
 
@@ -101,14 +101,23 @@ def record_batch(
     step = TrainStep.objects.create(run=run, number=run.step + 1, version=version, fence=fence, skipped=skipped[:200])
     again = {pk for pk, state in batch.items() if state == Experience.State.TRAINED}
     Experience.objects.filter(pk__in=batch.keys() - again).update(state=Experience.State.CLAIMED)
-    StepItem.objects.bulk_create(_item(step, pk, n, treated, pk in again) for n, pk in enumerate([*batch, *experts]))
+    rows = (_item(pk, treated, pk in again) for pk in (*batch, *experts))
+    with connection.cursor() as cursor:  # bulk_create's placeholders for each value cost three times as much
+        cursor.execute(PUT_ITEMS, [step.pk, *map(list, zip(*rows, strict=True))])
     return step
 
 
-def _item(step: TrainStep, experience: int, position: int, treated: Treated, is_again: bool) -> StepItem:
-    credit, left_out = treated.credits.get(experience), treated.left_out.get(experience, "")
-    known = {"advantage": credit.advantage, "token_advantages": credit.packed} if credit else {}
-    return StepItem(step=step, experience_id=experience, position=position, is_again=is_again, left_out=left_out[:200], **known)
+def _item(experience: int, treated: Treated, is_again: bool) -> tuple[int, float | None, bytes | None, bool, str]:
+    credit = treated.credits.get(experience)
+    counts = (credit.advantage, credit.packed) if credit else (None, None)
+    return experience, *counts, is_again, treated.left_out.get(experience, "")[:200]
+
+
+PUT_ITEMS = """
+    INSERT INTO buffer_stepitem (step_id, experience_id, advantage, token_advantages, is_again, left_out, position)
+    SELECT %s, experience, advantage, tokens, is_again, left_out, place - 1
+    FROM unnest(%s::bigint[], %s::float8[], %s::bytea[], %s::boolean[], %s::text[])
+        WITH ORDINALITY AS t(experience, advantage, tokens, is_again, left_out, place)"""
 
 
 def experts_missing(run: Run) -> int:
