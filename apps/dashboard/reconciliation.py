@@ -18,6 +18,7 @@ from django.db.models.functions import Cast, Now
 
 from apps.buffer.ledger import (
     USES_ALLOWED,
+    offspring_say_what_their_parents_said,
     seeds_are_what_they_were_taken_from,
     what_was_let_go_was_not_needed,
     what_was_taken_again_was_allowed,
@@ -53,7 +54,7 @@ NATURAL_KEYS = (
     "one_lesson_per_position", "what_was_sampled_has_a_reward", "one_recorded_row_per_place",
     "one_taskset_per_version", "one_share_per_taskset_of_a_run",
     "a_group_is_rescored_once", "a_rollout_is_rescored_once", "one_rescored_reward_per_scorer",
-    "one_own_expert_per_number", "a_group_seeds_a_run_once", "a_task_is_younger_than_its_parent",
+    "one_own_expert_per_number", "a_group_seeds_a_run_once", "one_offspring_per_key", "a_task_is_younger_than_its_parent",
     "one_episode_per_attempt", "one_open_episode_per_rollout", "one_episode_per_key", "one_turn_per_number",
     "turn_rewards_are_finite", "rewards_are_finite", "experiences_are_finite", "metrics_are_finite",
 )  # fmt: skip
@@ -291,6 +292,7 @@ CHECKS = (
     Check("what is set aside is still being sampled", what_is_set_aside_is_still_being_sampled),
     Check("experts are demonstrations", experts_are_demonstrations),
     Check("expert rows name their parents", expert_rows_name_their_parents),
+    Check("offspring say what their parents said", offspring_say_what_their_parents_said),
     Check("pairs are what their rollouts said", pairs_are_what_their_rollouts_said),
     Check("snapshots are whole", snapshots_are_whole),
     Check("published weights are what their manifests say", published_weights_are_what_their_manifests_say),

@@ -2,7 +2,8 @@
 
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from apps.tasksets.rows import TaskRow, draw_distinct, said_alone, user_message
 
@@ -40,3 +41,12 @@ def harder(row: TaskRow, draw: random.Random) -> TaskRow | None:
     if digits is None or digits >= HIGHEST_GRADE:
         return None
     return task_of(*(draw.randrange(10**digits, 10 ** (digits + 1)) for _ in range(2)))
+
+
+def asking_for(row: TaskRow, reached: Mapping[str, Any]) -> TaskRow | None:
+    """The sum of the same first number that has this value; None where no second one of the same grade makes it."""
+    numbers, value = numbers_of(row), reached.get("value")
+    if numbers is None or type(value) is not int:
+        return None
+    missing = value - numbers[0]
+    return task_of(numbers[0], missing) if 0 <= missing < 10 ** (grade_of(row) or 0) else None

@@ -1,8 +1,9 @@
 """Make a number from others with + − × ÷: every task is made by a formula that solves it. A grade harder, one number more."""
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
+from typing import Any
 
 from apps.tasksets.rows import TaskRow, draw_distinct, user_message
 
@@ -65,3 +66,11 @@ def harder(row: TaskRow, draw: random.Random) -> TaskRow | None:
         return None
     numbers, target = drawn_task(draw, (count + 1,))
     return task_of(target, numbers)
+
+
+def asking_for(row: TaskRow, reached: Mapping[str, Any]) -> TaskRow | None:
+    """The task of the same numbers with this target; None where such a one is never drawn."""
+    target = reached.get("target")
+    if grade_of(row) is None or type(target) is not int or not 0 < target < TOO_LARGE:
+        return None
+    return task_of(target, row.answer["numbers"])
