@@ -1,6 +1,6 @@
 """What storing an experience and taking it for an update costs: rows a second, next to COPY of the same bytes, and bytes each.
 
-    python bench/buffer.py [--experiences 5000] [--prompt 512] [--completion 512] [--growth 1000000]
+    python bench/buffer.py [--experiences 5000] [--prompt 512] [--completion 512] [--growth 1000000] [--reference PYTHON]
 
 One run on a PostgreSQL of its own, in batches of 64 (eight groups of eight). Written: the explorer's outcomes with ids and
 logprobs (`Group.finish_rollouts`), then the refiner's verdict on the judged groups (`refine`); judging itself is not timed.
@@ -8,17 +8,22 @@ Read: the trainer's plan of a step with what it claims (`plan_step`), the batch 
 Beside it COPY BINARY of (id, version, reward, packed arrays) in transactions of 64 into a table without other columns, read by an
 UPDATE … SKIP LOCKED … RETURNING and decoded.
 
+With --reference the SQL storage of Trinity-RFT does the same on the same PostgreSQL, in the environment whose Python that is
+(bench/reference_storage.py).
+
 With --growth the tables are filled up by the database itself with small rows of another run, to 10,000 and then to so many,
 and both are measured again; a plan with a sequential scan of a large table is named.
 
-The last line on standard output is JSON: `write_per_s`, `read_per_s`, `bytes_each`, `write_over_copy`, `read_over_copy`, and with
---growth 10000000 `claim_p95_ratio_10m_over_10k` and `insert_p95_ratio_10m_over_10k`: of the large tables over the small ones.
+The last line on standard output is JSON: `write_per_s`, `read_per_s`, `bytes_each`, `write_over_copy`, `read_over_copy`; with
+--reference `write_over_reference`, `read_over_reference` and `reference_bytes_each`; and with --growth 10000000
+`claim_p95_ratio_10m_over_10k` and `insert_p95_ratio_10m_over_10k`: of the large tables over the small ones.
 """
 
 import argparse
 import json
 import os
 import random
+import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
@@ -74,6 +79,8 @@ def main() -> None:
         ours, run = through_us(stage, "bench", samples, options.experiences // BATCH)
         raw = by_copy(samples, options.experiences // BATCH)
         said = report(ours, raw, bytes_each(run))
+        if options.reference:
+            said |= beside_reference(options, said)
         if options.growth:
             said |= growth(stage, options.growth)
     print(json.dumps(said))
@@ -84,6 +91,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--experiences", type=int, default=5000)
     parser.add_argument("--prompt", type=int, default=512, help="tokens")
     parser.add_argument("--completion", type=int, default=512, help="tokens")
+    parser.add_argument("--reference", help="a Python that has trinity-rft, to be measured beside")
     parser.add_argument("--growth", type=int, help="rows up to which the tables are filled for a second measurement")
     return parser.parse_args()
 
@@ -228,6 +236,25 @@ def by_copy(samples, batches: int) -> Seconds:
             if len(arrays) != BATCH:
                 raise SystemExit(f"{len(arrays)} bare rows were taken instead of {BATCH}")
     return seconds
+
+
+# -- the reference -----------------------------------------------------------------------------------------------------
+
+
+def beside_reference(options: argparse.Namespace, ours: dict[str, float]) -> dict[str, float]:
+    """The same with Trinity-RFT's storage: its figures on standard output, and ours over them."""
+    sizes = (f"--{name}={getattr(options, name)}" for name in ("experiences", "prompt", "completion"))
+    script = Path(__file__).with_name("reference_storage.py")
+    command = [options.reference, str(script), f"--batch={BATCH}", *sizes]
+    told = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    theirs = json.loads(told.splitlines()[-1])
+    for name, key in (("written", "write_per_s"), ("read", "read_per_s"), ("bytes on disk for each", "bytes_each")):
+        print(f"{'reference: ' + name:34}{theirs[key]:14,.0f}")
+    return {
+        "write_over_reference": round(ours["write_per_s"] / theirs["write_per_s"], 2),
+        "read_over_reference": round(ours["read_per_s"] / theirs["read_per_s"], 2),
+        "reference_bytes_each": round(theirs["bytes_each"]),
+    }
 
 
 # -- what is said ------------------------------------------------------------------------------------------------------

@@ -132,12 +132,14 @@ def _compared(rollout: Rollout) -> Iterator[Station]:
 
 def _learned(rollout: Rollout, verdict: Verdict) -> Iterator[Station]:
     taken = StepItem.objects.filter(experience__in=rollout.learned[:1]).select_related("step").order_by("-step__number")
-    steps = [item.step for item in taken[:STEPS]][::-1]
+    items = list(taken[:STEPS])[::-1]
+    steps = [item.step for item in items]
     if not steps:
         yield Station("Dropped" if verdict.tone == "bad" else "Ready", verdict.words, None, verdict.tone)
-    for step in steps:
+    for item, step in zip(items, steps, strict=True):
         state = "Trained" if step.committed_at else "Planned"
-        yield Station(state, "", step.committed_at or step.planned_at, "good", step.number)
+        left_out = f"left out of its loss by {item.left_out}" if item.left_out else ""
+        yield Station(state, left_out, step.committed_at or step.planned_at, "" if left_out else "good", step.number)
     if steps and steps[0].committed_at:
         weights = rollout.run.weight_versions.filter(step__gte=steps[0].number).exclude(state="refused").order_by("step").first()
         if weights:

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from apps.buffer.models import StepItem
 from apps.pipelines.checking import problems_of
 from apps.pipelines.models import CutRollout, OperatorCount
 from apps.pipelines.operators import FAMILIES, Operator, find, names
 from apps.pipelines.operators.describing import Option, options_of
+from apps.rollouts.models import LeftOut
 from apps.runs.changing import changed
 from apps.runs.config import ConfigError, as_yaml, loaded
 from apps.runs.models import Run
@@ -34,6 +36,7 @@ class Station:
     """One operator of the pipeline as it is, with what it was given and kept so far, and how many rows it made."""
 
     number: int
+    stage: str
     operator: str
     options: str
     given: int
@@ -75,12 +78,32 @@ def stations_of(run: Run) -> list[Station]:
     found = []
     for place, choice in enumerate(run.settings.pipeline):
         count = counts.get((place, choice.operator), OperatorCount())
-        found.append(Station(place + 1, choice.operator, _options_in_words(choice.options), count.given, count.kept, count.made))
+        told = (_stage_of(choice), choice.operator, _options_in_words(choice.options))
+        found.append(Station(place + 1, *told, count.given, count.kept, count.made))
     return found
+
+
+def _stage_of(choice: OperatorChoice) -> str:
+    """The one that was said; of an operator that is not there any more nothing is known."""
+    try:
+        return choice.stage or find(choice.operator).stages[0]
+    except LookupError:
+        return ""
 
 
 def newest_cuts(run: Run) -> list[CutRollout]:
     return list(CutRollout.objects.filter(run=run).select_related("rollout").order_by("-pk")[:NEWEST])
+
+
+def newest_of_updates(run: Run) -> list[StepItem]:
+    """Rows that operators left out of the loss of updates."""
+    items = StepItem.objects.filter(step__run=run).exclude(left_out="").select_related("step", "experience__rollout")
+    return list(items.order_by("-pk")[:NEWEST])
+
+
+def newest_tasks(run: Run) -> list[LeftOut]:
+    """Tasks that the run draws no more, whoever left them out."""
+    return list(run.left_out.select_related("task__taskset__project", "by").order_by("-pk")[:NEWEST])
 
 
 def catalogue() -> list[tuple[str, list[tuple[Operator, list[Option]]]]]:

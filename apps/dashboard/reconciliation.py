@@ -31,6 +31,7 @@ from apps.environments.ledger import (
 )
 from apps.environments.models import Episode
 from apps.feedback.models import LESSONS, STARS, Preference, Rating, Slot
+from apps.pipelines.ledger import what_operators_left_out_is_on_record
 from apps.pipelines.models import OwnExpert
 from apps.policies.manifest import DamagedWeights, verify
 from apps.rewards.combining import PEOPLE
@@ -294,6 +295,7 @@ CHECKS = (
     Check("expert rows name their parents", expert_rows_name_their_parents),
     Check("offspring say what their parents said", offspring_say_what_their_parents_said),
     Check("pairs are what their rollouts said", pairs_are_what_their_rollouts_said),
+    Check("what operators left out is on record", what_operators_left_out_is_on_record),
     Check("snapshots are whole", snapshots_are_whole),
     Check("published weights are what their manifests say", published_weights_are_what_their_manifests_say),
     Check("engines served what was published", engines_served_what_was_published),

@@ -91,6 +91,7 @@ urlpatterns = [
     path("ratings/<int:pk>/", tracing.rating, name="rating"),
     path("lessons/<slug:project>/import/", lessons.import_page, name="lessons-import"),
     path("imports/of/<slug:project>/", imports.imports, name="taskset-imports"),
+    path("imports/of/<slug:project>/hub/", imports.hub, name="taskset-import-hub"),
     path("imports/<int:pk>/", imports.one, name="taskset-import"),
     path("imports/<int:pk>/now/", imports.now, name="taskset-import-now"),
     path("imports/<int:pk>/stop/", imports.stop, name="taskset-import-stop"),

@@ -55,8 +55,11 @@ def _verdict_on_experience(experience: Experience) -> Verdict:
         return Verdict(f"Dropped: {experience.reason}", "bad")
     items = StepItem.objects.filter(experience=experience).order_by("step__number")
     if experience.state == Experience.State.TRAINED:
-        steps = list(items.filter(step__state=TrainStep.State.COMMITTED).values_list("step__number", flat=True))
-        return Verdict(f"Admitted and trained in {in_words(steps)}", "good", steps[-1])
+        committed = list(items.filter(step__state=TrainStep.State.COMMITTED).values_list("step__number", "left_out"))
+        if steps := [number for number, left_out in committed if not left_out]:
+            return Verdict(f"Admitted and trained in {in_words(steps)}", "good", steps[-1])
+        steps, reasons = zip(*committed, strict=True)
+        return Verdict(f"Admitted, and left out of {in_words(steps)} by {reasons[-1]}", "bad", steps[-1])
     step = items.values_list("step__number", flat=True).last()
     if experience.state == Experience.State.CLAIMED:
         return Verdict(f"Admitted and planned into step {step:,}", "good", step)

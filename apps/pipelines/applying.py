@@ -64,6 +64,11 @@ def apply(pipeline: Sequence[OperatorChoice], stage: Stage, samples: Sequence[Sa
     return outcome
 
 
+def stands_at(pipeline: Sequence[OperatorChoice], stage: Stage) -> bool:
+    """Whether any operator works at this stage. Raises OperatorFailed."""
+    return any(True for _ in _of_stage(pipeline, stage))
+
+
 def _of_stage(pipeline: Sequence[OperatorChoice], stage: Stage) -> Iterator[tuple[int, Operator, OperatorChoice]]:
     for place, choice in enumerate(pipeline):
         try:

@@ -5,7 +5,7 @@ that was not asked for longest goes when all together would be too large.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from threading import Lock
 
 import structlog
@@ -13,11 +13,12 @@ import structlog
 from apps.accounts.models import Project
 from apps.pipelines.deciding import Case
 from apps.pipelines.operators import find
-from apps.runs.config import RunConfig
+from apps.runs.pipeline import OperatorChoice
 from apps.tasksets.messages import pictures_of
 from apps.tasksets.models import Task, Taskset
 from apps.tasksets.overlap import Checked, Pair, TooMuch, normalised
 from apps.tasksets.overlapping import prompts_of, said_in
+from apps.tasksets.rows import TaskRow
 
 log = structlog.get_logger(__name__)
 MOST_TASKS = 50_000  # of the sets of a run's pipeline together: their indexes are built while groups wait
@@ -42,7 +43,7 @@ class Index:
     def size(self) -> int:
         return len(self.checked.grams)
 
-    def most_said(self, task: Task) -> Pair | None:
+    def most_said(self, task: Task | TaskRow) -> Pair | None:
         """The task of the set of which this one says most, the first of equals; None when it says nothing of any.
 
         Of tasks that show pictures only the same text with the same pictures counts: many ask the same of different ones.
@@ -89,9 +90,14 @@ def _built(taskset: Taskset) -> Index:
 
 def also_in(cases: Sequence[Case], options: Sequence) -> list[dict[str, Pair | None]]:
     """For each of these groups of one run, by name of a set, the task of it of which its own says most."""
+    return tasks_also_in(cases[0].group.run.project_id, [case.group.task for case in cases], options)
+
+
+def tasks_also_in(project: int, tasks: Sequence[Task | TaskRow], options: Sequence) -> list[dict[str, Pair | None]]:
+    """For each of these tasks the same."""
     names = {name for one in options for name in one.tasksets}
-    indexes = dict(_indexes(_sets(cases[0].group.run.project_id, names).values()))
-    return [{name: index.most_said(case.group.task) for name, index in indexes.items()} for case in cases]
+    indexes = dict(_indexes(_sets(project, names).values()))
+    return [{name: index.most_said(task) for name, index in indexes.items()} for task in tasks]
 
 
 def _indexes(tasksets: Iterable[Taskset]) -> Iterator[tuple[str, Index]]:
@@ -114,11 +120,14 @@ def _sets(project: int, names: Iterable[str]) -> dict[str, Taskset]:
 # -- when a run is made, or its pipeline changed -----------------------------------------------------------------------------
 
 
-def problems_of(plan: RunConfig, project: Project) -> dict[str, str]:
-    """Why sets that the plan's operators name cannot be compared with, by dotted field below the pipeline."""
-    named = _named(plan)
+def problems_of(pipeline: Sequence[OperatorChoice], project: Project, drawn: Collection[str] = ()) -> dict[str, str]:
+    """Why sets that operators name cannot be compared with, by dotted field below the pipeline.
+
+    `drawn`: names of the sets whose tasks they are compared with.
+    """
+    named = _named(pipeline)
     found = _sets(project.pk, named.values())
-    problems = {field: why for field, name in named.items() if (why := _why_not(name, plan, found))}
+    problems = {field: why for field, name in named.items() if (why := _why_not(name, drawn, found))}
     size = sum(taskset.size for taskset in found.values())
     if size > MOST_TASKS and not problems:
         field = next(iter(named)).rpartition(".")[0]
@@ -126,16 +135,16 @@ def problems_of(plan: RunConfig, project: Project) -> dict[str, str]:
     return problems
 
 
-def _named(plan: RunConfig) -> Mapping[str, str]:
+def _named(pipeline: Sequence[OperatorChoice]) -> Mapping[str, str]:
     return {
         f"{place}.options.tasksets.{at}": name
-        for place, choice in enumerate(plan.pipeline)
+        for place, choice in enumerate(pipeline)
         if ASK in (operator := find(choice.operator)).asks
         for at, name in enumerate(operator.read_options(choice.options).tasksets)
     }
 
 
-def _why_not(name: str, plan: RunConfig, found: Mapping[str, Taskset]) -> str:
-    if name in plan.taskset_names:
+def _why_not(name: str, drawn: Collection[str], found: Mapping[str, Taskset]) -> str:
+    if name in drawn:
         return f"{name!r} is what the run draws from: all of its groups would be dropped; name sets that it is tested with"
     return "" if name in found else f"the project has no taskset {name!r} that stays as it is"

@@ -81,9 +81,7 @@ def record(group: Group, passes: Sequence[Pass], made: Mapping[int, int]) -> Non
     """
     if not passes:
         return
-    counts = [(group.run_id, one.place, one.operator, len(one.given), len(one.kept), made.get(one.place, 0)) for one in passes]
-    with connection.cursor() as cursor:
-        cursor.execute(COUNT, [list(column) for column in zip(*counts, strict=True)])
+    count(group.run_id, passes, made)
     CutRollout.objects.bulk_create(
         CutRollout(
             run_id=group.run_id, rollout_id=cut.sample.rollout, place=one.place, operator=one.operator,
@@ -93,6 +91,14 @@ def record(group: Group, passes: Sequence[Pass], made: Mapping[int, int]) -> Non
         for is_silent, cuts in ((False, one.cuts), (True, _left_silent(passes, one)))
         for cut in cuts
     )  # fmt: skip
+
+
+def count(run: int, passes: Sequence[Pass], made: Mapping[int, int]) -> None:
+    """Add these turns of operators to what the run has counted; `made`: rows that came of them, by place."""
+    counts = [(run, one.place, one.operator, len(one.given), len(one.kept), made.get(one.place, 0)) for one in passes]
+    if counts:
+        with connection.cursor() as cursor:
+            cursor.execute(COUNT, [list(column) for column in zip(*counts, strict=True)])
 
 
 def _left_silent(passes: Sequence[Pass], one: Pass) -> list[Cut]:

@@ -16,7 +16,7 @@ from apps.pipelines.synthesizing import put_made
 from apps.rewards.combining import success
 from apps.rewards.judgements import judgements_of
 from apps.rollouts.models import Group, Rollout
-from apps.rollouts.records import TaskRecord
+from apps.rollouts.records import TaskRecord, Tried
 from apps.rollouts.turns import spoken_by_policy
 from apps.runs.config import RunConfig
 from apps.runs.models import Run, StaleFence
@@ -114,11 +114,15 @@ def _record_tasks(plan: RunConfig, decisions: Sequence[Decision]) -> None:
     """What the groups tell of their tasks, also where nothing can be learned from it: all right or all wrong tells most."""
     if not plan.samples or plan.serve:
         return
-    beliefs = plan.selection if isinstance(plan.selection, Bots) else Bots()
-    for one in (decision for decision in decisions if decision.rewards):
-        group = one.case.group
-        successes = [success(reward, plan, group.task.domain) for reward in one.rewards]
-        TaskRecord.add(group.run_id, group.task_id, group.draw_index, successes, plan.groups_per_step, beliefs)
+    told = [
+        Tried(group.task_id, group.draw_index, [success(reward, plan, group.task.domain) for reward in one.rewards])
+        for one in decisions
+        if one.rewards
+        for group in [one.case.group]
+    ]
+    if told:
+        beliefs = plan.selection if isinstance(plan.selection, Bots) else Bots()
+        TaskRecord.add(decisions[0].case.group.run_id, told, plan.groups_per_step, beliefs)
 
 
 def _experiences(decision: Decision) -> Iterator[Experience]:

@@ -18,6 +18,7 @@ from apps.accounts.models import User
 from apps.rollouts.drawing import drawn
 from apps.rollouts.partial import Partial, PartialRollout
 from apps.rollouts.payload import ArraysReleased, Tokens, pack, unpack
+from apps.rollouts.sifting import Sieve, sifted
 from apps.rollouts.turns import Turn, kept
 from apps.runs.admission import groups_allowed
 from apps.runs.models import Run, StaleFence, after
@@ -183,12 +184,13 @@ class Group(models.Model):
 
     @classmethod
     @transaction.atomic
-    def open(cls, run: Run, owner: str, seconds: float, at_most: int, version: int) -> list["Group"]:
+    def open(cls, run: Run, owner: str, seconds: float, at_most: int, version: int, sieve: Sieve | None = None) -> list["Group"]:
         """Open as many groups as the run's pace allows, up to `at_most`, each with its rollouts, claimed by `owner`.
 
         `version` is the one that will sample them: a version published since the caller loaded its own must not
         widen the pace, or what is sampled now would be stale when its step comes. The run's row is locked while its
-        counter moves: several explorers never open one draw twice.
+        counter moves: several explorers never open one draw twice. `sieve` looks at the tasks first (apps.rollouts.sifting):
+        raises NothingToDraw where it would leave none.
         """
         locked = Run.objects.select_for_update().get(pk=run.pk)
         pace = replace(locked.pace, published_version=min(version, locked.published_version))
@@ -197,11 +199,14 @@ class Group(models.Model):
         if not count:
             return []
         draws = list(range(locked.groups_opened, locked.groups_opened + count))
+        tasks = sifted(locked, plan, draws, sieve) if sieve else drawn(locked, plan, draws)
+        if not tasks:
+            return []
         Run.objects.filter(pk=run.pk).update(groups_opened=F("groups_opened") + count)
         groups = cls.objects.bulk_create(
             cls(run=locked, draw_index=draw, task=task, size=plan.group_size, opened_version=pace.published_version,
                 lease_owner=owner, lease_until=after(seconds), fence=1)
-            for draw, task in zip(draws, drawn(locked, plan, draws), strict=True)
+            for draw, task in zip(draws, tasks, strict=True)
         )  # fmt: skip
         Rollout.objects.bulk_create(
             Rollout(group=group, run=locked, sample_index=n) for group in groups for n in range(plan.group_size)
@@ -222,14 +227,11 @@ class Group(models.Model):
         `claims` by group id. Outcomes of groups whose fence has moved on, or whose lease is over, are refused: they are not ours.
         Returns the groups that are still ours. Writing an outcome twice changes nothing.
         """
-        rollouts = {rollout.pk: rollout for rollout in Rollout.objects.filter(pk__in=[o.rollout_id for o in outcomes])}
-        ours = cls._locked_ours(claims, {rollout.group_id for rollout in rollouts.values()})
-        fresh = {
-            o.rollout_id: (rollouts[o.rollout_id], o)
-            for o in outcomes
-            if rollouts[o.rollout_id].group_id in ours and rollouts[o.rollout_id].is_sampling
-        }
-        Rollout.write_outcomes(list(fresh.values()))
+        rows = Rollout.objects.filter(pk__in=[one.rollout_id for one in outcomes]).values_list("pk", "group_id", "state")
+        known = {pk: (group, state) for pk, group, state in rows}
+        ours = cls._locked_ours(claims, {group for group, _ in known.values()})
+        open_ones = {pk for pk, (group, state) in known.items() if group in ours and state == Rollout.State.SAMPLING}
+        Rollout.write_outcomes(list({one.rollout_id: one for one in outcomes if one.rollout_id in open_ones}.values()))
         done = ours - set(Rollout.objects.filter(group__in=ours, state=Rollout.State.SAMPLING).values_list("group_id", flat=True))
         if done:
             cls.objects.filter(pk__in=done).update(state=cls.State.SCORING, sampled_at=Now(), lease_owner="", lease_until=None)
@@ -311,7 +313,9 @@ class LeftOut(models.Model):
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="left_out")
     task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="+")
     reason = models.CharField(max_length=200)
-    by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+", help_text="NULL: the run itself did."
+    )
     at = models.DateTimeField(db_default=Now())
 
     class Meta:
@@ -388,19 +392,19 @@ class Rollout(models.Model):
         return self.tokens if self.state == self.State.FINISHED and not self.arrays_released_at else None
 
     @classmethod
-    def write_outcomes(cls, pairs: list[tuple["Rollout", Outcome]]) -> None:
+    def write_outcomes(cls, outcomes: list[Outcome]) -> None:
         """Fill in the rows and their payloads; the caller holds the groups' locks and the transaction."""
-        if not pairs:
+        if not outcomes:
             return
         rows, payloads = [], []
-        for rollout, outcome in pairs:
+        for outcome in outcomes:
             counts, versions = (0, 0), (None, None)
             if outcome.tokens is not None:
                 counts, versions = (len(outcome.tokens.prompt_ids), len(outcome.tokens.completion_ids)), outcome.tokens.versions
-                payloads.append((rollout.pk, pack(outcome.tokens)))
+                payloads.append((outcome.rollout_id, pack(outcome.tokens)))
             state = cls.State.FAILED if outcome.tokens is None else cls.State.FINISHED
             said = (shown(outcome.text), outcome.stop_reason[:200], json.dumps(kept(outcome.turns)))
-            rows.append((rollout.pk, state.value, *said, *counts, *versions))
+            rows.append((outcome.rollout_id, state.value, *said, *counts, *versions))
         # One statement for all rows: bulk_update's CASE per column costs ten times as much.
         with connection.cursor() as cursor:
             cursor.execute(WRITE_OUTCOMES, [list(column) for column in zip(*rows, strict=True)])

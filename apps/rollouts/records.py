@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from django.db import connection, models
 from django.db.models import F, Q
@@ -15,6 +16,15 @@ from apps.tasksets.selection.bots import evidence
 # What is left of a belief is never less than e to this: PostgreSQL refuses numbers that vanish.
 LEAST_LOG = -600.0
 RATES = {"all": F("rate"), "recent": (F("alpha") - 1.0) / (F("alpha") + F("beta") - 2.0)}
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What a group says of its task: the success of each attempt, from 0 to 1, at least one."""
+
+    task_id: int
+    draw: int
+    successes: Sequence[float]
 
 
 class TaskRecordQuerySet(models.QuerySet):
@@ -58,27 +68,43 @@ class TaskRecord(models.Model):
         return f"{self.successes:g} of {self.attempts} at {self.task_id}"
 
     @classmethod
-    def add(cls, run_id: int, task_id: int, draw: int, successes: Sequence[float], groups_per_step: int, beliefs: Bots) -> None:
-        """Add a group's attempts, each a number from 0 to 1; at least one. Call it once, in the transaction of its verdict."""
-        total = math.fsum(successes)
-        gained = evidence(total / len(successes), beliefs.counts_as)
+    def add(cls, run_id: int, verdicts: Iterable[Tried], groups_per_step: int, beliefs: Bots) -> None:
+        """Add what groups said of their tasks. Call it once, in the transaction of their verdicts.
+
+        A statement takes each task once, so further groups of a task come in further statements, in the order given.
+        """
+        rounds: list[dict[int, Tried]] = []
+        for one in verdicts:
+            free = next((taken for taken in rounds if one.task_id not in taken), None)
+            if free is None:
+                rounds.append(free := {})
+            free[one.task_id] = one
         kept = LEAST_LOG if beliefs.forgetting == 1 else math.log1p(-beliefs.forgetting)
-        values = {
-            "run": run_id, "task": task_id, "attempts": len(successes), "successes": total, "alpha": gained[0], "beta": gained[1],
-            "draw": draw, "per_step": groups_per_step, "kept": kept, "least": LEAST_LOG,
-        }  # fmt: skip
-        with connection.cursor() as cursor:
-            cursor.execute(ADD, values)
+        for taken in rounds:
+            columns = zip(*(_row(one, beliefs) for one in taken.values()), strict=True)
+            with connection.cursor() as cursor:
+                cursor.execute(ADD, {
+                    "run": run_id, "per_step": groups_per_step, "kept": kept, "least": LEAST_LOG,
+                    **dict(zip(COLUMNS, map(list, columns), strict=True)),
+                })  # fmt: skip
 
 
+def _row(one: Tried, beliefs: Bots) -> tuple[int, int, int, float, float, float]:
+    total = math.fsum(one.successes)
+    return one.task_id, one.draw, len(one.successes), total, *evidence(total / len(one.successes), beliefs.counts_as)
+
+
+COLUMNS = ("tasks", "draws", "attempts", "successes", "alphas", "betas")
 # Two groups of one task may get their verdicts at once: one statement, so that each is added to what the other left.
 ADD = """
     INSERT INTO rollouts_taskrecord AS r (run_id, task_id, attempts, successes, alpha, beta, last_draw)
-    VALUES (%(run)s, %(task)s, %(attempts)s, %(successes)s, 1 + %(alpha)s::float8, 1 + %(beta)s::float8, %(draw)s)
+    SELECT %(run)s, task, attempts, successes, 1 + alpha, 1 + beta, draw
+    FROM unnest(%(tasks)s::bigint[], %(draws)s::int[], %(attempts)s::int[], %(successes)s::float8[], %(alphas)s::float8[],
+        %(betas)s::float8[]) AS t(task, draw, attempts, successes, alpha, beta)
     ON CONFLICT (run_id, task_id) DO UPDATE SET
         attempts = r.attempts + excluded.attempts, successes = r.successes + excluded.successes,
-        alpha = 1 + (r.alpha - 1) * exp(greatest(%(least)s::float8, %(kept)s::float8
-            * greatest(0, excluded.last_draw / %(per_step)s::int - r.last_draw / %(per_step)s::int))) + %(alpha)s::float8,
-        beta = 1 + (r.beta - 1) * exp(greatest(%(least)s::float8, %(kept)s::float8
-            * greatest(0, excluded.last_draw / %(per_step)s::int - r.last_draw / %(per_step)s::int))) + %(beta)s::float8,
+        alpha = (r.alpha - 1) * exp(greatest(%(least)s::float8, %(kept)s::float8
+            * greatest(0, excluded.last_draw / %(per_step)s::int - r.last_draw / %(per_step)s::int))) + excluded.alpha,
+        beta = (r.beta - 1) * exp(greatest(%(least)s::float8, %(kept)s::float8
+            * greatest(0, excluded.last_draw / %(per_step)s::int - r.last_draw / %(per_step)s::int))) + excluded.beta,
         last_draw = greatest(r.last_draw, excluded.last_draw), updated_at = statement_timestamp()"""

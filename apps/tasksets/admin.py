@@ -8,7 +8,7 @@ from apps.tasksets.models import QuarantinedLine, Task, Taskset, TasksetImport
 
 @admin.register(Taskset)
 class TasksetAdmin(LedgerAdmin):
-    list_display = ["slug", "project", "first", "version", "source", "size", "quarantined", "duplicates", "created_at"]
+    list_display = ["slug", "project", "first", "version", "source", "size", "quarantined", "duplicates", "left_out", "created_at"]
     list_select_related = ["project", "first"]
     search_fields = ["slug", "title"]
 

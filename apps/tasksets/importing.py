@@ -9,7 +9,7 @@ from apps.tasksets.duplicates import KEEP
 from apps.tasksets.models import Taskset
 from apps.tasksets.reading import Columns, read
 from apps.tasksets.sources import opened
-from apps.tasksets.storing import Origin, Progress, store
+from apps.tasksets.storing import Origin, Progress, WhyNot, store
 
 
 def import_file(
@@ -21,6 +21,7 @@ def import_file(
     format: str = "auto",
     split: str = "",
     duplicates: str = KEEP,
+    why_not: WhyNot | None = None,
 ) -> Taskset:
     """The tasks of a file or folder as a new taskset; `progress(bytes read)`. Pictures may lie in files beside it.
 
@@ -28,7 +29,7 @@ def import_file(
     """
     source = opened(path, format, split)
     rows = read(source, columns, beside(path / "folder" if path.is_dir() else path))
-    return store(origin, rows, quarantine, lambda read: progress(source.at), duplicates)
+    return store(origin, rows, quarantine, lambda read: progress(source.at), duplicates, why_not)
 
 
 def generate(

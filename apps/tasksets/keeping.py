@@ -1,5 +1,6 @@
 """The files of imports on disk: kept until their import is over, and no longer than a day where it was never started."""
 
+import shutil
 import time
 from collections.abc import Iterable
 from datetime import timedelta
@@ -9,6 +10,7 @@ from django.db import transaction
 from django.db.models.functions import Now
 
 from apps.accounts.models import Project, User
+from apps.tasksets import unpacking
 from apps.tasksets.models import ImportOver, TasksetImport
 from apps.tasksets.sources import SUFFIXES
 
@@ -21,23 +23,50 @@ class TooManyHeld(ValueError):
     """The project has as many files here as it may."""
 
 
-@transaction.atomic
 def keep(project: Project, by: User, name: str, size: int, pieces: Iterable[bytes]) -> TasksetImport:
-    """A new import of the file in these pieces, to be looked at. Raises TooManyHeld, OSError."""
+    """A new import of the file in these pieces, to be looked at; of a zip file, of the folder in it.
+
+    Raises TooManyHeld, NotReadable, OSError.
+    """
+    is_packed = name.lower().endswith(unpacking.SUFFIX)
+    suffix = "" if is_packed else next((end for end in SUFFIXES if name.lower().endswith(end)), "")
+    with transaction.atomic():  # not around the writing, which keeps the project's row to itself for too long
+        _require_room(project)
+        made = TasksetImport.objects.create(project=project, by=by, name=name, suffix=suffix, bytes=size)
+    made.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    sent = made.path.with_suffix(unpacking.SUFFIX) if is_packed else made.path
+    try:
+        with sent.open("wb") as stream:
+            stream.writelines(pieces)
+        if is_packed:
+            made.bytes = unpacking.unpack(sent, made.path)
+            made.save(update_fields=["bytes"])
+            sent.unlink()
+    except BaseException:
+        sent.unlink(missing_ok=True)
+        made.forget_file()
+        made.delete()
+        raise
+    return made
+
+
+@transaction.atomic
+def ask_hub(project: Project, by: User, name: str, config: str, split: str) -> TasksetImport:
+    """A new import of a data set of the Hub; a worker fetches it, then it is looked at. Raises TooManyHeld."""
+    _require_room(project)
+    asked = {"name": name, "config": config, "split": split}
+    said = " ".join(filter(None, [name, config, split]))[:200]
+    return TasksetImport.objects.create(
+        project=project, by=by, name=said, suffix=".jsonl", bytes=0, hub=asked, state=TasksetImport.State.WAITING
+    )
+
+
+def _require_room(project: Project) -> None:
+    """Locks the project. Raises TooManyHeld."""
     Project.objects.select_for_update().get(pk=project.pk)
     held = project.taskset_imports.exclude(state__in=TasksetImport.OVER)
     if held.count() >= MOST_HELD:
         raise TooManyHeld(f"{project.slug} has {MOST_HELD} files here that are not imported yet; import or discard one")
-    suffix = next((end for end in SUFFIXES if name.lower().endswith(end)), "")
-    made = TasksetImport.objects.create(project=project, by=by, name=name, suffix=suffix, bytes=size)
-    made.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    try:
-        with made.path.open("wb") as stream:
-            stream.writelines(pieces)
-    except BaseException:
-        made.path.unlink(missing_ok=True)
-        raise
-    return made
 
 
 def clear_away() -> int:
@@ -62,5 +91,8 @@ def _delete_orphans() -> int:
     names = {one.path.name for one in needed}
     orphans = [file for file in files if file.name not in names]
     for file in orphans:
-        file.unlink(missing_ok=True)
+        if file.is_dir():
+            shutil.rmtree(file, ignore_errors=True)
+        else:
+            file.unlink(missing_ok=True)
     return len(orphans)

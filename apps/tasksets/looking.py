@@ -9,7 +9,7 @@ from typing import Any
 from apps.tasksets.duplicates import KEEP
 from apps.tasksets.reading import Columns, read
 from apps.tasksets.rows import TaskRow
-from apps.tasksets.sources import opened
+from apps.tasksets.sources import SUFFIXES, folder, opened
 from apps.tasksets.sources.records import BadLine, NotReadable, Record
 
 LOOKED_AT = 20  # rows
@@ -24,6 +24,7 @@ class How:
     """The choices of an import; `answer` and the columns below it are "" where the file has none."""
 
     format: str = "auto"
+    split: str = ""  # of a folder that has several
     prompt: str = Columns.prompt
     answer: str = Columns.answer
     domain: str = Columns.domain
@@ -33,6 +34,7 @@ class How:
     answer_key: str = Columns.answer_key
     quarantine: bool = False
     duplicates: str = KEEP
+    operators: str = ""  # those that look at its tasks, as YAML
     version_of: str = ""  # slug of the set of which it is the next version
 
     @classmethod
@@ -63,7 +65,7 @@ class Look:
 def look(path: Path, how: How) -> Look:
     """Reads no more than the first rows."""
     try:
-        records = list(islice(opened(path, how.format), LOOKED_AT))
+        records = list(islice(opened(path, how.format, how.split), LOOKED_AT))
     except NotReadable as error:
         return Look(refusal=str(error))
     except OSError as error:
@@ -72,9 +74,17 @@ def look(path: Path, how: How) -> Look:
     return Look(list(columns)[:MOST_COLUMNS], list(read(records, how.columns)))
 
 
-def guessed(path: Path, format: str = "auto") -> How:
-    """The choices that fit a file by its columns' names."""
-    how = How(format)
+def splits_of(path: Path) -> list[str]:
+    """Those of a folder that has several by name; of a file none."""
+    try:
+        return folder.splits_of(path, SUFFIXES) if path.is_dir() else []
+    except NotReadable:  # `look` says so
+        return []
+
+
+def guessed(path: Path, format: str = "auto", split: str = "") -> How:
+    """The choices that fit a file or folder by its columns' names."""
+    how = How(format, split)
     columns = look(path, how).columns
     prompt = next((name for name in PROMPTS if name in columns), how.prompt)
     answer = next((name for name in ANSWERS if name in columns), "")

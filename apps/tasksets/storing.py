@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from django.db import transaction
@@ -17,9 +17,12 @@ from apps.tasksets.versions import changes, newest_of
 
 BATCH = 1_000  # rows held in memory and written together
 BATCH_BYTES = 32 << 20  # of their pictures: a batch that holds more is written before it is full
+COUNTED = ["size", "quarantined", "duplicates", "left_out", "digest", "shows_pictures", "added", "removed"]
 LISTED = 1_000  # bad lines that a refusal names; the rest are counted
 
 Progress = Callable[[int], None]
+# Of rows, by line, why each is left out that is; the others are kept.
+WhyNot = Callable[[Sequence[TaskRow]], Mapping[int, str]]
 
 
 class BadLines(ValueError):
@@ -50,11 +53,11 @@ class Origin:
 class Sieve:
     """Which rows become tasks, which lines are set aside, and which refuse the file."""
 
-    def __init__(self, quarantine: bool, duplicates: str) -> None:
-        self.quarantine, self.duplicates = quarantine, duplicates
+    def __init__(self, quarantine: bool, duplicates: str, why_not: WhyNot | None = None) -> None:
+        self.quarantine, self.duplicates, self.why_not = quarantine, duplicates, why_not
         self.seen = Seen() if duplicates != KEEP else None
         self.listed: list[BadLine] = []
-        self.refused = self.bad = self.same = 0
+        self.refused = self.bad = self.same = self.left_out = 0
 
     def sift(self, batch: list[TaskRow | BadLine]) -> tuple[list[TaskRow], list[BadLine]]:
         """Tasks to store, and lines to set aside."""
@@ -67,7 +70,10 @@ class Sieve:
         self.bad += len(bad)
         self.same += len(same)
         self._refuse(([] if self.quarantine else bad) + (same if self.duplicates == REFUSE else []))
-        return tasks, aside
+        reasons = self.why_not(tasks) if self.why_not and tasks else {}
+        self.left_out += len(reasons)
+        aside += [_left_out(row, reasons[row.line]) for row in tasks if row.line in reasons]
+        return [row for row in tasks if row.line not in reasons], aside
 
     def _refuse(self, lines: list[BadLine]) -> None:
         self.refused += len(lines)
@@ -81,11 +87,13 @@ def store(
     quarantine: bool = False,
     progress: Progress = lambda done: None,
     duplicates: str = KEEP,
+    why_not: WhyNot | None = None,
 ) -> Taskset:
     """A new taskset of these rows; `progress(rows read)` after each batch.
 
     Bad lines are kept beside the set when `quarantine`, otherwise they refuse it (BadLines). `duplicates`, of tasks that are there
     already: "keep", "drop" (kept beside the set like bad lines, and counted), or "refuse" (BadLines, whatever `quarantine` says).
+    `why_not` looks at each batch of good tasks: what it leaves out is kept beside the set, and counted, too.
     Raises ValueError when nothing is left, or nothing has changed since the version before; IntegrityError when the slug is taken.
     """
     before = newest_of(origin.version_of, origin.project) if origin.version_of else None
@@ -93,7 +101,7 @@ def store(
         project=origin.project, slug=origin.slug, title=origin.title, source=origin.source, seed=origin.seed, created_by=origin.by,
         first=before and (before.first or before), version=before.version + 1 if before else 1,
     )  # fmt: skip
-    digest, sieve = hashlib.sha256(), Sieve(quarantine, duplicates)
+    digest, sieve = hashlib.sha256(), Sieve(quarantine, duplicates, why_not)
     for read, batch in _batches(rows):
         tasks, aside = sieve.sift(batch)
         QuarantinedLine.objects.bulk_create(_quarantined(taskset, line) for line in aside)
@@ -105,16 +113,23 @@ def store(
     if not taskset.size:
         raise ValueError("there is no task in it")
     taskset.quarantined, taskset.digest = sieve.bad, digest.hexdigest()
-    taskset.duplicates = sieve.same
+    taskset.duplicates, taskset.left_out = sieve.same, sieve.left_out
     if before:
         taskset.added, taskset.removed = changes(before, taskset)
-    taskset.save(update_fields=["size", "quarantined", "duplicates", "digest", "shows_pictures", "added", "removed"])
+    taskset.save(update_fields=COUNTED)
     return taskset
 
 
 def _repeated(row: TaskRow, first: int) -> BadLine:
-    said = text_of(row.prompt[-1]["content"])
-    return BadLine(row.line, f"the same task as line {first}", said.strip()[:EXCERPT], first)
+    return BadLine(row.line, f"the same task as line {first}", _excerpt(row), first)
+
+
+def _left_out(row: TaskRow, why: str) -> BadLine:
+    return BadLine(row.line, why, _excerpt(row))
+
+
+def _excerpt(row: TaskRow) -> str:
+    return text_of(row.prompt[-1]["content"]).strip()[:EXCERPT]
 
 
 def _batches(rows: Iterable[TaskRow | BadLine]) -> Iterator[tuple[int, list[TaskRow | BadLine]]]:

@@ -2,22 +2,18 @@
 
 import json
 import re
-import subprocess
-import sys
-import tempfile
 from argparse import ArgumentParser, _SubParsersAction
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
-from typing import BinaryIO
 
-from django.conf import settings
 from django.core.management.base import CommandError
 from django.db import IntegrityError
 
 from apps.accounts.models import Project
 from apps.accounts.redacting import Redactor
+from apps.pipelines.applying import OperatorFailed
 from apps.tasksets.duplicates import CHOICES, KEEP
 from apps.tasksets.exporting import TYPES, pieces
 from apps.tasksets.importing import import_file
@@ -27,10 +23,12 @@ from apps.tasksets.overlapping import compare
 from apps.tasksets.reading import Columns, read_jsonl
 from apps.tasksets.rows import TaskRow
 from apps.tasksets.sources import FORMATS
+from apps.tasksets.sources.hub import HubRows, hub_rows
 from apps.tasksets.sources.records import BadLine
 from apps.tasksets.storing import BadLines, Origin, store
 from apps.tasksets.versions import slug_of_next
 from rftweb.management.console import REDACT, bar
+from rftweb.management.taskset_operators import add_operators, sieve_from
 
 SHOWN = 20  # bad lines printed
 
@@ -62,6 +60,7 @@ def add_import(verbs: _SubParsersAction) -> ArgumentParser:
         default=KEEP,
         help="tasks that an earlier line says: keep, leave out and list, or refuse the file",
     )
+    add_operators(importing)
     importing.add_argument("--quarantine", action="store_true", help="set bad lines aside instead of refusing the file")
     return importing
 
@@ -79,13 +78,14 @@ def imported(project: Project, options: dict) -> Taskset:
         options["prompt"], None if options["no_answer"] else options["answer"], options["follow_ups"], options["domain"],
         answer_key=options["answer_key"], more_meta=tuple(options["meta"]),
     )  # fmt: skip
+    options = {**options, "why_not": sieve_from(project, options)}
     try:
         return _from_hub(origin, columns, options) if options["hub"] else _from_file(path, origin, columns, options)
     except BadLines as refusal:
         raise CommandError(_listed(refusal)) from None
     except IntegrityError:
         raise CommandError(f"--slug: a taskset {slug!r} is there already; choose another, or store it with --version-of") from None
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, OperatorFailed) as error:
         raise CommandError(f"{name}: {error}") from None
 
 
@@ -105,37 +105,21 @@ def _source(options: dict) -> str:
 def _from_file(path: Path, origin: Origin, columns: Columns, options: dict) -> Taskset:
     size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file()) if path.is_dir() else path.stat().st_size
     with bar(f"reading {path.name}", size) as progress:
-        how = (options["quarantine"], progress, options["format"], options["split"], options["duplicates"])
+        how = (options["quarantine"], progress, options["format"], options["split"], options["duplicates"], options["why_not"])
         return import_file(path, origin, columns, *how)
 
 
 def _from_hub(origin: Origin, columns: Columns, options: dict) -> Taskset:
-    with bar(f"rows of {options['file']}", None) as progress, _hub_rows(options) as (process, said):
-        return store(origin, _all_of(process, said, columns), options["quarantine"], progress, options["duplicates"])
+    asked = options["file"], options["config"], options["split"]
+    with bar(f"rows of {options['file']}", None) as progress, hub_rows(*asked) as rows:
+        how = (options["quarantine"], progress, options["duplicates"], options["why_not"])
+        return store(origin, _all_of(rows, columns), *how)
 
 
-@contextmanager
-def _hub_rows(options: dict) -> Iterator[tuple[subprocess.Popen, BinaryIO]]:
-    """A process that loads `datasets` and says the data set's rows as JSON lines, and the file in which it complains."""
-    asked = [options["file"], "--config", options["config"], "--split", options["split"]]
-    command = [sys.executable, "-m", "workers.hub_rows", *asked]
-    with (
-        tempfile.TemporaryFile() as said,
-        subprocess.Popen(command, cwd=settings.BASE_DIR, stdout=subprocess.PIPE, stderr=said) as process,
-    ):
-        try:
-            yield process, said
-        finally:
-            process.kill()
-
-
-def _all_of(process: subprocess.Popen, said: BinaryIO, columns: Columns) -> Iterator[TaskRow | BadLine]:
-    """Its tasks and bad lines. Raises ValueError when it did not come to the data set's end, with what it said last."""
-    yield from read_jsonl(process.stdout, columns)
-    if process.wait():
-        said.seek(0)
-        lines = said.read().decode(errors="replace").strip().splitlines()
-        raise ValueError(lines[-1] if lines else "it ended before the data set did")
+def _all_of(rows: HubRows, columns: Columns) -> Iterator[TaskRow | BadLine]:
+    """Its tasks and bad lines. Raises ValueError when it did not come to the data set's end."""
+    yield from read_jsonl(rows.lines, columns)
+    rows.require_end()
 
 
 def _listed(refusal: BadLines) -> str:

@@ -456,7 +456,7 @@ def test_where_rewards_may_come_later_they_count_until_the_last_word(maze, waiti
 def written(pk: int) -> None:
     """Its rollout is, and its episode settled."""
     rollout = Rollout.objects.get(episodes=pk)
-    Rollout.write_outcomes([(rollout, Outcome(rollout.pk, tokens_of("12"), "12", "stop"))])
+    Rollout.write_outcomes([Outcome(rollout.pk, tokens_of("12"), "12", "stop")])
     settle([Ending(pk, rollout.pk, "stop")])
 
 

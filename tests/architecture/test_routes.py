@@ -169,6 +169,7 @@ TABLE = {
     },
     RUN + "asked-tasks/": {"GET": None, "POST": STEERER},
     "imports/of/<slug:project>/": {"GET": STEERER, "POST": STEERER},
+    "imports/of/<slug:project>/hub/": {"GET": None, "POST": STEERER},
     "imports/<int:pk>/": {"GET": STEERER, "POST": STEERER},
     "imports/<int:pk>/now/": {"GET": STEERER, "POST": None},
     "imports/<int:pk>/stop/": {"GET": None, "POST": STEERER},

@@ -2,6 +2,8 @@
 
 import io
 import json
+import zipfile
+from contextlib import nullcontext
 
 import pyarrow as arrow
 import pyarrow.parquet as pq
@@ -10,7 +12,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.urls import reverse
 
 from apps.dashboard.views import imports
-from apps.tasksets import keeping
+from apps.tasksets import keeping, unpacking
 from apps.tasksets.models import Taskset, TasksetImport
 from workers.importing.importing import import_next
 
@@ -264,3 +266,152 @@ def test_a_file_without_a_change_is_no_version_and_says_so(send, choose):
     assert import_next("w")
     again.refresh_from_db()
     assert (again.state, again.reason) == (State.FAILED, "nothing has changed: it has the tasks of 'sums' in their order")
+
+
+def packed(files: dict[str, bytes]) -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return stream.getvalue()
+
+
+SPLIT = {"sums/train-00000.jsonl": lines(*ROWS), "sums/test.jsonl": lines(*ROWS[:3]), "sums/README.md": b"# Sums"}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_folder_comes_as_a_zip_file_and_its_split_is_chosen(send, choose, page):
+    one = send(packed(SPLIT), "sums.zip")
+    html = page("taskset-import", one.pk)
+    assert "It cannot be read so: say which split: test, train." in html and "<option>test</option>" in html
+    _, html = choose(one, "import", split="test", prompt="prompt")
+    assert one.state == State.LOOKED_AT and "The first 3 rows" in html and one.how["prompt"] == "question"
+    choose(one, "import", split="test")
+    assert import_next("test")
+    assert Taskset.objects.get(slug="sums").size == 3 and not one.path.exists()
+
+
+def test_what_datasets_saves_is_read_from_a_zip_file(send, page, tmp_path):
+    datasets = pytest.importorskip("datasets")
+    datasets.Dataset.from_list(ROWS).save_to_disk(str(tmp_path / "saved"))
+    files = {f"saved/{file.name}": file.read_bytes() for file in (tmp_path / "saved").iterdir()}
+    assert "all become tasks" in page("taskset-import", send(packed(files), "saved.zip").pk)
+
+
+def test_a_split_that_is_not_there_is_refused(send, choose):
+    one = send(packed(SPLIT), "sums.zip")
+    status, html = choose(one, split="dev")
+    assert status == 422 and "There is no such split" in html
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"PK no zip", "it is no zip file that can be read"),
+        (packed({"README.md": b"no rows"}), "there is no data file in it"),
+        (packed({"a/../../b.jsonl": b"{}", "c.jsonl": b"{}"}), "lies outside of the folder"),
+        (packed({"/etc/b.jsonl": b"{}"}), "lies outside of the folder"),
+        (packed({"a.jsonl": b"{}"})[:-30], "it is no zip file that can be read"),
+    ],
+    ids=["other", "empty", "up", "absolute", "cut"],
+)
+def test_a_zip_file_that_is_none_or_reaches_out_is_refused_and_leaves_nothing(send, folder, content, words):
+    assert words in send(content, "a.zip")
+    assert not TasksetImport.objects.exists() and list(folder.iterdir()) == []
+
+
+def test_a_zip_file_that_swells_is_refused(send, folder, monkeypatch):
+    monkeypatch.setattr(unpacking, "MOST_BYTES", 1_000_000)
+    assert "unpacked it has more than" in send(packed({"a.jsonl": b" " * 1_000_001}), "a.zip")
+    assert list(folder.iterdir()) == []
+
+
+def test_the_folder_of_an_import_that_is_stopped_goes(send, alice_client, folder):
+    one = send(packed(SPLIT), "sums.zip")
+    assert one.path.is_dir()
+    alice_client.post(reverse("taskset-import-stop", args=[one.pk]))
+    assert list(folder.iterdir()) == []
+
+
+@pytest.fixture
+def ask_hub(alice_client, project):
+    def post(**asked: str) -> tuple[int, str]:
+        answer = alice_client.post(reverse("taskset-import-hub", args=["lab"]), asked, follow=True)
+        return answer.status_code, answer.content.decode()
+
+    return post
+
+
+@pytest.fixture
+def hub(monkeypatch, tmp_path):
+    """`datasets` takes a folder of the working directory where a name of the Hub stands, and reads both by the same code."""
+    pytest.importorskip("datasets")
+    (tmp_path / "hub" / "lab" / "sums").mkdir(parents=True)
+    for name in ("train", "test"):
+        (tmp_path / "hub" / "lab" / "sums" / f"{name}.jsonl").write_bytes(lines(*ROWS))
+    monkeypatch.setattr("workers.importing.importing.tempfile.TemporaryDirectory", lambda: nullcontext(tmp_path / "hub"))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_data_set_of_the_hub_is_fetched_then_looked_at_then_imported(ask_hub, hub, choose, page):
+    status, html = ask_hub(name="lab/sums", split="train")
+    one = TasksetImport.objects.get()
+    assert status == 200 and "waits for a worker" in html and "being fetched" in page("taskset-imports", "lab")
+    assert import_next("test")
+    one.refresh_from_db()
+    assert (one.state, one.slug, one.how["prompt"]) == (State.LOOKED_AT, "sums", "question")
+    assert "Look at it" in page("taskset-import-now", one.pk) and "all become tasks" in page("taskset-import", one.pk)
+    choose(one, "import")
+    assert import_next("test")
+    assert Taskset.objects.get(slug="sums").size == 30 and not one.path.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    ("asked", "words"), [({"name": "lab/sums"}, "say which: "), ({"name": "lab/nothing"}, "lab/nothing")], ids=["split", "name"]
+)
+def test_what_the_hub_does_not_have_fails_with_what_its_loading_code_says(ask_hub, hub, page, folder, monkeypatch, asked, words):
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")
+    ask_hub(**asked)
+    assert import_next("test")
+    one = TasksetImport.objects.get()
+    assert one.state == State.FAILED and words in one.reason and words in page("taskset-import", one.pk)
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_data_set_that_is_too_large_to_fetch_says_how_else(ask_hub, hub, monkeypatch):
+    monkeypatch.setattr("workers.importing.importing.MOST_FETCHED", 100)
+    ask_hub(name="lab/sums", split="train")
+    assert import_next("test")
+    assert "manage.py taskset import --hub" in TasksetImport.objects.get().reason
+
+
+@pytest.mark.parametrize("name", ["", "/etc", "../up", "a/b/c", "--config", "a b", "lab/.hidden"])
+def test_a_name_that_the_hub_cannot_have_is_refused_at_its_field(ask_hub, name):
+    status, html = ask_hub(name=name)
+    assert status == 422 and ("A name of the Hub reads owner/name" in html or "Say its name" in html)
+    assert not TasksetImport.objects.exists()
+
+
+SHORT = "- operator: prompt_length\n  options: {most: 3}\n"
+
+
+def test_operators_say_what_they_would_leave_out_before_and_list_it_after(send, choose, page):
+    one = send(lines(*ROWS))
+    assert "operators leave out 10" in choose(one, operators=SHORT)[1] and one.how["operators"] == SHORT
+    choose(one, "import", operators=SHORT)
+    assert import_next("worker")
+    made = Taskset.objects.get(slug="sums")
+    assert (made.size, made.left_out) == (10, 20)
+    html = page("taskset", "lab", "sums")
+    assert "20 left out by operators" in html and "prompt_length: its prompt has 4 characters, more than 3" in html
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [("- operator: lenght", "0.operator: no operator"), ("length", "must be a list"), ("- {", "is no valid YAML")]
+)
+def test_operators_that_cannot_work_are_told_by_field_and_start_nothing(send, choose, text, said):
+    one = send(lines(*ROWS))
+    status, html = choose(one, "import", operators=text)
+    assert status == 422 and said in html and text in html and one.state == State.LOOKED_AT

@@ -6,6 +6,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from apps.buffer.models import Experience
+from apps.pipelines.applying import OperatorFailed
 from apps.pipelines.models import CutRollout, OperatorCount
 from apps.rollouts.models import Group
 from apps.runs.models import Run
@@ -152,3 +153,57 @@ def test_what_an_operator_failed_at_is_offered_to_the_refiner_again(alice_client
     assert "1 group went to the refiner again" in answer.content.decode()
     group.refresh_from_db()
     assert group.state == Group.State.JUDGED and "went nowhere" not in page(alice_client)
+
+
+SHORT_TASKS = "- operator: prompt_length\n  options: {most: 30}\n"
+NO_LOW = "- operator: reward_at_least\n  stage: batch\n  options: {threshold: 99}\n"
+
+
+def test_a_dry_run_looks_at_tasks_and_writes_nothing(alice_client, seeded):
+    html = tried(alice_client, "- operator: prompt_length\n  options: {most: 30}\n- operator: encoding\n  stage: tasks\n")
+    short = sum(len(task.question) <= 30 for task in seeded.run.taskset.tasks.all())
+    assert f'<b class="num">{short}</b> would be drawn' in html and "of 40 tasks from" in html.lower()
+    assert not OperatorCount.objects.exists() and not seeded.run.left_out.exists()
+
+
+def test_a_dry_run_looks_at_the_newest_update(alice_client, seeded):
+    rows = seeded.run.steps.order_by("-number").first().items.count()
+    html = tried(alice_client, NO_LOW)
+    assert f"Of the {rows} rows of update 3" in html and '<b class="num">0</b> would be in its loss' in html
+    assert "on the newest update" in html and "is under 99" in html and not OperatorCount.objects.exists()
+
+
+def test_a_dry_run_tells_that_an_operator_broke_at_the_tasks(alice_client, seeded, monkeypatch):
+    def broken(*args):
+        raise OperatorFailed("prompt_length: ValueError: x")
+
+    monkeypatch.setattr("apps.pipelines.dry_run.sift_tasks", broken)
+    assert "Tasks could not be looked at: prompt_length: ValueError: x" in tried(alice_client, SHORT_TASKS)
+
+
+def test_a_pipeline_that_would_leave_no_task_is_not_put_live(alice_client, seeded):
+    answer = save(alice_client, "- operator: prompt_length\n  options: {fewest: 5000}\n")
+    assert answer.status_code == 422 and "leaves no task of" in answer.content.decode()
+    assert Run.objects.get().settings.pipeline == ()
+
+
+def test_the_page_shows_tasks_that_are_drawn_no_more_and_rows_left_out_of_updates(alice_client, seeded):
+    run = seeded.run
+    run.left_out.create(task=run.taskset.tasks.get(index=7), reason="prompt_length: its prompt has 99 characters, more than 30")
+    run.steps.first().items.filter(position=0).update(left_out="reward_at_least: its reward, 0.1, is under 0.2")
+    save(alice_client, NO_LOW)
+    html = page(alice_client)
+    assert "its prompt has 99 characters" in html and "its reward, 0.1, is under 0.2" in html and 'quiet">batch</td>' in html
+
+
+def test_its_queries_do_not_grow_with_tasks_and_rows_that_were_left_out(alice_client, seeded):
+    run = seeded.run
+
+    def leave(count: int) -> int:
+        run.left_out.all().delete()
+        for task in run.taskset.tasks.order_by("index")[:count]:
+            run.left_out.create(task=task, reason="encoding: x")
+        run.steps.first().items.filter(position__lt=count).update(left_out="length: x")
+        return queries(alice_client)
+
+    assert leave(1) == leave(8)

@@ -4,7 +4,7 @@ import pytest
 from django.urls import reverse
 
 from apps.dashboard.successes import BINS, ends_of, histograms
-from apps.rollouts.records import TaskRecord
+from apps.rollouts.records import TaskRecord, Tried
 from apps.runs.config import parse
 from apps.runs.models import Run
 from apps.runs.selection import Bots
@@ -19,7 +19,7 @@ def recorded(seeded):
     """The run tried seven tasks, at these rates, two tries each."""
     TaskRecord.objects.all().delete()
     for task, rate in zip(seeded.run.taskset.tasks.order_by("index"), RATES, strict=False):
-        TaskRecord.add(seeded.run.pk, task.pk, 0, (rate, rate), 4, Bots())
+        TaskRecord.add(seeded.run.pk, [Tried(task.pk, 0, (rate, rate))], 4, Bots())
     return seeded
 
 
@@ -71,7 +71,7 @@ def test_more_records_and_runs_cost_no_more_queries(client, recorded, django_ass
     client.force_login(recorded.alice)
     grow_runs(recorded.run, 30)
     for task in recorded.run.taskset.tasks.all():
-        TaskRecord.add(recorded.run.pk, task.pk, 4, (0.5,), 4, Bots())
+        TaskRecord.add(recorded.run.pk, [Tried(task.pk, 4, (0.5,))], 4, Bots())
     with django_assert_max_num_queries(18):
         page(client)
 
@@ -113,7 +113,7 @@ def test_each_taskset_of_a_run_over_several_tells_of_its_own_tasks_and_is_asked_
     plan = asked.run.config | {"taskset": None, "tasksets": {"tone": 2, "other": 1}}
     mixed = Run.create(project=project, slug="mixed", title="Mixed", plan=parse(plan), owner=asked.alice)
     mixed.start(by=asked.alice)
-    TaskRecord.add(mixed.pk, other.tasks.get(index=1).pk, 0, [1.0, 0.0], 2, Bots())
+    TaskRecord.add(mixed.pk, [Tried(other.tasks.get(index=1).pk, 0, [1.0, 0.0])], 2, Bots())
     (drawn,) = histograms(other, [mixed, asked.run], asked.alice)
     assert (drawn.run, drawn.tried, drawn.untried) == (mixed, 1, 2)
     assert [one.run for one in histograms(asked.run.taskset, [mixed, asked.run], asked.alice)] == [asked.run]

@@ -10,7 +10,7 @@ from django.db import OperationalError, connection, connections, transaction
 from apps.rollouts.asked import AskedTask
 from apps.rollouts.ledger import runs_draw_from_their_tasksets
 from apps.rollouts.models import Group, LeftOut
-from apps.rollouts.records import TaskRecord
+from apps.rollouts.records import TaskRecord, Tried
 from apps.runs.models import NotPossible
 from apps.runs.selection import Bots
 from apps.tasksets.drawing import position
@@ -103,7 +103,7 @@ def recorded(run, taskset, rates):
     """So many of ten tries of each task succeeded."""
     for index, rate in rates.items():
         task = taskset.tasks.get(index=index)
-        TaskRecord.add(run.pk, task.pk, 0, [1.0] * round(10 * rate) + [0.0] * round(10 - 10 * rate), 2, Bots())
+        TaskRecord.add(run.pk, [Tried(task.pk, 0, [1.0] * round(10 * rate) + [0.0] * round(10 - 10 * rate))], 2, Bots())
 
 
 RATES = {"large": {0: 1.0, 1: 0.0, 4: 0.5}, "small": {0: 0.0, 1: 1.0, 2: 1.0}}

@@ -1,3 +1,6 @@
+import struct
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +16,28 @@ def tokens(draw):
     steps = draw(st.lists(st.tuples(ids, floats, st.integers(0, 1)), max_size=40))
     completion, logprobs, mask = zip(*steps, strict=True) if steps else ((), (), ())
     segments = draw(st.lists(st.tuples(st.integers(0, 100), st.integers(0, 1000)), max_size=4))
-    return Tokens(tuple(draw(st.lists(ids, max_size=40))), completion, logprobs, mask, tuple(segments))
+    prompt = tuple(draw(st.lists(ids, max_size=40)))
+    most = len(prompt) + len(completion)
+    places = draw(st.sets(st.integers(0, most - 1), max_size=3)) if most else ()
+    pictures = tuple((draw(st.binary(min_size=32, max_size=32)).hex(), place, place + 1) for place in sorted(places))
+    return Tokens(prompt, completion, logprobs, mask, tuple(segments), pictures)
+
+
+def packed_before(value):
+    """As rows were packed until ids took as few bytes as they need; written down slowly, from its description."""
+    sizes = [len(value.prompt_ids), len(value.completion_ids), len(value.segments)]
+    numbers = [*value.prompt_ids, *value.completion_ids]
+    data = (b"RFT2" if value.pictures else b"RFT1") + struct.pack("<3I", *sizes)
+    data += b"".join(struct.pack("<i", number) for number in numbers)
+    data += b"".join(struct.pack("<f", logprob) for logprob in value.logprobs)
+    data += bytes(value.action_mask)
+    data += b"".join(struct.pack("<I", start) for start, _ in value.segments)
+    data += b"".join(struct.pack("<I", version) for _, version in value.segments)
+    if value.pictures:
+        data += struct.pack("<I", len(value.pictures))
+        data += b"".join(bytes.fromhex(sha256) for sha256, _, _ in value.pictures)
+        data += b"".join(struct.pack("<2I", first, past) for _, first, past in value.pictures)
+    return data
 
 
 @given(tokens())
@@ -21,10 +45,42 @@ def test_what_is_packed_is_unpacked(value):
     assert unpack(pack(value)) == value
 
 
-@given(tokens(), st.integers(1, 12))
-def test_a_cut_payload_is_refused(value, missing):
+@given(tokens())
+def test_what_was_packed_before_is_unpacked(value):
+    assert unpack(packed_before(value)) == value
+
+
+@pytest.mark.parametrize("packed", [pack, packed_before])
+@given(value=tokens(), missing=st.integers(1, 12))
+def test_a_cut_payload_is_refused(packed, value, missing):
     with pytest.raises(DamagedPayload):
-        unpack(pack(value)[:-missing])
+        unpack(packed(value)[:-missing])
+
+
+@pytest.mark.parametrize("packed", [pack, packed_before])
+@given(value=tokens(), surplus=st.binary(min_size=1, max_size=9))
+def test_a_payload_with_bytes_behind_it_is_refused(packed, value, surplus):
+    with pytest.raises(DamagedPayload):
+        unpack(packed(value) + surplus)
+
+
+@pytest.mark.parametrize(("largest", "width"), [(0, 1), (255, 1), (256, 2), (65_535, 2), (65_536, 3), (2**24, 4)])
+def test_an_id_takes_as_few_bytes_as_the_largest_needs(largest, width):
+    one, two = (pack(Tokens((largest,) * count, (), (), (), ())) for count in (1, 2))
+    assert len(two) - len(one) == width
+    assert unpack(two).prompt_ids == (largest, largest)
+
+
+def test_ids_of_no_bytes_are_refused():
+    data = bytearray(pack(Tokens((), (), (), (), ())))
+    data[-1] = 0
+    with pytest.raises(DamagedPayload, match="ids of 0 bytes"):
+        unpack(bytes(data))
+
+
+def test_logprobs_keep_every_bit():
+    said = tuple(np.asarray([-1e-7, -0.1, -3.3333333, -88.7], "f4").tolist())
+    assert unpack(pack(Tokens((1,), (1, 2, 3, 4), said, (1, 0, 1, 1), ((0, 1),)))).logprobs == said
 
 
 def test_other_bytes_are_refused():

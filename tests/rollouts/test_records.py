@@ -9,7 +9,7 @@ from apps.pipelines.refining import refine
 from apps.rewards.scorers import Verdict
 from apps.rewards.scoring import Answered, open_questions, record_verdicts
 from apps.rollouts.models import Group, LeftOut
-from apps.rollouts.records import TaskRecord
+from apps.rollouts.records import TaskRecord, Tried
 from apps.runs.models import StaleFence
 from apps.runs.selection import Bots
 from apps.tasksets.models import Task
@@ -74,7 +74,7 @@ def test_beliefs_fade_with_the_updates_between(new_run, judge, alice):
 
 def added(run, draw: int, successes: tuple[float, ...] = (1.0, 0.0), **how) -> TaskRecord:
     task = Task.objects.get(taskset=run.taskset, index=0)
-    TaskRecord.add(run.pk, task.pk, draw, successes, 2, Bots(**how))
+    TaskRecord.add(run.pk, [Tried(task.pk, draw, successes)], 2, Bots(**how))
     return TaskRecord.objects.get(run=run, task=task)
 
 
@@ -172,7 +172,7 @@ def test_a_task_that_fails_is_drawn_more_often_than_one_that_succeeds(new_run, j
     run = new_run(max_staleness=999, selection={"name": "prioritized", "floor": 0.001})
     for group in Group.open(run, "e", 60, 4, run.published_version):
         rate = 0.0 if group.task.index == 2 else 1.0
-        TaskRecord.add(run.pk, group.task_id, group.draw_index, (rate, rate), 2, Bots())
+        TaskRecord.add(run.pk, [Tried(group.task_id, group.draw_index, (rate, rate))], 2, Bots())
         group.drop("told enough")
     times = []
     for _ in range(30):
@@ -185,5 +185,19 @@ def test_a_task_that_fails_is_drawn_more_often_than_one_that_succeeds(new_run, j
 def test_the_task_nearest_to_the_target_is_drawn_first(new_run):
     run = new_run(max_staleness=99, selection={"name": "bots", "choose": "mean", "target": 0.5, "forgetting": 0})
     for index, rate in enumerate((0.0, 0.4, 1.0, 0.9)):
-        TaskRecord.add(run.pk, run.taskset.tasks.get(index=index).pk, 0, (rate, rate), 2, Bots(forgetting=0))
+        TaskRecord.add(run.pk, [Tried(run.taskset.tasks.get(index=index).pk, 0, (rate, rate))], 2, Bots(forgetting=0))
     assert drawn(run, 4) == [1, 3, 0, 2]
+
+
+def test_groups_of_one_task_that_are_told_together_count_one_after_the_other(run):
+    task, other = run.taskset.tasks.order_by("index")[:2]
+    told = [Tried(task.pk, 0, (1.0, 0.5)), Tried(other.pk, 1, (0.0,)), Tried(task.pk, 6, (0.25,)), Tried(task.pk, 3, (1.0,))]
+    TaskRecord.add(run.pk, told, 2, Bots())
+    together = list(TaskRecord.objects.order_by("task__index").values_list("attempts", "successes", "alpha", "beta", "last_draw"))
+    TaskRecord.objects.all().delete()
+    for one in told:
+        TaskRecord.add(run.pk, [one], 2, Bots())
+    assert together == list(
+        TaskRecord.objects.order_by("task__index").values_list("attempts", "successes", "alpha", "beta", "last_draw")
+    )
+    assert together[0][0] == 4

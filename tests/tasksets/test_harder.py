@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from apps.dashboard.reconciliation import reconcile
 from apps.rewards.scorers import find
-from apps.rollouts.records import TaskRecord
+from apps.rollouts.records import TaskRecord, Tried
 from apps.runs.selection import Bots
 from apps.tasksets.generators import find as generator
 from apps.tasksets.generators.countdown import ASKED
@@ -41,7 +41,7 @@ def tried(new_run):
     """A run over the four tasks of `sort`, of which it has solved 0 and 2 well enough, and 3 in too few attempts to tell."""
     run = new_run()
     for index, successes in enumerate(([1, 1, 1, 0.2], [1, 0, 1, 1], [1, 1, 1, 1], [1, 1, 1])):
-        TaskRecord.add(run.pk, run.taskset.tasks.get(index=index).pk, index, successes, 2, Bots())
+        TaskRecord.add(run.pk, [Tried(run.taskset.tasks.get(index=index).pk, index, successes)], 2, Bots())
     return run
 
 

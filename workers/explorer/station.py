@@ -11,8 +11,11 @@ from django.conf import settings
 from django.db.models import F
 from django.db.models.functions import Now
 
+from apps.pipelines.applying import OperatorFailed
+from apps.pipelines.tasks import sieve_of
 from apps.rollouts.models import Group
 from apps.rollouts.serving import leave_unheard
+from apps.rollouts.sifting import NothingToDraw
 from apps.runs.models import NotPossible, Run, StaleFence, Worker
 from apps.streaming import bells
 from workers.engines.interface import EngineDied
@@ -81,10 +84,18 @@ class Explorer:
         if seat.plan.serve:
             groups = leave_unheard(groups)  # its callers open them
         else:
-            groups += Group.open(run, self.worker.key, lease, room - len(groups), seat.version)
+            groups += self._opened(seat, run, room - len(groups))
         if groups:
             Run.objects.filter(pk=run.pk).update(explored_at=Now())
             self._submit(seat, groups)
+
+    def _opened(self, seat: Seat, run: Run, room: int) -> list[Group]:
+        """New groups; none, and the run pauses, where its operators on tasks leave none or break."""
+        try:
+            return Group.open(run, self.worker.key, settings.LEASE_SECONDS, room, seat.version, sieve_of(seat.plan))
+        except (NothingToDraw, OperatorFailed) as why:
+            self._pause(run, str(why))
+            return []
 
     def _submit(self, seat: Seat, groups: list[Group]) -> None:
         try:

@@ -1,21 +1,32 @@
-"""One file into a taskset: all of it in one transaction, said how far every second, given up when it is not ours any more."""
+"""One file into a taskset: all of it in one transaction, said how far every second, given up when it is not ours any more.
 
+A data set of the Hub is fetched into its file first, and looked at by whoever asked for it.
+"""
+
+import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 
 import structlog
 from django.conf import settings
 from django.db import IntegrityError, InterfaceError, OperationalError, transaction
+from django.utils.text import slugify
 
-from apps.tasksets.looking import How
+from apps.pipelines.applying import OperatorFailed
+from apps.pipelines.checking import in_list, operators_of_import
+from apps.pipelines.tasks import row_sieve
+from apps.tasksets.looking import How, guessed
 from apps.tasksets.models import ImportOver, Taskset, TasksetImport
 from apps.tasksets.models.imports import MOST_ATTEMPTS
 from apps.tasksets.reading import read
 from apps.tasksets.sources import opened
-from apps.tasksets.storing import BadLines, Origin, store
+from apps.tasksets.sources.hub import hub_rows
+from apps.tasksets.storing import BadLines, Origin, WhyNot, store
 from workers.leases import kept
 
 log = structlog.get_logger(__name__)
 SAID_EVERY = 1.0  # seconds
+MOST_FETCHED = 1000 * 1000 * 1000  # bytes
 
 
 @dataclass
@@ -45,11 +56,43 @@ def import_next(owner: str) -> bool:
     try:
         if taken.attempts > MOST_ATTEMPTS:
             taken.fail(f"it was begun {MOST_ATTEMPTS} times and never came to its end")
+        elif taken.needs_fetching:
+            _fetch(taken)
         else:
             _import(taken)
     except ImportOver as over:
         log.info("import_given_up", taskset=taken.slug, reason=str(over))
     return True
+
+
+def _fetch(taken: TasksetImport) -> None:
+    try:
+        _write_file(taken)
+        taken.fetched(slugify(taken.hub["name"].rpartition("/")[2])[:50], guessed(taken.path).written())
+    except (ImportOver, OperationalError, InterfaceError):
+        raise
+    except (ValueError, OSError) as error:
+        taken.fail(str(error))
+    else:
+        log.info("fetched", name=taken.name, bytes=taken.bytes)
+
+
+def _write_file(taken: TasksetImport) -> None:
+    """Raises ImportOver, ValueError with what the loading code said, OSError."""
+    asked, reading = taken.hub, Reading(taken)
+    taken.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with (
+        tempfile.TemporaryDirectory() as nothing, kept(reading.tell, SAID_EVERY), taken.path.open("wb") as stream,
+        hub_rows(asked["name"], asked["config"], asked["split"], Path(nothing)) as rows,
+    ):  # fmt: skip
+        for number, line in enumerate(rows.lines, start=1):
+            reading.go_on(number, reading.at + len(line))
+            if reading.at > MOST_FETCHED:
+                raise ValueError(f"it has more than {MOST_FETCHED / 1e9:.0f} GB; manage.py taskset import --hub takes larger ones")
+            stream.write(line)
+        rows.require_end()
+    if not reading.rows:
+        raise ValueError("the data set has no rows")
 
 
 def _import(taken: TasksetImport) -> None:
@@ -64,24 +107,30 @@ def _import(taken: TasksetImport) -> None:
         taken.fail(f"a taskset {taken.slug!r} is there already")
     except FileNotFoundError:
         taken.fail("its file is not on this machine: RFTWEB_IMPORTS must name one folder for all of them")
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, OperatorFailed) as error:
         taken.fail(str(error))
     except Exception as error:  # what went wrong is kept with it, and the next file's turn comes
         log.exception("import_failed", taskset=taken.slug)
         taken.fail(f"{type(error).__name__}: {error}")
     else:
         log.info("imported", taskset=taskset.slug, tasks=taskset.size)
-        taken.path.unlink(missing_ok=True)
+        taken.forget_file()
 
 
 def _stored(taken: TasksetImport) -> Taskset:
     how, reading = How.read(taken.how), Reading(taken)
-    source = opened(taken.path, how.format)
+    source = opened(taken.path, how.format, how.split)
     rows = read(source, how.columns)  # pictures beside it are none: the folder holds other people's files
     before = taken.project.tasksets.get(slug=how.version_of) if how.version_of else None
     origin = Origin(taken.project, taken.slug, taken.slug, taken.name, by=taken.by, version_of=before)
     with kept(reading.tell, SAID_EVERY), transaction.atomic():
         progress = lambda done: reading.go_on(done, source.at)  # noqa: E731
-        taskset = store(origin, rows, how.quarantine, progress, how.duplicates)
+        taskset = store(origin, rows, how.quarantine, progress, how.duplicates, _sieve_of(how, taken))
         taken.finish(taskset, reading.rows)
     return taskset
+
+
+def _sieve_of(how: How, taken: TasksetImport) -> WhyNot | None:
+    """Raises ConfigError where an operator cannot work any more that could when the import was started."""
+    pipeline = operators_of_import(in_list(how.operators), taken.project)
+    return row_sieve(pipeline, taken.project) if pipeline else None

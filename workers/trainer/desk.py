@@ -17,6 +17,8 @@ import structlog
 from django.db.models.functions import Now
 
 from apps.buffer.models import Experience, batch_of, commit_step, plan_step
+from apps.pipelines.applying import OperatorFailed
+from apps.pipelines.batching import treat
 from apps.pipelines.crediting import of_batch
 from apps.policies.manifest import DamagedWeights, Manifest, Shown, require_like, verify
 from apps.runs.models import Metric, NotPossible, Run, TrainStep, WeightVersion
@@ -72,7 +74,11 @@ class Desk:
     def turn(self) -> bool:
         """Make the run's next update if its batch is there; says whether one was made. Raises StaleFence."""
         self.run.refresh_from_db()
-        step = self._plan()
+        try:
+            step = self._plan()
+        except OperatorFailed as failure:
+            self._pause(f"its pipeline broke at the batch of update {self.run.step + 1}: {failure}")
+            return False
         if step is None:
             return self._wait()
         self._note_wait()
@@ -142,12 +148,15 @@ class Desk:
     def _plan(self) -> TrainStep | None:
         """The next step with its batch fixed, or None while something is missing."""
         experts.take_in(self.run, self.fence)
-        return plan_step(self.run, self.fence, of_batch)
+        return plan_step(self.run, self.fence, of_batch, treat)
 
     def _batch(self, step: TrainStep) -> Sequence[Experience]:
         return batch_of(step)
 
     def _rows(self, batch: Sequence[Experience]) -> list[Row]:
+        """Without what operators left out; all, of an update that is skipped since they left nothing."""
+        if any(experience.kind == Experience.Kind.USUAL and not experience.left_out for experience in batch):
+            batch = [experience for experience in batch if not experience.left_out]
         shown = {name for experience in batch for name, _, _ in experience.rollout.tokens.pictures}
         pngs = pngs_of(self.run.project_id, shown)
         newest_only = self.run.settings.sampling.older_segments == "leave_out"

@@ -11,6 +11,7 @@ import structlog
 
 from apps.buffer.models import Experience, number_steps, plan_recorded, replays
 from apps.feedback.replaying.copying import copy_recorded
+from apps.pipelines.batching import treat
 from apps.pipelines.crediting import of_batch
 from apps.runs.models import NotPossible, Run, TrainStep
 from apps.streaming import bells
@@ -55,7 +56,7 @@ class ReplayDesk(Desk):
             super()._complete()
 
     def _plan(self) -> TrainStep | None:
-        return plan_recorded(self.run, self.fence, of_batch)
+        return plan_recorded(self.run, self.fence, of_batch, treat)
 
     def _figures(self, run: Run, step: TrainStep, batch: Sequence[Experience], seconds: float) -> dict[str, float]:
         return {

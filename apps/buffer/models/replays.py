@@ -9,7 +9,7 @@ from typing import TypeVar
 from django.db import connection, models
 
 from apps.buffer.models.experiences import Experience
-from apps.buffer.models.steps import Crediting, record_batch
+from apps.buffer.models.steps import Crediting, Treating, record_batch
 from apps.rollouts.models import Group, Rollout, RolloutPayload
 from apps.rollouts.payload import pack, unpack
 from apps.runs.models import Run, TrainStep
@@ -82,7 +82,7 @@ def number_steps(run: Run, fence: int) -> int:
     return len(kept)
 
 
-def plan_recorded(run: Run, fence: int, crediting: Crediting | None = None) -> TrainStep | None:
+def plan_recorded(run: Run, fence: int, crediting: Crediting | None = None, treating: Treating | None = None) -> TrainStep | None:
     """Fix the batch of a replaying run's next update: what is left of the recorded one, in its order; None when all are made.
 
     A step that was planned before (by a trainer that died) is returned as it stands. Raises StaleFence.
@@ -94,7 +94,7 @@ def plan_recorded(run: Run, fence: int, crediting: Crediting | None = None) -> T
         rows = locked.recorded.filter(step=locked.step + 1)
         groups = list(rows.filter(expert=None).values_list("group_id", flat=True))
         experts = rows.exclude(expert=None).order_by("place").values_list("expert__experiences", flat=True)
-        return record_batch(locked, fence, groups, crediting, list(experts))
+        return record_batch(locked, fence, groups, crediting, list(experts), treating)
 
 
 def versions_here(run: Run, kept: list[int]) -> dict[int, int]:

@@ -1,6 +1,7 @@
 """Steps: which experiences each update takes, fixed when it is planned. A batch, once planned, is what it is."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from django.db import models, transaction
 from django.db.models import Case, F, Value, When
@@ -15,6 +16,21 @@ from apps.tasksets.drawing import position
 
 # What each experience of a batch counts, by id; asked where that depends on the whole batch.
 Crediting = Callable[[RunConfig, Sequence[Experience]], dict[int, Credit]]
+NOTHING_LEFT = "its pipeline leaves nothing of the batch: "
+
+
+@dataclass(frozen=True)
+class Treated:
+    """What operators made of a batch, by id of the experience: what it counts, where that is not its own advantage; and why it is
+    left out, where it is.
+    """
+
+    credits: Mapping[int, Credit]
+    left_out: Mapping[int, str] = field(default_factory=dict)
+
+
+# What operators make of a batch, given the trainer's version and what each counts; asked within the transaction that plans it.
+Treating = Callable[[Run, int, models.QuerySet, Mapping[int, Credit]], Treated]
 
 
 class StepItem(models.Model):
@@ -29,20 +45,28 @@ class StepItem(models.Model):
         db_default=False, default=False, help_text="An earlier update had taken it: experience replay. Not said of an expert's."
     )
 
+    left_out = models.CharField(
+        max_length=200, blank=True, db_default="", default="", help_text="By which operator and why it teaches this update nothing."
+    )
+
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["step", "experience"], name="once_per_step"),
             models.UniqueConstraint(fields=["step", "position"], name="one_experience_per_position"),
         ]
+        indexes = [
+            # The newest of those, for the page of a pipeline.
+            models.Index(fields=["-id"], name="left_out_of_updates", condition=~models.Q(left_out="")),
+        ]
 
 
-def plan_step(run: Run, fence: int, crediting: Crediting | None = None) -> TrainStep | None:
+def plan_step(run: Run, fence: int, crediting: Crediting | None = None, treating: Treating | None = None) -> TrainStep | None:
     """Fix the batch of the run's next update, its groups and its experts, or None while too few are ready.
 
     A step that was planned before (by a trainer that died) is returned as it stands. Experiences over the
     staleness bound are retired first, so no plan ever holds one. Where advantages depend on the whole batch,
-    `crediting` is asked for them, and what it says is recorded with the batch. Raises StaleFence; ValueError when
-    `crediting` is needed and missing.
+    `crediting` is asked for them, and what it says is recorded with the batch; so is what `treating` makes of it. Raises
+    StaleFence; ValueError when `crediting` is needed and missing.
     """
     with run.fenced(fence) as locked:
         planned = locked.steps.filter(state=TrainStep.State.PLANNED).first()
@@ -53,16 +77,17 @@ def plan_step(run: Run, fence: int, crediting: Crediting | None = None) -> Train
         groups = next_groups(locked)
         if not groups or experts_missing(locked):
             return None
-        return record_batch(locked, fence, groups, crediting, _experts(locked, locked.step + 1, groups))
+        return record_batch(locked, fence, groups, crediting, _experts(locked, locked.step + 1, groups), treating)
 
 
-def record_batch(run: Run, fence: int, groups: list[int], crediting: Crediting | None, experts: list[int]) -> TrainStep:
+def record_batch(
+    run: Run, fence: int, groups: list[int], crediting: Crediting | None, experts: list[int], treating: Treating | None = None
+) -> TrainStep:
     """The run's next step with these groups' experiences, ready or trained before, and these expert ones.
 
-    The caller holds the run's row.
+    One of which operators leave nothing that was sampled is skipped. The caller holds the run's row.
     """
     version = run.step // run.settings.sync_interval
-    step = TrainStep.objects.create(run=run, number=run.step + 1, version=version, fence=fence)
     usable = (Experience.State.READY, Experience.State.TRAINED)
     taken = Experience.objects.usual().filter(group__in=groups, state__in=usable)
     taken = taken.order_by("group__draw_index", "rollout__sample_index")
@@ -71,15 +96,19 @@ def record_batch(run: Run, fence: int, groups: list[int], crediting: Crediting |
         if crediting is None:
             raise ValueError(f"{run.settings.algorithm.advantage.name} depends on the whole batch; give `crediting`")
         credits = crediting(run.settings, list(taken.select_related("rollout__payload")))
+    treated = treating(run, version, taken, credits) if treating else Treated(credits)
+    skipped = NOTHING_LEFT + treated.left_out[next(iter(batch))] if treated.left_out.keys() >= batch.keys() else ""
+    step = TrainStep.objects.create(run=run, number=run.step + 1, version=version, fence=fence, skipped=skipped[:200])
     again = {pk for pk, state in batch.items() if state == Experience.State.TRAINED}
     Experience.objects.filter(pk__in=batch.keys() - again).update(state=Experience.State.CLAIMED)
-    StepItem.objects.bulk_create(_item(step, pk, n, credits.get(pk), pk in again) for n, pk in enumerate([*batch, *experts]))
+    StepItem.objects.bulk_create(_item(step, pk, n, treated, pk in again) for n, pk in enumerate([*batch, *experts]))
     return step
 
 
-def _item(step: TrainStep, experience: int, position: int, credit: Credit | None, is_again: bool) -> StepItem:
+def _item(step: TrainStep, experience: int, position: int, treated: Treated, is_again: bool) -> StepItem:
+    credit, left_out = treated.credits.get(experience), treated.left_out.get(experience, "")
     known = {"advantage": credit.advantage, "token_advantages": credit.packed} if credit else {}
-    return StepItem(step=step, experience_id=experience, position=position, is_again=is_again, **known)
+    return StepItem(step=step, experience_id=experience, position=position, is_again=is_again, left_out=left_out[:200], **known)
 
 
 def experts_missing(run: Run) -> int:
@@ -113,13 +142,16 @@ def _experts(run: Run, number: int, groups: list[int]) -> list[int]:
 
 
 def batch_of(step: TrainStep) -> list[Experience]:
-    """The step's experiences in their recorded order, with rollouts, payloads, `credit` (what each counts) and `is_again`."""
+    """The step's experiences in their recorded order, with rollouts and payloads.
+
+    Each with `credit` (what it counts), `is_again` and `left_out`.
+    """
     items = step.items.select_related("experience__rollout__payload").order_by("position")
     return [_credited(item) for item in items]
 
 
 def _credited(item: StepItem) -> Experience:
-    item.experience.is_again = item.is_again
+    item.experience.is_again, item.experience.left_out = item.is_again, item.left_out
     if item.advantage is not None:
         item.experience.credit = Credit.unpack(item.advantage, item.token_advantages)
     return item.experience

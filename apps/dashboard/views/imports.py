@@ -1,5 +1,6 @@
 """Importing tasks: a file is sent, looked at with its columns and first rows, and then read by a worker."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import count
 from pathlib import PurePosixPath
@@ -16,15 +17,23 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from apps.accounts.models import Project
 from apps.dashboard.paging import page_of
+from apps.pipelines.applying import OperatorFailed
+from apps.pipelines.checking import in_list, operators_of_import
+from apps.pipelines.tasks import row_sieve
+from apps.runs.config import ConfigError
 from apps.tasksets.duplicates import CHOICES
-from apps.tasksets.keeping import TooManyHeld, keep
-from apps.tasksets.looking import How, Look, guessed, look
+from apps.tasksets.keeping import TooManyHeld, ask_hub, keep
+from apps.tasksets.looking import How, Look, guessed, look, splits_of
 from apps.tasksets.models import ImportOver, TasksetImport
 from apps.tasksets.rows import TaskRow
 from apps.tasksets.sources import FORMATS, SUFFIXES
+from apps.tasksets.sources.hub import NAME
+from apps.tasksets.sources.records import NotReadable
+from apps.tasksets.unpacking import SUFFIX
 
 LARGEST_BYTES = 1000 * 1000 * 1000
 IMPORTS_SHOWN = 20
+LONGEST_OPERATORS = 20_000  # characters of their YAML
 LONGEST_COLUMN = 200  # characters of a column's name
 COLUMNS = ("prompt", "answer", "domain", "follow_ups", "meta")
 WORDS = {
@@ -51,6 +60,18 @@ class Upload(forms.Form):
         return file
 
 
+class FromHub(forms.Form):
+    """A data set of the Hugging Face Hub."""
+
+    name = forms.RegexField(
+        NAME,
+        max_length=120,
+        error_messages={"required": "Say its name.", "invalid": "A name of the Hub reads owner/name, or name."},
+    )
+    config = forms.CharField(max_length=60, required=False)
+    split = forms.CharField(max_length=60, required=False)
+
+
 def followed(importing: TasksetImport) -> list[str]:
     """Tasksets of which the file may be the next version."""
     return list(importing.project.tasksets.filter(grows=False).order_by("slug").values_list("slug", flat=True))
@@ -63,6 +84,7 @@ class Choices(forms.Form):
         max_length=50, error_messages={"invalid": "Use letters, digits, - and _ alone.", "required": "Say a name."}
     )
     format = forms.ChoiceField(choices=[(format, format) for format in FORMATS])
+    split = forms.ChoiceField(required=False, error_messages={"invalid_choice": "There is no such split."})
     prompt = forms.CharField(max_length=LONGEST_COLUMN, strip=False, error_messages={"required": "Say which column."})
     answer = forms.CharField(max_length=LONGEST_COLUMN, strip=False, required=False)
     domain = forms.CharField(max_length=LONGEST_COLUMN, strip=False, required=False)
@@ -73,11 +95,13 @@ class Choices(forms.Form):
     )
     quarantine = forms.BooleanField(required=False)
     duplicates = forms.ChoiceField(choices=[(choice, choice) for choice in CHOICES])
+    operators = forms.CharField(max_length=LONGEST_OPERATORS, strip=False, required=False)
     version_of = forms.ChoiceField(required=False, error_messages={"invalid_choice": "There is no such taskset to follow."})
 
     def __init__(self, importing: TasksetImport, *given: object) -> None:
         super().__init__(*given)
-        self.importing = importing
+        self.importing, self.splits = importing, splits_of(importing.path)
+        self.fields["split"].choices = [(name, name) for name in ("", *self.splits)]
         self.fields["version_of"].choices = [("", ""), *((slug, slug) for slug in followed(importing))]
 
     def clean_slug(self) -> str:
@@ -90,6 +114,14 @@ class Choices(forms.Form):
                 "where it is a new version."
             )
         return slug
+
+    def clean_operators(self) -> str:
+        said = self.cleaned_data["operators"].replace("\r\n", "\n")
+        try:
+            operators_of_import(in_list(said), self.importing.project)
+        except ConfigError as error:
+            raise forms.ValidationError([f"{field}: {why}" for field, why in error.problems.items()]) from None
+        return said
 
     def how(self, more_meta: tuple[str, ...]) -> How:
         said = {name: value for name, value in self.cleaned_data.items() if name != "slug"}
@@ -105,13 +137,32 @@ def imports(request: HttpRequest, project: str) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         try:
             return redirect("taskset-import", _kept(request, found, form.cleaned_data["file"]).pk)
-        except TooManyHeld as error:
+        except (TooManyHeld, NotReadable) as error:
             form.add_error("file", f"{error}.")
         except OSError as error:
             form.add_error("file", f"The file could not be kept: {error.strerror}.")
-    page = page_of(found.taskset_imports.select_related("by", "taskset__project"), request, size=IMPORTS_SHOWN)
-    context = {"section": "tasksets", "project": found, "form": form, "page": page, "suffixes": ",".join(SUFFIXES)}
-    return render(request, "dashboard/taskset_imports.html", context, status=422 if form.errors else 200)
+    return _sending(request, found, form, FromHub())
+
+
+@require_POST
+@login_required
+def hub(request: HttpRequest, project: str) -> HttpResponse:
+    """Owners and researchers of the project: having a data set of the Hub fetched."""
+    found = _managed(request, get_object_or_404(Project.objects.visible_to(request.user), slug=project))
+    form = FromHub(request.POST)
+    if form.is_valid():
+        try:
+            return redirect("taskset-import", ask_hub(found, request.user, **form.cleaned_data).pk)
+        except TooManyHeld as error:
+            form.add_error("name", f"{error}.")
+    return _sending(request, found, Upload(), form)
+
+
+def _sending(request: HttpRequest, project: Project, form: Upload, hub: FromHub) -> HttpResponse:
+    page = page_of(project.taskset_imports.select_related("by", "taskset__project"), request, size=IMPORTS_SHOWN)
+    suffixes = ",".join([*SUFFIXES, SUFFIX])
+    context = {"section": "tasksets", "project": project, "form": form, "hub": hub, "page": page, "suffixes": suffixes}
+    return render(request, "dashboard/taskset_imports.html", context, status=422 if form.errors or hub.errors else 200)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -129,10 +180,12 @@ def one(request: HttpRequest, pk: int) -> HttpResponse:
         said = {name: value for name, value in form.cleaned_data.items() if name != "slug"}
         how = replace(how, **said, more_meta=_more_meta(request, found, how))
     seen = look(found.path, how)
+    left_out, broken = _left_out(found, how, seen)
     context = {
-        "section": "tasksets", "one": found, "form": form, "how": how, "seen": seen, "rows": _rows(seen), "formats": FORMATS,
+        "section": "tasksets", "one": found, "form": form, "how": how, "seen": seen, "rows": _rows(seen, left_out),
+        "left_out": len(left_out), "broken": broken, "operators": request.POST.get("operators", how.operators),
         "slug": request.POST.get("slug", found.slug), "columns": _columns(form, how, seen), "duplicates": DUPLICATES.items(),
-        "followed": followed(found),
+        "formats": FORMATS, "followed": followed(found),
         "others": [(name, name in how.more_meta) for name in seen.columns if name not in (how.prompt, how.answer, how.meta)],
     }  # fmt: skip
     return render(request, "dashboard/taskset_look.html", context, status=422 if form.errors else 200)
@@ -180,14 +233,14 @@ def _kept(request: HttpRequest, project: Project, file: UploadedFile) -> Taskset
 
 
 def _chosen(request: HttpRequest, found: TasksetImport, form: Choices, before: How) -> HttpResponse:
-    """Keep the choices, and start the import where that was asked. A new format has other columns, which are guessed anew."""
+    """Keep the choices, and start the import where that was asked. What is read otherwise has other columns, guessed anew."""
     slug, how = form.cleaned_data["slug"], form.how(_more_meta(request, found, before))
-    is_other = how.format != before.format
+    is_other = (how.format, how.split) != (before.format, before.split)
     try:
         if request.POST.get("act") == "import" and not is_other:
             found.start(slug, how.written())
         else:
-            other = replace(guessed(found.path, how.format), version_of=how.version_of) if is_other else how
+            other = replace(guessed(found.path, how.format, how.split), version_of=how.version_of) if is_other else how
             found.draft(slug, other.written())
     except ImportOver as error:
         messages.error(request, f"Nothing was changed: {error}.")
@@ -210,6 +263,19 @@ def _columns(form: Choices, how: How, seen: Look) -> list[tuple]:
     return told
 
 
-def _rows(seen: Look) -> list[tuple]:
-    """(line, task or None, bad line or None) of the first rows."""
-    return [(row.line, row, None) if isinstance(row, TaskRow) else (row.number, None, row) for row in seen.rows]
+def _rows(seen: Look, left_out: Mapping[int, str]) -> list[tuple]:
+    """(line, task or None, bad line or None, why operators leave it out) of the first rows."""
+    return [
+        (row.line, row, None, left_out.get(row.line, "")) if isinstance(row, TaskRow) else (row.number, None, row, "")
+        for row in seen.rows
+    ]
+
+
+def _left_out(found: TasksetImport, how: How, seen: Look) -> tuple[Mapping[int, str], str]:
+    """Of the first rows, by line, those that the operators leave out, and why; and what broke, if one did."""
+    tasks = [row for row in seen.rows if isinstance(row, TaskRow)]
+    try:
+        pipeline = operators_of_import(in_list(how.operators), found.project)
+        return row_sieve(pipeline, found.project)(tasks), ""
+    except (ConfigError, OperatorFailed) as failure:
+        return {}, str(failure)

@@ -7,7 +7,17 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST
 
 from apps.dashboard.access import may_steer, seen_run, steered_run
-from apps.dashboard.pipelines import PipelineForm, catalogue, digest_of, form_of, newest_cuts, read, stations_of
+from apps.dashboard.pipelines import (
+    PipelineForm,
+    catalogue,
+    digest_of,
+    form_of,
+    newest_cuts,
+    newest_of_updates,
+    newest_tasks,
+    read,
+    stations_of,
+)
 from apps.pipelines.again import given_up, refine_again
 from apps.pipelines.dry_run import dry_run
 from apps.runs.blindness import sees_judgements
@@ -61,7 +71,7 @@ def _save(request: HttpRequest, run: Run) -> HttpResponse:
         run.change_config(request.user, pipeline=[choice.model_dump(mode="json") for choice in form.pipeline])
     except ConfigError as error:  # the run ended, or was changed, between the two looks
         return _page(request, run, PipelineForm(form.text, form.seen, None, error.problems), status=422)
-    messages.success(request, "Changed. Groups that are judged from now on go through it.")
+    messages.success(request, "Changed. What is drawn, judged and trained from now on goes through it.")
     return redirect("run-pipeline", run.project.slug, run.slug)
 
 
@@ -74,6 +84,7 @@ def _page(request: HttpRequest, run: Run, form: PipelineForm, status: int = 200)
     context = {
         "section": "runs", "run": run, "form": form, "may_steer": may_steer(request, run), "has_ended": run.state in Run.ENDED,
         "is_open": is_open, "stations": stations_of(run), "cuts": newest_cuts(run) if is_open else [],
+        "of_updates": newest_of_updates(run) if is_open else [], "tasks": newest_tasks(run) if is_open else [],
         "given_up": given_up(run).count() if is_open else 0, "catalogue": catalogue(),
         "refines": not run.settings.algorithm.learns_from_lessons,
     }  # fmt: skip

@@ -203,7 +203,7 @@ def _write(run: Run, environment: Environment, some: Sequence[tuple[Group, int, 
         Picture.objects.keep(run.project, line.pictures.values())
     pairs = [(Rollout(run=run, group=group, sample_index=sample), line) for group, sample, _, line in some]
     Rollout.objects.bulk_create(rollout for rollout, _ in pairs)
-    Rollout.write_outcomes([(rollout, _outcome(rollout, line)) for rollout, line in pairs])
+    Rollout.write_outcomes([_outcome(rollout, line) for rollout, line in pairs])
     _play(run, environment, pairs)
 
 

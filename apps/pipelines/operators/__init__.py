@@ -73,7 +73,7 @@ def _problems(choice: OperatorChoice) -> dict[str, str]:
     except ValidationError as bad:
         return {".".join(("options", *map(str, error["loc"]))): _in_words(error) for error in bad.errors()}
     if choice.stage and choice.stage not in operator.stages:
-        return {"stage": f"{operator.name} works on {operator.stages[0]}; leave `stage` out"}
+        return {"stage": f"{operator.name} works on {', or '.join(operator.stages)}; say so, or leave `stage` out"}
     return {}
 
 

@@ -13,10 +13,11 @@ from typing import Annotated
 
 from pydantic import Field
 
-from apps.pipelines.operators.contract import OperatorOptions, Sample, Sifted, sift_groups
+from apps.pipelines.operators.contract import GROUPS, TASKS, OperatorOptions, Sample, Sifted, sift_groups
 from apps.tasksets.overlap import THRESHOLD
 
 FAMILY = "filter"
+STAGES = (GROUPS, TASKS)
 ASKS = ("also_in",)
 
 

@@ -12,7 +12,7 @@ from apps.runs.pipeline import Stage
 from apps.tasksets.overlap import Pair
 from apps.tasksets.rows import TaskRow
 
-GROUPS, EXPERIENCES = "groups", "experiences"
+TASKS, GROUPS, EXPERIENCES, BATCH = "tasks", "groups", "experiences", "batch"
 
 
 class OperatorOptions(BaseModel):
@@ -58,6 +58,9 @@ class Action:
 class Sample:
     """A judged rollout, and what is known of it.
 
+    On tasks it is a task that nobody has answered: `text` and `prompt` are what the user says, `domain` and `meta` its own,
+    `rollout` and `group` its number, and nothing else is known of it but what an operator asks for.
+
     `reward`: what it is compared by; an operator that shapes changes it. `full`: what it would be, were everything right.
     `by_scorer`: what machines said; `by_people`: what people say together, None where nobody was heard. `age`: published versions
     since the oldest that sampled a token of it. `advantage`: None before the stage of experiences. `silent`: why nothing is learned
@@ -69,6 +72,7 @@ class Sample:
     `guessed`: how often its task was right without thinking, of how many tries; None where nobody tried. `recent`: its group and
     those before it, in figures. `imitated`: the answers to its task that are expert rows already. `reached`: by rollout of its
     group, the task that asks for what a wrong answer has reached. `acted`: by rollout of its group, its actions in order.
+    `scales`: of a task, its numbers on its set's scales of difficulty.
     """
 
     rollout: int
@@ -93,6 +97,7 @@ class Sample:
     imitated: Imitated | None = None
     reached: Mapping[int, TaskRow] = field(default_factory=dict)
     acted: Mapping[int, Sequence[Action]] = field(default_factory=dict)
+    scales: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from apps.pipelines.operators.contract import OperatorOptions, Sample, Sifted, sift_groups
+from apps.pipelines.operators.contract import GROUPS, TASKS, OperatorOptions, Sample, Sifted, sift_groups
 
 FAMILY = "filter"
+STAGES = (GROUPS, TASKS)
 ASKS = ("guessed",)
 
 

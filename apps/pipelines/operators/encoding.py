@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from apps.pipelines.operators.contract import OperatorOptions, Sample, Sifted, sift
+from apps.pipelines.operators.contract import GROUPS, TASKS, OperatorOptions, Sample, Sifted, sift
 
 FAMILY = "clean"
+STAGES = (GROUPS, TASKS)
 # UTF-8 that was read as Latin-1 or Windows-1252: a lead byte's letter and a continuation byte's sign behind it.
 _MISREAD = re.compile("[\u00c2-\u00c3\u00e2][\u0080-\u00bf\u20ac\u2122\u0153\u201a-\u201e]")
 

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from apps.pipelines.operators.contract import OperatorOptions, Sample, Sifted, sift
+from apps.pipelines.operators.contract import GROUPS, TASKS, OperatorOptions, Sample, Sifted, sift
 from apps.rewards.scorers import RolloutView, TaskView
 from apps.rewards.scorers.language import Options as Scripts
 from apps.rewards.scorers.language import score
 
 FAMILY = "clean"
+STAGES = (GROUPS, TASKS)
 
 
 class Options(OperatorOptions):

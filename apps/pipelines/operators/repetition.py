@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from apps.pipelines.operators.contract import OperatorOptions, Sample, Sifted, sift
+from apps.pipelines.operators.contract import GROUPS, TASKS, OperatorOptions, Sample, Sifted, sift
 from apps.rewards.repetition import repeated_share
 
 FAMILY = "clean"
+STAGES = (GROUPS, TASKS)
 
 
 class Options(OperatorOptions):

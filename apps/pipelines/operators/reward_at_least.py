@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from apps.pipelines.operators.contract import EXPERIENCES, GROUPS, OperatorOptions, Sample, Sifted, sift
+from apps.pipelines.operators.contract import BATCH, EXPERIENCES, GROUPS, OperatorOptions, Sample, Sifted, sift
 
 FAMILY = "filter"
-STAGES = (EXPERIENCES, GROUPS)
+STAGES = (EXPERIENCES, GROUPS, BATCH)
 
 
 class Options(OperatorOptions):

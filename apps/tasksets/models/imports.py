@@ -4,6 +4,7 @@ The file is kept until its import is over. A worker reads all of it in one trans
 next one begins anew.
 """
 
+import shutil
 from datetime import timedelta
 from pathlib import Path
 
@@ -64,9 +65,10 @@ class TasksetImport(models.Model):
 
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="taskset_imports")
     by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="taskset_imports")
-    name = models.CharField(max_length=200, help_text="The file's own name.")
+    name = models.CharField(max_length=200, help_text="The file's own name, or the data set's.")
+    hub = models.JSONField(null=True, help_text="Of the Hugging Face Hub: name, config, split; it is fetched first.")
     suffix = models.CharField(max_length=10, blank=True, help_text="How it ends, which may tell its format.")
-    bytes = models.BigIntegerField(help_text="The file's size.")
+    bytes = models.BigIntegerField(help_text="The file's size; 0 until it is fetched.")
     slug = models.SlugField(blank=True, help_text="Of the taskset to be.")
     how = models.JSONField(default=dict, help_text="How it is read: see apps.tasksets.looking.")
     state = models.CharField(max_length=9, choices=State.choices, default=State.LOOKED_AT)
@@ -100,8 +102,12 @@ class TasksetImport(models.Model):
 
     @property
     def path(self) -> Path:
-        """Where the file is while the import is not over."""
+        """Where the file, or the folder that was sent as one, is while the import is not over."""
         return settings.IMPORTS_ROOT / f"{self.pk}{self.suffix}"
+
+    @property
+    def needs_fetching(self) -> bool:
+        return self.hub is not None and not self.bytes
 
     @property
     def is_open(self) -> bool:
@@ -130,6 +136,18 @@ class TasksetImport(models.Model):
         """Say how far it is and stay its reader; whether we are still that."""
         return bool(self._ours().update(rows=rows, at=at, lease_until=Now() + timedelta(seconds=seconds)))
 
+    def fetched(self, slug: str, how: dict) -> None:
+        """Its file is here, to be looked at like one that was sent. Raises ImportOver as `finish` does."""
+        told = {"bytes": self.path.stat().st_size, "slug": slug, "how": how, "rows": 0, "at": 0, "attempts": 0, "started_at": None}
+        self._require(self._ours().update(state=self.State.LOOKED_AT, lease_until=None, created_at=Now(), **told))
+
+    def forget_file(self) -> None:
+        """Delete the file or folder."""
+        if self.path.is_dir():
+            shutil.rmtree(self.path, ignore_errors=True)
+        else:
+            self.path.unlink(missing_ok=True)
+
     def finish(self, taskset: Taskset, rows: int) -> None:
         """In the transaction that stores the tasks. Raises ImportOver where another reads it by now, or it was stopped."""
         told = {"taskset": taskset, "rows": rows, "at": F("bytes")}
@@ -139,18 +157,19 @@ class TasksetImport(models.Model):
         """Nothing of it was stored. Raises ImportOver as `finish` does."""
         said = {"reason": reason[:300] or "no reason was given", "bad": list(bad)[:LINES_KEPT], "bad_count": bad_count}
         self._require(self._ours().update(state=self.State.FAILED, lease_until=None, ended_at=Now(), **said))
-        self.path.unlink(missing_ok=True)
+        self.forget_file()
 
     def stop(self, reason: str) -> None:
         """Nothing of it is stored. Raises ImportOver when it is over."""
         wanted = TasksetImport.objects.filter(pk=self.pk).exclude(state__in=self.OVER)
         self._require(wanted.update(state=self.State.STOPPED, reason=reason[:300], lease_until=None, ended_at=Now()))
-        self.path.unlink(missing_ok=True)
+        self.forget_file()
 
     def _ours(self) -> TasksetImportQuerySet:
         return TasksetImport.objects.filter(pk=self.pk, fence=self.fence, state=self.State.RUNNING)
 
     def _require(self, changed: int) -> None:
-        self.refresh_from_db(fields=["state", "reason", "rows", "at", "slug", "how", "taskset", "bad", "bad_count", "ended_at"])
+        told = ["state", "reason", "rows", "at", "bytes", "slug", "how", "taskset", "bad", "bad_count", "ended_at"]
+        self.refresh_from_db(fields=told)
         if not changed:
             raise ImportOver(f"it is {self.get_state_display()} already")

@@ -31,6 +31,9 @@ class Taskset(models.Model):
     duplicates = models.PositiveIntegerField(
         default=0, db_default=0, help_text="Tasks of the file that were not imported, since an earlier line said the same."
     )
+    left_out = models.PositiveIntegerField(
+        default=0, db_default=0, help_text="Tasks of the file that operators left out when it was imported."
+    )
     digest = models.CharField(max_length=64, blank=True, help_text="sha256 over the tasks, in order; empty where it grows.")
     first = models.ForeignKey(
         "self", null=True, on_delete=models.PROTECT, related_name="later", help_text="Version 1 of what this is a later version of."

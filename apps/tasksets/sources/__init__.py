@@ -5,6 +5,7 @@
     parquet    Parquet
     arrow      Arrow IPC, as file and as stream
     folder     a data set in a folder: as `datasets` saves it, or its files of one of the formats above
+    hub        a data set of the Hugging Face Hub, by a process that says it as JSON lines
 
 A source is strict: what it gives is JSON as `apps.accounts.strict_json` means it, or a BadLine with its number and reason.
 """

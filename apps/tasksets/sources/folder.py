@@ -43,6 +43,16 @@ class Folder:
         return replace(record, number=number, reason=f"{file.relative_to(self.path)}, line {record.number}: {record.reason}")
 
 
+def splits_of(path: Path, suffixes: Mapping[str, str]) -> list[str]:
+    """The names of its splits; none where it has but one without a name. Raises NotReadable."""
+    if (path / DICT).is_file():
+        return _told(path / DICT, "splits")
+    if (path / STATE).is_file():
+        return []
+    files = (file.relative_to(path) for file in _data_files(path, suffixes))
+    return sorted({_split_of(file, "") for file in files} - {""})
+
+
 def _is_saved(path: Path) -> bool:
     return (path / DICT).is_file() or (path / STATE).is_file()
 
@@ -78,11 +88,7 @@ def _inside(path: Path, name: object) -> Path:
 
 
 def _plain(path: Path, suffixes: Mapping[str, str], format: str, split: str) -> list[Path]:
-    found = sorted(
-        file for file in path.rglob("*")
-        if file.suffix.lower() in suffixes and file.name not in OURS and file.is_file()
-        and format in ("auto", suffixes[file.suffix.lower()])
-    )  # fmt: skip
+    found = [file for file in _data_files(path, suffixes) if format in ("auto", suffixes[file.suffix.lower()])]
     kinds = sorted({suffixes[file.suffix.lower()] for file in found})
     if not found or len(kinds) > 1:
         what = f"holds {' and '.join(kinds)}; name one format" if found else "holds no data file"
@@ -96,6 +102,12 @@ def _plain(path: Path, suffixes: Mapping[str, str], format: str, split: str) -> 
     if not found:
         raise NotReadable(f"no file's name says that it is of the split {split!r}")
     return found
+
+
+def _data_files(path: Path, suffixes: Mapping[str, str]) -> list[Path]:
+    return sorted(
+        file for file in path.rglob("*") if file.suffix.lower() in suffixes and file.name not in OURS and file.is_file()
+    )
 
 
 def _split_of(file: Path, wanted: str) -> str:

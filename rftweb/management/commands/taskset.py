@@ -209,6 +209,7 @@ class Command(BaseCommand):
     def _say_stored(self, taskset: Taskset) -> None:
         aside = f", {taskset.quarantined} lines set aside" if taskset.quarantined else ""
         aside += f", {taskset.duplicates} duplicates left out" if taskset.duplicates else ""
+        aside += f", {taskset.left_out} left out by operators" if taskset.left_out else ""
         if taskset.first:
             aside += f"; version {taskset.version} of {taskset.first}: {taskset.added} new, {taskset.removed} gone"
         self.stdout.write(self.style.SUCCESS(f"taskset {taskset.slug}: {taskset.size} tasks{aside}"))

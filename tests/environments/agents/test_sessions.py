@@ -90,7 +90,7 @@ def test_what_comes_after_the_judgement_is_kept_as_late(post, client, episodes, 
 
 
 def written(episode: Episode) -> None:
-    Rollout.write_outcomes([(episode.rollout, Outcome(episode.rollout_id, tokens_of("one"), "one", "stop"))])
+    Rollout.write_outcomes([Outcome(episode.rollout_id, tokens_of("one"), "one", "stop")])
     settle([Ending(episode.pk, episode.rollout_id, "stop")])
 
 

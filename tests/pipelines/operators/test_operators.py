@@ -8,8 +8,9 @@ import pytest
 from pydantic import ValidationError
 
 from apps.pipelines.operators import FAMILIES, find, names, problems_of
-from apps.pipelines.operators.contract import EXPERIENCES, GROUPS, Sample
+from apps.pipelines.operators.contract import BATCH, EXPERIENCES, GROUPS, TASKS, Sample
 from apps.pipelines.operators.duplicates import jaccard, shingles_of
+from apps.pipelines.tasks import STORED
 from apps.runs.pipeline import OperatorChoice
 from apps.tasksets.overlap import Pair
 
@@ -32,16 +33,22 @@ def of_rewards(*groups: tuple[float, ...], **known: object) -> list[Sample]:
     return [sample(rollout, group=group, reward=reward, **known) for rollout, (group, reward) in enumerate(rows)]
 
 
+STAGES = {TASKS, GROUPS, EXPERIENCES, BATCH}
+
+
 @pytest.mark.parametrize("name", names())
 def test_every_operator_says_what_it_does_and_where_it_stands(name):
     operator = find(name)
-    assert operator.summary and operator.family in FAMILIES and set(operator.stages) <= {GROUPS, EXPERIENCES} and operator.stages
+    assert operator.summary and operator.family in FAMILIES and set(operator.stages) <= STAGES and operator.stages
     assert all(field.description for field in operator.options.model_fields.values())
+    assert TASKS not in operator.stages or set(operator.asks) <= STORED.keys()
+    assert BATCH not in operator.stages or not operator.asks
 
 
 NEEDED = {
     "arithmetic": {"by": "tokens"}, "spread_most": {"keep": 2}, "judges_agree": {"scorers": ["one", "other"]},
-    "contaminated": {"tasksets": ["test"]},
+    "contaminated": {"tasksets": ["test"]}, "difficulty_band": {"low": 0.5}, "token_budget": {"most": 3},
+    "advantages": {"normalise": True, "most": 1.0},
 }  # fmt: skip
 
 
@@ -58,6 +65,7 @@ def test_every_operator_takes_nothing_and_gives_a_reason_for_all_that_it_leaves_
             tokens=n,
             stop_reason="length" if n == 5 else "stop",
             age=n % 3,
+            advantage=n - 2.0,
             also_in={"test": Pair(7, 0, 1.0, True) if n == 3 else None},
             guessed=(n, 8) if n > 3 else None,
         )
@@ -254,3 +262,44 @@ def test_answers_of_different_groups_are_no_duplicates():
 def test_a_wrong_pipeline_is_told_by_field(choice, field, words):
     problems = problems_of([OperatorChoice(**choice)])
     assert words in problems[field]
+
+
+def test_prompts_are_measured_in_characters_or_words():
+    samples = [sample(1, text="one two three"), sample(2, text="one"), sample(3, text="")]
+    assert kept("prompt_length", samples) == [1, 2] and kept("prompt_length", samples, most=3) == [2]
+    assert kept("prompt_length", samples, fewest=2, most=3, unit="words") == [1]
+    assert applied("prompt_length", samples, fewest=2, unit="words").reasons[2] == "its prompt has 1 words, fewer than 2"
+
+
+def test_difficulty_is_that_of_the_scale_or_else_a_number_of_the_meta():
+    samples = [
+        sample(1, scales={"hard": 0.5}, meta={"hard": 9}), sample(2, meta={"hard": 0.2}), sample(3, meta={"hard": True}),
+        sample(4, meta={"hard": "0.5"}), sample(5),
+    ]  # fmt: skip
+    said = applied("difficulty_band", samples, by="hard", low=0.3, high=0.6)
+    assert [one.rollout for one in said.kept] == [1]
+    assert said.reasons[2] == "its hard, 0.2, is under 0.3" and said.reasons[3] == "no number 'hard' is known of it"
+    assert kept("difficulty_band", samples, by="hard", low=0.3, unknown="keep") == [1, 3, 4, 5]
+
+
+def test_answers_without_an_advantage_are_left_out():
+    samples = [sample(n, advantage=advantage) for n, advantage in enumerate((0.0, -0.1, 0.1, 2.0))]
+    assert kept("advantage_above", samples) == [1, 2, 3] and kept("advantage_above", samples, above=0.1) == [3]
+
+
+def test_advantages_are_divided_by_their_spread_and_then_held():
+    samples = [sample(n, advantage=advantage) for n, advantage in enumerate((3.0, -4.0, 0.0, 5.0))]
+    spread = (50 / 4) ** 0.5
+    scaled = [one.advantage for one in applied("advantages", samples, normalise=True).kept]
+    assert scaled == pytest.approx([3 / spread, -4 / spread, 0, 5 / spread], abs=1e-5)
+    held = [one.advantage for one in applied("advantages", samples, normalise=True, most=1.0).kept]
+    assert held == pytest.approx([3 / spread, -1, 0, 1], abs=1e-5)
+    assert [one.advantage for one in applied("advantages", samples, most=4.5).kept] == [3.0, -4.0, 0.0, 4.5]
+    assert [one.advantage for one in applied("advantages", [sample(1, advantage=0.0)], normalise=True).kept] == [0.0]
+
+
+def test_a_budget_of_tokens_takes_whole_groups_in_their_order():
+    samples = [sample(2 * n + m, group=n, tokens=tokens) for n, tokens in enumerate((30, 20, 5, 5)) for m in (0, 1)]
+    assert kept("token_budget", samples, most=75) == [0, 1, 4, 5]
+    assert kept("token_budget", samples, most=1) == [0, 1]  # what comes first always fits
+    assert applied("token_budget", samples, most=75).reasons[2] == "its group's 40 tokens and 60 before them are more than 75"

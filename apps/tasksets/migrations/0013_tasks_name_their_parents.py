@@ -4,7 +4,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("tasksets", "0010_versions"),
+        ("tasksets", "0012_left_out_by_operators"),
     ]
 
     operations = [

@@ -7,10 +7,10 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("buffer", "0007_seeds"),
+        ("buffer", "0008_left_out_of_an_update"),
         ("rollouts", "0010_arrays_may_be_let_go"),
         ("runs", "0006_several_tasksets"),
-        ("tasksets", "0011_tasks_name_their_parents"),
+        ("tasksets", "0013_tasks_name_their_parents"),
     ]
 
     operations = [

@@ -1,0 +1,26 @@
+"""Leaves out what an update can hardly learn from: answers whose advantage is nothing, or too small.
+
+An answer without an advantage adds no policy gradient and still counts in every mean over tokens or rows, so that a batch of many
+such takes smaller steps. Its part of the loss's other terms (a divergence, entropy) goes with it.
+"""
+
+from collections.abc import Sequence
+
+from pydantic import Field
+
+from apps.pipelines.operators.contract import BATCH, EXPERIENCES, OperatorOptions, Sample, Sifted, sift
+
+FAMILY = "filter"
+STAGES = (BATCH, EXPERIENCES)
+
+
+class Options(OperatorOptions):
+    above: float = Field(0.0, ge=0, allow_inf_nan=False, description="The advantage must be farther from 0 than this.")
+
+
+def apply(samples: Sequence[Sample], options: Options) -> Sifted:
+    return sift(samples, lambda sample: _why_not(sample.advantage, options.above))
+
+
+def _why_not(advantage: float, above: float) -> str:
+    return f"its advantage, {advantage:.4g}, is no farther from 0 than {above:g}" if abs(advantage) <= above else ""

@@ -1,0 +1,54 @@
+"""A data set of the Hugging Face Hub: a process of its own loads `datasets` and says the rows as JSON lines."""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from django.conf import settings
+
+# As the Hub names them; what begins with a dot or a slash would be a folder of this machine's, with a dash an option.
+NAME = re.compile(r"\A[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)?\Z")
+
+
+@dataclass(frozen=True)
+class HubRows:
+    """Its `lines`, and behind the last one whether that was the data set's end."""
+
+    process: subprocess.Popen
+    complaints: BinaryIO
+
+    @property
+    def lines(self) -> BinaryIO:
+        return self.process.stdout
+
+    def require_end(self) -> None:
+        """Raises ValueError with what it said last, where it did not come to the data set's end."""
+        if self.process.wait():
+            self.complaints.seek(0)
+            lines = self.complaints.read().decode(errors="replace").strip().splitlines()
+            raise ValueError(lines[-1] if lines else "it ended before the data set did")
+
+
+@contextmanager
+def hub_rows(name: str, config: str, split: str, folder: Path | None = None) -> Iterator[HubRows]:
+    """The process is killed when the block ends. `datasets` takes a folder by its name, too: one of `folder`, ours unless told."""
+    command = [sys.executable, "-m", "workers.hub_rows", name, f"--config={config}", f"--split={split}"]
+    known = {key: value for key, value in os.environ.items() if key != "HF_HUB_OFFLINE"}
+    with (
+        tempfile.TemporaryFile() as complaints,
+        subprocess.Popen(
+            command, cwd=folder or settings.BASE_DIR, env={**known, "PYTHONPATH": str(settings.BASE_DIR)},
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=complaints,
+        ) as process,
+    ):  # fmt: skip
+        try:
+            yield HubRows(process, complaints)
+        finally:
+            process.kill()

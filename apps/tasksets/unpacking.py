@@ -1,0 +1,67 @@
+"""A zip file of a data set's folder, as pages take folders: its data files alone, by names that stay inside, within bounds."""
+
+import zipfile
+import zlib
+from pathlib import Path, PurePosixPath
+
+from apps.tasksets.sources import SUFFIXES
+from apps.tasksets.sources.records import NotReadable
+
+SUFFIX = ".zip"
+MOST_BYTES = 4 * 1000 * 1000 * 1000  # of all files together, unpacked
+MOST_FILES = 10_000
+PIECE = 1 << 20
+BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError)
+
+
+def unpack(packed: Path, into: Path) -> int:
+    """Write the data files into a new folder; their bytes. Raises NotReadable, and what was written is left to the caller.
+
+    What a file says of its own size is not believed. A folder that all files lie in goes.
+    """
+    into.mkdir(mode=0o700)
+    try:
+        with zipfile.ZipFile(packed) as archive:
+            members = _members(archive)
+            outer = _outer([name for name, _ in members])
+            total = 0
+            for name, member in members:
+                target = into.joinpath(*name.parts[outer:])
+                target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                with archive.open(member) as source, target.open("xb") as stream:
+                    for piece in iter(lambda: source.read(PIECE), b""):
+                        total += len(piece)
+                        if total > MOST_BYTES:
+                            raise NotReadable(f"unpacked it has more than {MOST_BYTES / 1e9:.0f} GB; use manage.py for larger ones")
+                        stream.write(piece)
+    except BROKEN as error:
+        raise NotReadable(f"it is no zip file that can be read: {error}") from None
+    return total
+
+
+def _members(archive: zipfile.ZipFile) -> list[tuple[PurePosixPath, zipfile.ZipInfo]]:
+    found = [(PurePosixPath(one.filename), one) for one in archive.infolist() if not one.is_dir()]
+    data = [(name, one) for name, one in found if name.suffix.lower() in SUFFIXES and not _is_hidden(name)]
+    if not data:
+        raise NotReadable("there is no data file in it")
+    if len(data) > MOST_FILES:
+        raise NotReadable(f"it has {len(data):,} data files; at most {MOST_FILES:,}")
+    for name, _ in data:
+        if name.is_absolute() or ".." in name.parts:
+            raise NotReadable(f"{str(name)[:100]!r} lies outside of the folder")
+    return data
+
+
+def _is_hidden(name: PurePosixPath) -> bool:
+    """What macOS adds for each file."""
+    return name.parts[0] == "__MACOSX" or name.name.startswith("._")
+
+
+def _outer(names: list[PurePosixPath]) -> int:
+    """How many folders all of them lie in."""
+    shared = 0
+    for parts in zip(*(name.parts[:-1] for name in names), strict=False):
+        if len(set(parts)) > 1:
+            break
+        shared += 1
+    return shared
