@@ -42,6 +42,23 @@ def ask_judges(questions: Sequence[Question]) -> list[Answered]:
     return [plan.answered(kept, said) for plan in plans]
 
 
+def replies_of(options: JudgeOptions, asks: Sequence[Ask]) -> list[Reply]:
+    """What this service says to each, in order; what it has said before is not asked again."""
+    keys = [_key(options, ask) for ask in asks]
+    kept = _kept(keys)
+    fresh = {key: (options, ask) for key, ask in zip(keys, asks, strict=True) if key not in kept}
+    said = asyncio.run(_ask_all(fresh)) if fresh else {}
+    _keep(said)
+    return [kept.get(key) or said[key][0] for key in keys]
+
+
+def kept_replies(options: JudgeOptions, asks: Sequence[Ask]) -> list[Reply | None]:
+    """What this service has said to each, in order; nobody is asked."""
+    keys = [_key(options, ask) for ask in asks]
+    kept = _kept(keys)
+    return [kept.get(key) for key in keys]
+
+
 class _Plan:
     """A question with the requests it takes."""
 

@@ -3,7 +3,7 @@
 from django.contrib import admin
 
 from apps.accounts.ledger_admin import LedgerAdmin
-from apps.buffer.models import Experience, Release, Seed, Snapshot, StepItem, StepLesson
+from apps.buffer.models import Experience, Offspring, Release, Seed, Snapshot, StepItem, StepLesson
 
 
 @admin.register(Experience)
@@ -11,6 +11,13 @@ class ExperienceAdmin(LedgerAdmin):
     list_display = ["pk", "run", "rollout", "kind", "state", "reward", "advantage", "weight_version", "uses"]
     list_select_related = ["run", "rollout"]
     list_filter = ["state", "kind"]
+    ordering = ["-pk"]
+
+
+@admin.register(Offspring)
+class OffspringAdmin(LedgerAdmin):
+    list_display = ["operator", "run", "of", "rollout", "tokens", "refused", "at"]
+    list_select_related = ["run", "of", "rollout"]
     ordering = ["-pk"]
 
 

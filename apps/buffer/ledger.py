@@ -1,14 +1,15 @@
-"""What must be so of experience replay, seeds and retention: questions over the rows whose right answer is "none"."""
+"""What must be so of experience replay, seeds, offspring and retention: questions over the rows whose right answer is "none"."""
 
 from collections.abc import Iterator
 
 from django.db.models import Count, Exists, F, IntegerField, OuterRef, Q, QuerySet, Sum, Value, Window
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
-from django.db.models.functions import Cast, Coalesce, Lag
+from django.db.models.functions import Cast, Coalesce, Lag, Left, Length
 
-from apps.buffer.models import Experience, Release, Seed, StepItem
+from apps.buffer.models import Experience, Offspring, Release, Seed, StepItem
 from apps.rollouts.models import Group, Rollout
 from apps.runs.models import Run, TrainStep
+from apps.tasksets.models import TaskParent
 
 SHOWN = 20
 # Of the run of an experience: in how many updates it may be; once, unless the run's `reading.replay` says otherwise.
@@ -92,3 +93,23 @@ def _torn(run: Run, again: QuerySet[StepItem]) -> Iterator[str]:
     for number, group, count in taken:
         if count != whole.get(group, 0):
             yield f"{run}: step {number} takes {count} of the {whole.get(group, 0)} experiences of group {group} again"
+
+
+def offspring_say_what_their_parents_said() -> Iterator[str]:
+    """Each is its parent's beginning or all of it, stands in one expert row, and answers its parent's task or one made of that."""
+    alone = Rollout.objects.filter(origin=Rollout.Origin.SYNTHETIC, group__draw_index=None, descent=None)
+    yield from (f"{rollout}: made of nobody's answer" for rollout in alone[:SHOWN])
+    born = Offspring.objects.exclude(rollout=None).select_related("rollout")
+    said = born.annotate(beginning=Left("of__text", Length("rollout__text")))
+    for one in said.exclude(rollout__text="").exclude(rollout__text=F("beginning"))[:SHOWN]:
+        yield f"{one.rollout}: says something else than the answer that it was made of"
+    right = Q(rollout__completion_tokens=F("tokens"), of__completion_tokens__gte=F("tokens"), of__run=F("run"))
+    right &= Q(rollout__group__task=F("task"), rollout__run=F("run"), rollout__origin=Rollout.Origin.SYNTHETIC)
+    for one in born.exclude(right)[:SHOWN]:
+        yield f"{one.rollout}: is not what was to be made of rollout {one.of_id}"
+    learned = Count("rollout__experiences", filter=Q(rollout__experiences__kind=Experience.Kind.EXPERT))
+    yield from (f"{one.rollout}: {one.n} expert rows instead of one" for one in born.annotate(n=learned).exclude(n=1)[:SHOWN])
+    strangers = Offspring.objects.exclude(task=F("of__group__task"))
+    made = TaskParent.objects.filter(task=OuterRef("task"), parent=OuterRef("of__group__task"))
+    for one in strangers.filter(~Exists(made))[:SHOWN]:
+        yield f"offspring {one.pk}: answers task {one.task_id}, which was not made of its parent's"

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from django.db.models import Q
 
-from apps.buffer.models import Experience, StepItem
+from apps.buffer.models import Experience, Offspring, StepItem
 from apps.dashboard.verdicts import ON_ITS_WAY, Verdict
 from apps.feedback.models import Preference
 from apps.pipelines.models import OwnExpert
@@ -16,6 +16,7 @@ from apps.rollouts.partial import PartialRollout
 
 STEPS = 3  # shown of those that trained on it, the newest
 PAIRS = 3
+OFFSPRING = 3
 
 
 @dataclass(frozen=True)
@@ -30,13 +31,16 @@ class Station:
 
 
 def life_of(rollout: Rollout, verdict: Verdict, is_open: bool) -> list[Station]:
-    """At most three queries, four of what became an expert row, and one more of what came from another run.
+    """At most four queries, five of what became an expert row, and one more of what came from another run.
 
     For who judges blind, nothing of how it was judged: drawn, rolled out, and closed or not.
     """
     if rollout.origin == Rollout.Origin.EXPERT:
         written = Station("Written", f"by an expert, for {_task_of(rollout)}", rollout.finished_at or rollout.started_at)
         return [written, *(_learned(rollout, verdict) if is_open else ())]
+    if made := getattr(rollout, "descent", None):
+        said = Station("Made", f"by {made.operator} of rollout {made.of_id}, for {_task_of(rollout)}: {made.reason}", made.at)
+        return [said, *(_learned(rollout, verdict) if is_open else ())]
     group = rollout.group
     life = [
         *_seeded(rollout, is_open),
@@ -48,13 +52,13 @@ def life_of(rollout: Rollout, verdict: Verdict, is_open: bool) -> list[Station]:
     said = [reward for reward in rollout.judgements if reward.value is not None]
     if is_open and (said or group.judged_at):
         life.append(Station("Rewarded", _judges(said) or "by nobody", group.judged_at))
-    return [*life, *_rest(rollout, verdict, is_open), *(_compared(rollout) if is_open else ())]
+    return [*life, *_rest(rollout, verdict, is_open), *((*_became(rollout), *_compared(rollout)) if is_open else ())]
 
 
 def _task_of(rollout: Rollout) -> str:
-    """By its number, and where the run draws from several tasksets by its own."""
+    """By its number, and where it is of no other than the run's one taskset without that set's name."""
     task = rollout.group.task
-    return f"task {task.index:,}" + ("" if rollout.run.taskset_id else f" of {task.taskset.slug}")
+    return f"task {task.index:,}" + ("" if rollout.run.taskset_id == task.taskset_id else f" of {task.taskset.slug}")
 
 
 def _seeded(rollout: Rollout, is_open: bool) -> Iterator[Station]:
@@ -106,6 +110,14 @@ def _imitated(rollout: Rollout) -> Iterator[Station]:
         taken = f"in {row.uses:,} update{'' if row.uses == 1 else 's'} so far"
         left = f", then left out: {row.reason}" if row.reason else ""
         yield Station("Became an expert row", f"by {made.operator}: {made.reason}; {taken}{left}", made.at, "" if left else "good")
+
+
+def _became(rollout: Rollout) -> Iterator[Station]:
+    """Rollouts that operators made of it, the first ones."""
+    for made in Offspring.objects.filter(of=rollout).order_by("pk")[:OFFSPRING]:
+        became = f"rollout {made.rollout_id}" if made.rollout_id else "one that the trainer has not taken in yet"
+        words = f"by {made.operator}: {made.reason}; {made.refused or became}"
+        yield Station("Became another rollout", words, made.at, "bad" if made.refused else "good")
 
 
 def _compared(rollout: Rollout) -> Iterator[Station]:

@@ -18,6 +18,7 @@ from django.db.models.functions import Cast, Now
 
 from apps.buffer.ledger import (
     USES_ALLOWED,
+    offspring_say_what_their_parents_said,
     seeds_are_what_they_were_taken_from,
     what_was_let_go_was_not_needed,
     what_was_taken_again_was_allowed,
@@ -41,7 +42,7 @@ from apps.rollouts.models import Group, Rollout
 from apps.rollouts.partial import PartialRollout
 from apps.runs.models import Acknowledgement, Run, TrainStep, WeightVersion
 from apps.streaming.models import Event, Topic
-from apps.tasksets.ledger import tasksets_are_what_they_were
+from apps.tasksets.ledger import tasks_made_of_others_name_them, tasksets_are_what_they_were
 
 PROBE_GAP_ALLOWED = 0.05
 SHOWN = 20
@@ -54,7 +55,8 @@ NATURAL_KEYS = (
     "one_lesson_per_position", "what_was_sampled_has_a_reward", "one_recorded_row_per_place",
     "one_taskset_per_version", "one_share_per_taskset_of_a_run",
     "a_group_is_rescored_once", "a_rollout_is_rescored_once", "one_rescored_reward_per_scorer",
-    "one_own_expert_per_number", "a_group_seeds_a_run_once", "a_task_is_left_out_once",
+    "one_own_expert_per_number", "a_group_seeds_a_run_once", "a_task_is_left_out_once", "one_offspring_per_key",
+    "a_task_is_younger_than_its_parent",
     "one_episode_per_attempt", "one_open_episode_per_rollout", "one_episode_per_key", "one_turn_per_number",
     "turn_rewards_are_finite", "rewards_are_finite", "experiences_are_finite", "metrics_are_finite",
 )  # fmt: skip
@@ -281,6 +283,7 @@ CHECKS = (
     Check("leases do not outlive their workers", leases_do_not_outlive_their_workers),
     Check("every group stands somewhere", every_group_stands_somewhere),
     Check("tasksets are what they were", tasksets_are_what_they_were),
+    Check("tasks made of others name them", tasks_made_of_others_name_them),
     Check("runs draw from their tasksets", runs_draw_from_their_tasksets),
     Check("tasks are quarantined for their failures", tasks_are_quarantined_for_their_failures),
     Check("trained means committed once", trained_means_committed_once),
@@ -292,6 +295,7 @@ CHECKS = (
     Check("what is set aside is still being sampled", what_is_set_aside_is_still_being_sampled),
     Check("experts are demonstrations", experts_are_demonstrations),
     Check("expert rows name their parents", expert_rows_name_their_parents),
+    Check("offspring say what their parents said", offspring_say_what_their_parents_said),
     Check("pairs are what their rollouts said", pairs_are_what_their_rollouts_said),
     Check("what operators left out is on record", what_operators_left_out_is_on_record),
     Check("snapshots are whole", snapshots_are_whole),

@@ -28,7 +28,7 @@ def admit(run: Run, fence: int, spelt: Sequence[Spelt]) -> int:
     with run.fenced(fence) as locked:
         fresh = {demonstration.pk for demonstration in not_yet_admitted(locked)}
         spelt = [(demonstration, tokens) for demonstration, tokens in spelt if demonstration.pk in fresh]
-        groups = _groups(locked, {demonstration.task_id for demonstration, _ in spelt})
+        groups = groups_of(locked, {demonstration.task_id for demonstration, _ in spelt})
         places = dict(Rollout.objects.filter(group__in=groups.values()).values_list("group").annotate(n=Count("pk")))
         rollouts = []
         for demonstration, tokens in spelt:
@@ -44,7 +44,7 @@ def admit(run: Run, fence: int, spelt: Sequence[Spelt]) -> int:
     return len(rollouts)
 
 
-def _groups(run: Run, tasks: set[int]) -> dict[int, Group]:
+def groups_of(run: Run, tasks: set[int]) -> dict[int, Group]:
     """The experts' group of each of these tasks; new ones are made. The caller holds the run's row."""
     known = {group.task_id: group for group in run.groups.filter(draw_index=None, task__in=tasks)}
     missing = [

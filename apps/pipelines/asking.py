@@ -9,10 +9,12 @@ from pydantic import ValidationError
 
 from apps.feedback.models import Guess
 from apps.pipelines import evaluation_sets
+from apps.pipelines.acted import acted
 from apps.pipelines.deciding import Case
 from apps.pipelines.models import OwnExpert
 from apps.pipelines.operators import find
 from apps.pipelines.operators.contract import EXPERIENCES, GROUPS, Imitated, OperatorOptions
+from apps.pipelines.reached import reached
 from apps.pipelines.recent import recent
 from apps.rollouts.turns import BETWEEN_TURNS, said_by_policy
 from apps.runs.pipeline import OperatorChoice, Stage
@@ -45,7 +47,8 @@ def imitated(cases: Sequence[Case], options: Sequence[OperatorOptions]) -> list[
 # Field of a Sample → what it is for each of the groups of one run, in their order, given the options of all who ask for it.
 Answer = Callable[[Sequence[Case], Sequence[Any]], list[Any]]
 ANSWERS: Mapping[str, Answer] = {
-    "also_in": evaluation_sets.also_in, "guessed": guessed, "imitated": imitated, "recent": recent,
+    "acted": acted, "also_in": evaluation_sets.also_in, "guessed": guessed, "imitated": imitated, "reached": reached,
+    "recent": recent,
 }  # fmt: skip
 
 

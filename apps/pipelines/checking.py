@@ -52,11 +52,14 @@ def operators_of_import(said: Sequence[object], project: Project) -> list[Operat
 
 
 def _in_vain(plan: RunConfig) -> dict[str, str]:
-    """Operators whose rows no update would take."""
-    if plan.expert_rows_per_step:
-        return {}
-    why = f"makes expert rows, and `{plan.algorithm.name}` takes none: choose `mix`, or set algorithm.expert.ratio and mu above 0"
-    return {f"{place}.operator": why for place, choice in enumerate(plan.pipeline) if choice.operator in MAKE_EXPERTS}
+    """Operators whose rows no update would take, or that cannot work with the rest of the plan."""
+    found = {}
+    none = f"makes expert rows, and `{plan.algorithm.name}` takes none: choose `mix`, or set algorithm.expert.ratio and mu above 0"
+    for place, choice in enumerate(plan.pipeline):
+        unwanted = choice.operator in MAKE_EXPERTS and not plan.expert_rows_per_step
+        if why := none if unwanted else find(choice.operator).why_not(plan):
+            found[f"{place}.operator"] = why
+    return found
 
 
 def _out_of_place(plan: RunConfig) -> Iterator[tuple[str, str]]:

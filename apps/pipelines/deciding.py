@@ -61,10 +61,14 @@ class Decision:
 
     @property
     def made(self) -> list[tuple[Pass, Made]]:
-        """Rows that operators add: those alone of answers that are learned from themselves, over others that nobody left out."""
+        """Rows that operators add.
+
+        What is part of its group comes of answers alone that are learned from themselves, over others that nobody left out. What
+        stands apart comes whatever becomes of them further on.
+        """
         learned = {sample.rollout for sample in self.learned}
         gone = {cut.sample.rollout for one in self.passes for cut in (*one.cuts, *one.silenced)}
-        rows = [(one, made) for one in self.passes for made in one.made if made.of.rollout in learned]
+        rows = [(one, made) for one in self.passes for made in one.made if made.stands_apart or made.of.rollout in learned]
         return [(one, made) for one, made in rows if made.over is None or made.over.rollout not in gone]
 
 

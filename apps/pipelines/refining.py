@@ -85,7 +85,7 @@ def _close(plan: RunConfig, decision: Decision) -> None:
         return
     group.drop(decision.dropped, failed=is_failed(plan, decision))
     _record_tasks(plan, [decision])
-    record(group, decision.passes, {})
+    record(group, decision.passes, put_made(decision))
 
 
 @transaction.atomic

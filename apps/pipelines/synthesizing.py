@@ -1,10 +1,13 @@
-"""Rows that operators add, each named with the rollouts that it was made of: expert rows in the buffer, pairs among the lessons."""
+"""Rows that operators add, each named with the rollouts that it was made of: expert rows in the buffer, pairs among the lessons,
+and rollouts of their own (apps.pipelines.offspring).
+"""
 
 from collections import Counter
 from collections.abc import Sequence
 
 from apps.buffer.models import Experience
 from apps.feedback.models import Preference
+from apps.pipelines import offspring
 from apps.pipelines.applying import Pass
 from apps.pipelines.deciding import Decision
 from apps.pipelines.models import LONGEST_REASON, OwnExpert
@@ -16,11 +19,12 @@ Rows = Sequence[tuple[Pass, Made]]
 def put_made(decision: Decision) -> Counter[int]:
     """Write what the group's operators made of it; how many rows are new, by place of the pipeline.
 
-    Called in the transaction that admits the group.
+    Called in the transaction that admits the group, or drops it.
     """
     made = decision.made
-    experts, pairs = [row for row in made if row[1].over is None], [row for row in made if row[1].over]
-    found: Counter[int] = Counter()
+    apart, others = [row for row in made if row[1].stands_apart], [row for row in made if not row[1].stands_apart]
+    experts, pairs = [row for row in others if row[1].over is None], [row for row in others if row[1].over]
+    found = offspring.put(decision.case.group, apart)
     if experts:
         found += _put_experts(decision, experts)
     if pairs:

@@ -32,6 +32,10 @@ class TaskRecordQuerySet(models.QuerySet):
         """Success rates of those of these tasks that were tried, by index."""
         return dict(self.filter(task__index__in=list(indexes)).annotate(found=RATES[which]).values_list("task__index", "found"))
 
+    def solved(self, at_least: float, fewest: int) -> "TaskRecordQuerySet":
+        """Of tasks with this success rate or a higher one, over so many attempts or more."""
+        return self.filter(rate__gte=at_least, attempts__gte=fewest)
+
     def beliefs(self, groups_per_step: int) -> list[tuple[int, float, float, int]]:
         """(index, α, β, the update for whose draw the last verdict was) of all tasks that were tried."""
         rows = self.values_list("task__index", "alpha", "beta", "last_draw")

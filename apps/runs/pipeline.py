@@ -8,7 +8,8 @@ from apps.runs.algorithms.section import Section
 
 Stage = Literal["tasks", "groups", "experiences", "batch"]
 MOST_OPERATORS = 50
-MAKE_EXPERTS = ("best_answers",)  # operators that turn what the policy said itself into expert rows
+# Operators that turn what the policy said itself into expert rows.
+MAKE_EXPERTS = ("best_answers", "hindsight", "sub_trajectories")
 
 
 class OperatorChoice(Section):

@@ -1,11 +1,14 @@
-"""Tasksets that grow: what callers ask of a run that serves. Nobody draws from them, for a draw needs a set that stays as it is."""
+"""Tasksets that grow: what callers ask of a run that serves, and what answers have reached (apps.pipelines.offspring).
+
+Nobody draws from them, for a draw needs a set that stays as it is.
+"""
 
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_slug
 from django.db import transaction
 
 from apps.accounts.models import Project, User
-from apps.tasksets.models import Picture, Task, Taskset
+from apps.tasksets.models import Picture, Task, TaskParent, Taskset
 from apps.tasksets.rows import TaskRow
 from apps.tasksets.storing import task_of
 
@@ -35,6 +38,8 @@ def add(taskset_id: int, row: TaskRow) -> Task:
     Picture.objects.keep(taskset.project, row.pictures)
     task = task_of(taskset, taskset.size, row)
     task.save(force_insert=True)
+    if row.parent:
+        TaskParent.objects.create(task=task, parent_id=row.parent)
     taskset.size += 1
     taskset.save(update_fields=["size"])
     return task

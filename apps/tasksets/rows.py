@@ -14,7 +14,7 @@ class TaskRow:
 
     `follow_ups`: what the user says after each answer of the policy; none in a task of one question. `pictures`: those that the
     prompt shows. `domain`: the field it is from, by which a run's scorers are chosen.
-    `line`: where an imported file has it, from 1; no part of the task.
+    `line`: where an imported file has it, from 1; `parent`: id of the task that it was made of. Both are no part of the task.
     """
 
     prompt: list[dict[str, Content]]
@@ -24,11 +24,19 @@ class TaskRow:
     pictures: tuple[Encoded, ...] = ()
     domain: str = ""
     line: int = field(default=0, compare=False)
+    parent: int | None = field(default=None, compare=False)
 
 
 def user_message(text: str) -> list[dict[str, str]]:
     """The prompt that says one thing."""
     return [{"role": "user", "content": text}]
+
+
+def said_alone(row: TaskRow) -> str:
+    """The text of a prompt that says one thing and shows nothing; "" of any other, and of a dialogue's."""
+    alone = len(row.prompt) == 1 and not row.follow_ups and row.prompt[0]["role"] == "user"
+    said = row.prompt[0]["content"] if alone else ""
+    return said if isinstance(said, str) else ""
 
 
 def draw_distinct(space: int, size: int, seed: int) -> list[int]:

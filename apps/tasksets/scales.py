@@ -6,6 +6,7 @@ from django.db import DataError, connection, transaction
 from django.db.models import Max, Min
 
 from apps.tasksets.models import DifficultyScale, TaskDifficulty, Taskset
+from apps.tasksets.models.scales import DOMAIN, META
 
 KNOWN_SHOWN = 20
 DOMAINS = "by domain"  # the name of the scale on which tasks stand domain by domain
@@ -28,7 +29,7 @@ def scale_of(taskset: Taskset, name: str) -> DifficultyScale:
 @transaction.atomic
 def domains_of(taskset: Taskset) -> DifficultyScale:
     """The tasks domain by domain, with the domains as its bands; made where there is none yet."""
-    scale, is_new = DifficultyScale.objects.get_or_create(taskset=taskset, name=DOMAINS, defaults={"source": "the tasks' domains"})
+    scale, is_new = DifficultyScale.objects.get_or_create(taskset=taskset, name=DOMAINS, defaults={"source": DOMAIN})
     if is_new:
         values = "SELECT id, index, (dense_rank() OVER (ORDER BY domain) - 1)::double precision AS value FROM tasksets_task"
         _place(scale, f"{values} WHERE taskset_id = %s", [taskset.pk])
@@ -90,7 +91,7 @@ def _made_of_meta(taskset: Taskset, name: str) -> DifficultyScale:
         raise ValueError(f"taskset {taskset.slug!r} grows, so its tasks have no order")
     if lacking := _lacking(taskset, name):
         raise ValueError(lacking)
-    scale, is_new = DifficultyScale.objects.get_or_create(taskset=taskset, name=name, defaults={"source": "the tasks' meta"})
+    scale, is_new = DifficultyScale.objects.get_or_create(taskset=taskset, name=name, defaults={"source": META})
     if is_new:
         values = "SELECT id, index, (meta ->> %s)::double precision AS value FROM tasksets_task WHERE taskset_id = %s"
         try:

@@ -10,7 +10,7 @@ from django.db import transaction
 from apps.accounts.models import Project, User
 from apps.tasksets.duplicates import DROP, KEEP, REFUSE, Seen
 from apps.tasksets.messages import pictures_of, text_of
-from apps.tasksets.models import Picture, QuarantinedLine, Task, Taskset
+from apps.tasksets.models import Picture, QuarantinedLine, Task, TaskParent, Taskset
 from apps.tasksets.rows import TaskRow
 from apps.tasksets.sources.records import EXCERPT, BadLine
 from apps.tasksets.versions import changes, newest_of
@@ -153,6 +153,8 @@ def _write(taskset: Taskset, rows: list[TaskRow], digest: "hashlib._Hash") -> in
         digest.update(task.digest.encode())
     Picture.objects.keep(taskset.project, (picture for row in rows for picture in row.pictures))
     Task.objects.bulk_create(tasks)
+    made = [(task, row.parent) for task, row in zip(tasks, rows, strict=True) if row.parent]
+    TaskParent.objects.bulk_create(TaskParent(task=task, parent_id=parent) for task, parent in made)
     return taskset.size + len(tasks)
 
 
@@ -168,6 +170,11 @@ def task_of(taskset: Taskset, index: int, row: TaskRow) -> Task:
         taskset=taskset, index=index, prompt=row.prompt, follow_ups=row.follow_ups, answer=row.answer, meta=row.meta,
         domain=row.domain, digest=task_digest,
     )  # fmt: skip
+
+
+def row_of(task: Task) -> TaskRow:
+    """The task as it stands before a database has it; without its pictures, which the project keeps."""
+    return TaskRow(task.prompt, task.answer, task.meta, task.follow_ups, domain=task.domain)
 
 
 def _quarantined(taskset: Taskset, line: BadLine) -> QuarantinedLine:

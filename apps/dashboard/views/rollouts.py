@@ -51,7 +51,7 @@ def rollouts(request: HttpRequest, project: str, slug: str) -> HttpResponse:
 def rollout(request: HttpRequest, pk: int) -> HttpResponse:
     """Members of the project of the rollout's run."""
     visible = Rollout.objects.filter(run__in=Run.objects.visible_to(request.user))
-    beside = ("payload", "group__task", "group__seed__of__run", "run__project", "run__policy")
+    beside = ("payload", "group__task__taskset", "group__seed__of__run", "run__project", "run__policy", "descent")
     found = get_object_or_404(with_judgements(visible).select_related(*beside), pk=pk)
     group = Rollout.objects.without_anchors().filter(group=found.group)
     siblings = rows(with_judgements(group).order_by("sample_index"), request.user)

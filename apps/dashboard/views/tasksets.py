@@ -23,6 +23,7 @@ IMPORTS_SHOWN = 20
 RUNS_SHOWN = 10
 SCALES_SHOWN = 10
 VERSIONS_SHOWN = 20
+MADE_SHOWN = 20
 WAITING_SHOWN = 20
 TASKS_SHOWN = 50
 
@@ -111,7 +112,8 @@ def taskset(request: HttpRequest, project: str, slug: str) -> HttpResponse:
     """Members of the project; how its tasks go is for those who see a run's judgements. Answers are shown to nobody here."""
     found = get_object_or_404(Taskset.objects.visible_to(request.user).select_related("project"), project__slug=project, slug=slug)
     first = _first_index(request)
-    tasks = list(found.tasks.defer("answer").filter(index__gte=first).order_by("index")[:TASKS_SHOWN])
+    tasks = found.tasks.defer("answer", "descent__parent__answer").select_related("descent__parent__taskset")
+    tasks = list(tasks.filter(index__gte=first).order_by("index")[:TASKS_SHOWN])
     runs = list(Run.objects.drawing_from(found).select_related("project")[:RUNS_SHOWN])
     drawn, asking = histograms(found, runs, request.user), _asking(request, runs)
     chosen = _chosen(request.GET.get("run"), drawn)
@@ -122,5 +124,6 @@ def taskset(request: HttpRequest, project: str, slug: str) -> HttpResponse:
         "versions": found.versions[:VERSIONS_SHOWN], "quarantined": found.quarantined_lines.all()[:QUARANTINED_SHOWN], "runs": runs,
         "histograms": drawn, "ends": ends_of(found, chosen) if chosen else None,
         "asking": asking, "waiting": _waiting(asking, found), "scales": found.scales.order_by("name")[:SCALES_SHOWN],
+        "made": found.made_of_it[:MADE_SHOWN],
     }  # fmt: skip
     return render(request, "dashboard/taskset.html", context)

@@ -99,7 +99,7 @@ def why_not(run: Run) -> str:
 
 
 def _imitated_itself(run: Run) -> bool:
-    made = Rollout.objects.filter(origin=Rollout.Origin.POLICY, experiences__kind=Experience.Kind.EXPERT, run=run)
+    made = Rollout.objects.filter(experiences__kind=Experience.Kind.EXPERT, run=run).exclude(origin=Rollout.Origin.EXPERT)
     return StepItem.objects.filter(experience__rollout__in=made, experience__kind=Experience.Kind.EXPERT).exists()
 
 

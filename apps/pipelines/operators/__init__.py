@@ -2,7 +2,8 @@
 
 A module with an `apply(samples, options) -> Sifted` is an operator. Its docstring says what it does; `FAMILY` under what it is
 listed (clean, filter, shape or synthesize); it may set `Options` (typed options), `STAGES` (where it may stand, its own first: on
-whole groups before advantages unless told) and `ASKS` (fields of a sample that are looked up for it, apps.pipelines.asking).
+whole groups before advantages unless told), `ASKS` (fields of a sample that are looked up for it, apps.pipelines.asking) and
+`why_not(plan)` (what of a run's configuration it cannot work with; "" where it can).
 docs/pipelines.md shows how to add one. Samples of several groups come together; an operator never sees half a group before
 advantages.
 """
@@ -51,6 +52,7 @@ def read(module: ModuleType) -> Operator:
         stages=getattr(module, "STAGES", (GROUPS,)),
         family=module.FAMILY,
         asks=getattr(module, "ASKS", ()),
+        why_not=getattr(module, "why_not", lambda plan: ""),
     )
 
 

@@ -7,8 +7,10 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from apps.runs.config import RunConfig
 from apps.runs.pipeline import Stage
 from apps.tasksets.overlap import Pair
+from apps.tasksets.rows import TaskRow
 
 TASKS, GROUPS, EXPERIENCES, BATCH = "tasks", "groups", "experiences", "batch"
 
@@ -45,6 +47,14 @@ class Imitated:
 
 
 @dataclass(frozen=True)
+class Action:
+    """A turn of the policy in an environment: where it ends in the completion, in tokens, and what it earned, None: not known."""
+
+    end: int
+    reward: float | None
+
+
+@dataclass(frozen=True)
 class Sample:
     """A judged rollout, and what is known of it.
 
@@ -60,8 +70,9 @@ class Sample:
     What follows is looked up for operators that name it in `ASKS`. `also_in`: by the name of an evaluation set, the task of it of
     which this one's prompt says most, None where it says nothing of any; a set that cannot be read is not among them.
     `guessed`: how often its task was right without thinking, of how many tries; None where nobody tried. `recent`: its group and
-    those before it, in figures. `imitated`: the answers to its task that are expert rows already. `scales`: of a task, its
-    numbers on its set's scales of difficulty.
+    those before it, in figures. `imitated`: the answers to its task that are expert rows already. `reached`: by rollout of its
+    group, the task that asks for what a wrong answer has reached. `acted`: by rollout of its group, its actions in order.
+    `scales`: of a task, its numbers on its set's scales of difficulty.
     """
 
     rollout: int
@@ -84,6 +95,8 @@ class Sample:
     guessed: tuple[int, int] | None = None
     recent: Recent | None = None
     imitated: Imitated | None = None
+    reached: Mapping[int, TaskRow] = field(default_factory=dict)
+    acted: Mapping[int, Sequence[Action]] = field(default_factory=dict)
     scales: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -92,6 +105,7 @@ class Made:
     """A row that an operator makes of samples, its parents.
 
     An expert row of one, `number`: which of its task's it is (`Imitated`). Or a pair: `of` is better than `over`, by `margin`.
+    Or a rollout of its own, for the expert loss: all of the parent as an answer to another `task`, or its first `tokens`.
     """
 
     of: Sample
@@ -99,6 +113,13 @@ class Made:
     number: int = 0
     over: Sample | None = None
     margin: float | None = None
+    task: TaskRow | None = None
+    tokens: int | None = None
+
+    @property
+    def stands_apart(self) -> bool:
+        """It is no part of its parent's group, and comes of an answer that is not learned from itself, too."""
+        return self.task is not None or self.tokens is not None
 
 
 @dataclass(frozen=True)
@@ -118,7 +139,7 @@ class Operator:
     """One module of the package, read.
 
     `stages`: where it may stand, its own first; `family`: what it is listed under; `asks`: fields of a Sample that are looked up
-    for it.
+    for it; `why_not`: what of a run's configuration it cannot work with, empty where it can.
     """
 
     name: str
@@ -128,6 +149,7 @@ class Operator:
     stages: tuple[Stage, ...]
     family: str
     asks: tuple[str, ...] = ()
+    why_not: Callable[[RunConfig], str] = lambda plan: ""
 
     def read_options(self, options: Mapping[str, Any]) -> OperatorOptions:
         """Raises pydantic's ValidationError, which names the field."""

@@ -20,4 +20,4 @@ def score(rollout: RolloutView, task: TaskView, options: ScorerOptions) -> Verdi
         return Verdict(0.0, "not a whole number", details)
     if int(said) == wanted:
         return Verdict(1.0, "the right number", details)
-    return Verdict(0.0, "another number", details)
+    return Verdict(0.0, "another number", {**details, "reached": {"value": int(said)}})

@@ -14,6 +14,7 @@ from apps.rewards.scorers.verdict import Verdict
 
 SHOWN = 80  # characters of a formula kept in the details
 MOST_NUMBERS = 50
+LARGEST_REACHED = 10**9
 
 
 class Options(ScorerOptions):
@@ -40,6 +41,8 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
         return Verdict(0.0, wrong, details)
     if value == target:
         return Verdict(1.0, "the numbers make the target", details)
+    if value.denominator == 1 and 0 < value <= LARGEST_REACHED and not _misused(Counter(used), Counter(numbers), "exactly"):
+        details["reached"] = {"target": int(value)}
     return Verdict(options.format, "the right numbers, but another value", details)
 
 

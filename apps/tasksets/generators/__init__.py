@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Callable, Iterator
+from types import ModuleType
 
 from apps.tasksets.generators import (
     arithmetic,
@@ -44,6 +45,10 @@ GENERATORS: dict[str, Generate] = {
     "tone_dialogue": tone_dialogue.generate,
     **{name: played.generator(name) for name in played.RULES},
 }
+
+# Scorers that say what a wrong answer has reached (`details["reached"]` of their verdicts), and the generator whose template asks
+# for it: `asking_for(row, reached)`.
+REACHED_BY: dict[str, ModuleType] = {"arithmetic": arithmetic, "countdown": countdown}
 
 
 def find(name: str) -> Generate:

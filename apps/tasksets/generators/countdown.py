@@ -1,13 +1,16 @@
-"""Make a number from others with + − × ÷: every task is made by a formula that solves it."""
+"""Make a number from others with + − × ÷: every task is made by a formula that solves it. A grade harder, one number more."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
+from typing import Any
 
 from apps.tasksets.rows import TaskRow, draw_distinct, user_message
 
 MANY = (3, 4)  # numbers given
+HIGHEST_GRADE = 6  # numbers given
 LARGEST = 25
+TOO_LARGE = 1_000  # for a target
 SPACE = 900_000
 ASKED = (
     "Make {target} from the numbers {numbers}. Use each exactly once, with +, -, *, / and brackets. "
@@ -19,21 +22,55 @@ def generate(size: int, seed: int) -> Iterator[TaskRow]:
     """Tasks of the domain "countdown", no prompt twice; the answer is {"target", "numbers"} for the scorer of that name."""
     seen: set[str] = set()
     for drawn in draw_distinct(SPACE, size, seed):
-        numbers, target = drawn_task(random.Random(drawn))
-        while (prompt := ASKED.format(target=target, numbers=", ".join(map(str, numbers)))) in seen:
+        row = _drawn_row(drawn)
+        while (prompt := row.prompt[0]["content"]) in seen:
             drawn += SPACE
-            numbers, target = drawn_task(random.Random(drawn))
+            row = _drawn_row(drawn)
         seen.add(prompt)
-        yield TaskRow(user_message(prompt), {"target": target, "numbers": numbers}, domain="countdown")
+        yield row
 
 
-def drawn_task(draw: random.Random) -> tuple[list[int], int]:
-    """Numbers, and a whole number above 0 that a formula makes of them."""
+def _drawn_row(number: int) -> TaskRow:
+    numbers, target = drawn_task(random.Random(number))
+    return task_of(target, numbers)
+
+
+def task_of(target: int, numbers: Sequence[int]) -> TaskRow:
+    prompt = ASKED.format(target=target, numbers=", ".join(map(str, numbers)))
+    return TaskRow(user_message(prompt), {"target": target, "numbers": list(numbers)}, domain="countdown")
+
+
+def drawn_task(draw: random.Random, many: Sequence[int] = MANY) -> tuple[list[int], int]:
+    """Numbers, one of `many` how many, and a whole number above 0 that a formula makes of them."""
     while True:
-        numbers = [draw.randrange(1, LARGEST + 1) for _ in range(draw.choice(MANY))]
+        numbers = [draw.randrange(1, LARGEST + 1) for _ in range(draw.choice(many))]
         value = Fraction(numbers[0])
         for number in numbers[1:]:
             value = draw.choice((value + number, value - number, value * number, value / number))
-        if value.denominator == 1 and 0 < value < 1_000:
+        if value.denominator == 1 and 0 < value < TOO_LARGE:
             shown = sorted(numbers)
             return shown, int(value)
+
+
+def grade_of(row: TaskRow) -> int | None:
+    """How many numbers are given; None of a task of another kind."""
+    target, numbers = row.answer.get("target"), row.answer.get("numbers")
+    is_own = type(target) is int and isinstance(numbers, list) and row.prompt == task_of(target, numbers).prompt
+    return len(numbers) if is_own else None
+
+
+def harder(row: TaskRow, draw: random.Random) -> TaskRow | None:
+    """Other numbers, one more of them; None where there is no higher grade."""
+    count = grade_of(row)
+    if count is None or count >= HIGHEST_GRADE:
+        return None
+    numbers, target = drawn_task(draw, (count + 1,))
+    return task_of(target, numbers)
+
+
+def asking_for(row: TaskRow, reached: Mapping[str, Any]) -> TaskRow | None:
+    """The task of the same numbers with this target; None where such a one is never drawn."""
+    target = reached.get("target")
+    if grade_of(row) is None or type(target) is not int or not 0 < target < TOO_LARGE:
+        return None
+    return task_of(target, row.answer["numbers"])

@@ -4,12 +4,15 @@
 """
 
 import random
+import re
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
-from apps.tasksets.rows import TaskRow, draw_distinct, user_message
+from apps.tasksets.rows import TaskRow, draw_distinct, said_alone, user_message
 
 SUBJECTS = ("biology", "chemistry", "physics", "maths", "language")
+GRADES = {"biology": (5, 6), "chemistry": (9, 10), "physics": (7, 8, 9), "maths": (6,), "language": (3, 4)}  # there are
+BEGINS = re.compile(r"Question [0-9]{1,9}, ([a-z]{1,20}), grade ([0-9]{1,2})\. ")
 SPACE = 500_000
 ORGANS = {
     "heart": "pumps blood", "lungs": "take in oxygen", "kidneys": "filter blood", "liver": "breaks down poisons",
@@ -24,11 +27,32 @@ WORDS = {"quick": "fast", "begin": "start", "silent": "quiet", "brave": "courage
 def generate(size: int, seed: int) -> Iterator[TaskRow]:
     """The subjects in turn; each question has its number, so that no two prompts are the same."""
     for number in draw_distinct(SPACE, size, seed):
-        draw = random.Random(number)
-        subject = SUBJECTS[number % len(SUBJECTS)]
-        question, answer, scorer, grade = OF_SUBJECT[subject](draw)
-        prompt = f"Question {number}, {subject}, grade {grade}. {question}"
-        yield TaskRow(user_message(prompt), answer, {"grade": grade, "subject": subject, "scorer": scorer}, domain=subject)
+        yield _numbered(number)
+
+
+def _numbered(number: int) -> TaskRow:
+    subject = SUBJECTS[number % len(SUBJECTS)]
+    question, answer, scorer, grade = OF_SUBJECT[subject](random.Random(number))
+    prompt = f"Question {number}, {subject}, grade {grade}. {question}"
+    return TaskRow(user_message(prompt), answer, {"grade": grade, "subject": subject, "scorer": scorer}, domain=subject)
+
+
+def grade_of(row: TaskRow) -> int | None:
+    """The school's; None of a task of another kind."""
+    found = BEGINS.match(said_alone(row))
+    is_own = found and found[1] == row.domain == row.meta.get("subject") and found[1] in GRADES
+    return int(found[2]) if is_own and int(found[2]) in GRADES[found[1]] else None
+
+
+def harder(row: TaskRow, draw: random.Random) -> TaskRow | None:
+    """A question of the subject's next grade; None where there is none."""
+    grade = grade_of(row)
+    higher = [] if grade is None else [one for one in GRADES[row.domain] if one > grade]
+    while higher:
+        made = _numbered(draw.randrange(SPACE // len(SUBJECTS)) * len(SUBJECTS) + SUBJECTS.index(row.domain))
+        if made.meta["grade"] == higher[0]:
+            return made
+    return None
 
 
 Question = tuple[str, dict, str, int]

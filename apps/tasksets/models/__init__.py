@@ -2,6 +2,9 @@
 
 from apps.tasksets.models.imports import ImportOver, TasksetImport
 from apps.tasksets.models.scales import DifficultyScale, TaskDifficulty
-from apps.tasksets.models.tasksets import Picture, QuarantinedLine, Task, Taskset
+from apps.tasksets.models.tasksets import Picture, QuarantinedLine, Task, TaskParent, Taskset
 
-__all__ = ["DifficultyScale", "ImportOver", "Picture", "QuarantinedLine", "Task", "TaskDifficulty", "Taskset", "TasksetImport"]
+__all__ = [
+    "DifficultyScale", "ImportOver", "Picture", "QuarantinedLine", "Task", "TaskDifficulty", "TaskParent", "Taskset",
+    "TasksetImport",
+]  # fmt: skip

@@ -7,6 +7,9 @@ from django.db.models.functions import Now
 
 from apps.tasksets.models.tasksets import Task, Taskset
 
+META, DOMAIN = "the tasks' meta", "the tasks' domains"
+OF_THE_TASKS = (META, DOMAIN)  # sources of scales that nobody's tries were needed for
+
 
 class DifficultyScale(models.Model):
     """A number for each task of a set, by which they have an order (apps.tasksets.scales)."""
@@ -33,6 +36,11 @@ class DifficultyScale(models.Model):
     def places(self, tasks: models.QuerySet) -> frozenset[int]:
         """Of these tasks."""
         return frozenset(self.difficulties.filter(task__in=tasks).values_list("place", flat=True))
+
+    @property
+    def is_estimated(self) -> bool:
+        """Whether its numbers are shares of a policy's tries that were wrong, not what the tasks themselves say."""
+        return self.source not in OF_THE_TASKS
 
     def up_to(self, value: float) -> int:
         """How many tasks have this value or less."""

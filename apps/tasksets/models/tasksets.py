@@ -67,6 +67,12 @@ class Taskset(models.Model):
         first = self.first_id or self.pk
         return Taskset.objects.filter(Q(pk=first) | Q(first=first)).order_by("-version")
 
+    @property
+    def made_of_it(self) -> "TasksetQuerySet":
+        """Sets whose first task was made of one of its tasks, the newest first."""
+        first = Task.objects.filter(index=0, descent__parent__taskset=self)
+        return Taskset.objects.filter(pk__in=first.values("taskset")).order_by("-pk")
+
     def at(self, indexes: Sequence[int]) -> list["Task"]:
         """The tasks of these indexes, in this order."""
         found = {task.index: task for task in self.tasks.filter(index__in=indexes)}
@@ -102,6 +108,22 @@ class Task(models.Model):
     def question(self) -> str:
         """The last user message as a text, for lists and cards."""
         return next((text_of(m["content"]) for m in reversed(self.prompt) if m["role"] == "user"), "")
+
+
+class TaskParent(models.Model):
+    """That a task was made of another one: harder, in other words, or what an answer to it has reached instead."""
+
+    task = models.OneToOneField(Task, on_delete=models.CASCADE, related_name="descent")
+    parent = models.ForeignKey(Task, on_delete=models.PROTECT, related_name="descendants")
+
+    class Meta:
+        constraints = [
+            # A parent is there before what is made of it: so no task descends from itself, however far back.
+            models.CheckConstraint(condition=Q(task__gt=models.F("parent")), name="a_task_is_younger_than_its_parent")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.task_id} of {self.parent_id}"
 
 
 class QuarantinedLine(models.Model):

@@ -25,6 +25,8 @@ from apps.tasksets.scales import begun, finish
 from apps.tasksets.storing import Origin
 from rftweb.management.console import bar, project_named, run_named
 from rftweb.management.taskset_files import add_export, add_import, add_overlap, exported, imported, overlapped
+from rftweb.management.taskset_harder import add_harder, harder_of
+from rftweb.management.taskset_rewrite import add_rewrite, rewrite_of
 
 MOST_TRIES = 1_000
 LONGEST_NAME = 60  # of a scale
@@ -82,15 +84,16 @@ class Command(BaseCommand):
         estimating.add_argument("--engine", choices=["auto", "vllm", "transformers"], default="auto")
         estimating.add_argument("--most", type=int, help="tasks to try now; those that were tried are not tried again")
         estimating.add_argument("--otherwise", type=float, help="the difficulty, from 0 to 1, of tasks that cannot be judged")
-        exporting, overlapping = add_export(verbs), add_overlap(verbs)
+        exporting, overlapping, *making = add_export(verbs), add_overlap(verbs), add_harder(verbs), add_rewrite(verbs)
         listing = verbs.add_parser("list", help="show what there is")
-        for verb in (importing, exporting, overlapping, generating, testing, joining, guessing, estimating, listing):
+        for verb in (importing, exporting, overlapping, *making, generating, testing, joining, guessing, estimating, listing):
             verb.add_argument("--project", help="slug of the project; may be left out when there is one")
 
     def handle(self, **options: object) -> None:
         verbs = {
             "import": self._import, "generate": self._generate, "tests": self._tests, "join": self._join, "guesses": self._guesses,
-            "difficulty": self._difficulty, "export": self._export, "overlap": self._overlap, "list": self._list,
+            "difficulty": self._difficulty, "harder": self._harder, "rewrite": self._rewrite, "export": self._export,
+            "overlap": self._overlap, "list": self._list,
         }  # fmt: skip
         verbs[options["verb"]](options)
 
@@ -104,6 +107,19 @@ class Command(BaseCommand):
     def _overlap(self, options: dict) -> None:
         project = project_named(options["project"])
         for line in overlapped(_found(project, options["checked"]), _found(project, options["other"]), options):
+            self._tell(line)
+
+    def _harder(self, options: dict) -> None:
+        project = project_named(options["project"])
+        made, left = harder_of(_found(project, options["slug"]), options)
+        self._say_stored(made)
+        for line in left:
+            self._tell(line)
+
+    def _rewrite(self, options: dict) -> None:
+        made, refused = rewrite_of(_found(project_named(options["project"]), options["slug"]), options)
+        self._say_stored(made)
+        for line in refused:
             self._tell(line)
 
     def _generate(self, options: dict) -> None:

@@ -1,0 +1,75 @@
+"""Harder tasks at a terminal: which tasks are solved, by a run's record or by a scale, and the set that is made of them."""
+
+from argparse import ArgumentParser, _SubParsersAction
+from collections.abc import Sequence
+
+from django.core.management.base import CommandError
+from django.db import IntegrityError
+from django.db.models import QuerySet
+
+from apps.rollouts.records import TaskRecord
+from apps.tasksets.harder import GRADED, harder, told
+from apps.tasksets.models import Task, Taskset
+from apps.tasksets.storing import Origin
+from rftweb.management.console import bar, run_named
+
+ROUNDING = 1e-9
+MOST_EACH = 1_000
+
+
+def add_harder(verbs: _SubParsersAction) -> ArgumentParser:
+    hardening = verbs.add_parser("harder", help=f"a new set of tasks a grade harder than what is solved: {', '.join(GRADED)}")
+    hardening.add_argument("slug", help="of the taskset whose solved tasks get harder ones")
+    solved = hardening.add_mutually_exclusive_group(required=True)
+    solved.add_argument("--run", help="solved by the record of this run")
+    solved.add_argument("--scale", help="solved by this scale of `taskset difficulty`")
+    hardening.add_argument("--at-least", type=float, default=0.8, help="success rate, from 0 to 1, of what counts as solved")
+    hardening.add_argument("--fewest", type=int, default=4, help="attempts of the run without which a task is not judged")
+    hardening.add_argument("--each", type=int, default=1, help="harder tasks for each of them")
+    hardening.add_argument("--seed", type=int, default=0)
+    hardening.add_argument("--to", help="name of the new taskset (default: the old one's with -harder)")
+    return hardening
+
+
+def harder_of(taskset: Taskset, options: dict) -> tuple[Taskset, Sequence[str]]:
+    """The new set, and lines that tell what got none. Raises CommandError."""
+    _require_bounds(options)
+    parents, by = _solved(taskset, options)
+    count, slug = parents.count(), options["to"] or f"{taskset.slug}-harder"
+    if not count:
+        raise CommandError(f"no task of {taskset.slug} is solved by {by}: a success rate of {options['at_least']:g} or more")
+    source = f"one grade harder than what is solved of {taskset.slug} by {by}"
+    origin = Origin(taskset.project, slug, f"Harder than {taskset.slug}", source[:200], options["seed"])
+    try:
+        with bar(f"drawing {slug}", count * options["each"]) as progress:
+            made, left = harder(taskset, parents, origin, options["each"], progress)
+    except IntegrityError:
+        raise CommandError(f"--to: a taskset {slug!r} is there already; choose another") from None
+    except ValueError as error:
+        raise CommandError(str(error)) from None
+    return made, [f"left out: {told(left)}"] if left else []
+
+
+def _solved(taskset: Taskset, options: dict) -> tuple[QuerySet[Task], str]:
+    """Tasks of the set with a success rate that is high enough, and by whom."""
+    if options["run"]:
+        run = run_named(options["run"], taskset.project.slug)
+        records = TaskRecord.objects.filter(run=run, task__taskset=taskset)
+        if not records.exists():
+            raise CommandError(f"--run: {run.slug} has tried no task of {taskset.slug}")
+        records = records.solved(options["at_least"] - ROUNDING, options["fewest"])
+        return taskset.tasks.filter(pk__in=records.values("task")), run.slug
+    scale = taskset.scales.filter(name=options["scale"]).first()
+    if scale is None or not scale.is_estimated:
+        raise CommandError(f"--scale: {taskset.slug} has no scale {options['scale']!r} of `manage.py taskset difficulty`")
+    easy = scale.difficulties.filter(value__lte=1.0 - options["at_least"] + ROUNDING)
+    return taskset.tasks.filter(pk__in=easy.values("task")), scale.source
+
+
+def _require_bounds(options: dict) -> None:
+    if not 0 <= options["at_least"] <= 1:
+        raise CommandError("--at-least: must be from 0 to 1")
+    if options["fewest"] < 1:
+        raise CommandError("--fewest: must be 1 or more")
+    if not 1 <= options["each"] <= MOST_EACH:
+        raise CommandError(f"--each: must be from 1 to {MOST_EACH}")

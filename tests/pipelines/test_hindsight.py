@@ -1,0 +1,360 @@
+"""Hindsight: a wrong answer becomes an expert row of the task that asks for what it has reached, and names what it was made of."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from django.db import connection, transaction
+from django.urls import reverse
+
+from apps.buffer.ledger import offspring_say_what_their_parents_said
+from apps.buffer.models import Experience, Offspring, batch_of, plan_step
+from apps.dashboard.reconciliation import every_group_stands_somewhere, experts_are_demonstrations, trained_means_committed_once
+from apps.feedback.models import Suspicion
+from apps.feedback.replaying.creating import NothingToReplay, propose
+from apps.feedback.suspicions import acting
+from apps.pipelines import offspring
+from apps.pipelines.checking import problems_of
+from apps.pipelines.dry_run import dry_run
+from apps.pipelines.models import OperatorCount
+from apps.pipelines.operators import find as operator
+from apps.pipelines.operators.contract import Sample
+from apps.pipelines.refining import refine
+from apps.rewards.scorers import RolloutView, TaskView
+from apps.rewards.scorers import find as scorer
+from apps.rewards.scoring import Answered, open_questions, record_verdicts
+from apps.rollouts.models import Group, Rollout
+from apps.rollouts.payload import pack
+from apps.rollouts.payload import unpack as unpacked
+from apps.tasksets.generators import countdown
+from apps.tasksets.generators import find as generator
+from apps.tasksets.generators.arithmetic import asking_for
+from apps.tasksets.importing import generate
+from apps.tasksets.ledger import tasks_made_of_others_name_them
+from apps.tasksets.models import Task, Taskset
+from apps.tasksets.rows import TaskRow, user_message
+from apps.tasksets.storing import Origin, store
+from tests.conftest import tokens_of
+from tests.pipelines.test_own_experts import update
+
+MIX = {"name": "mix", "expert": {"ratio": 1 / 3, "mu": 0.2, "source": "buffer"}}
+HINDSIGHT = {"operator": "hindsight"}
+NUMBERS = [1, 2, 3]
+
+
+@pytest.fixture
+def relabelling(new_run, project):
+    """A started run of MIX over four countdown tasks of the numbers 1, 2 and 3, 2 groups of 2 a step, its trainer's lease taken."""
+    store(Origin(project, "count", "Count", "countdown"), [countdown.task_of(target, NUMBERS) for target in (6, 7, 8, 9)])
+
+    def make(*pipeline: dict, **changes: object):
+        plan = {"algorithm": MIX, "taskset": "count", "rewards": [{"scorer": "countdown"}], "selection": "sequential"}
+        run = new_run(**{**plan, "pipeline": list(pipeline) or [HINDSIGHT], **changes})
+        assert run.claim_trainer("t", 60)
+        return run
+
+    return make
+
+
+@pytest.fixture
+def answer(finish):
+    """Groups in which these texts are said, judged by the run's own scorers, and refined."""
+
+    def answered(run, *texts: str, groups: int = 1, stop_reason: str = "stop") -> list[Group]:
+        opened = finish(run, list(texts), groups=groups)
+        Rollout.objects.filter(group__in=opened).update(stop_reason=stop_reason)
+        claimed = Group.objects.claim(Group.State.SCORING, "s", 60, 100)
+        record_verdicts(claimed, [Answered(question, judged(question)) for question in open_questions(claimed)])
+        refine(Group.objects.claim(Group.State.JUDGED, "r", 60, 100))
+        return [Group.objects.get(pk=group.pk) for group in opened]
+
+    return answered
+
+
+def judged(question):
+    return scorer(question.scorer).judge(question.rollouts, question.task, question.options)
+
+
+def take_in(run) -> int:
+    """As the trainer does, its tokenizer writing a byte a token."""
+    waiting = list(offspring.not_yet_admitted(run))
+    return offspring.admit(run, run.fence, [(one, offspring.tokens_of(one, one.task.question.encode())) for one in waiting])
+
+
+def violations() -> list[str]:
+    checks = (
+        offspring_say_what_their_parents_said, tasks_made_of_others_name_them, every_group_stands_somewhere,
+        experts_are_demonstrations, trained_means_committed_once,
+    )  # fmt: skip
+    return [why for find in checks for why in find()]
+
+
+# -- what was reached -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("said", "reached"),
+    [
+        ("<answer>1+2*3</answer>", {"target": 7}),
+        ("<answer>1*2*3</answer>", None),  # what was asked for
+        ("<answer>2*3</answer>", None),  # not all of the numbers
+        ("<answer>1+2+3+3</answer>", None),  # one of them twice
+        ("<answer>1-2-3</answer>", None),  # nothing that is ever asked
+        ("<answer>1/2+3</answer>", None),
+        ("<answer>seven</answer>", None),
+    ],
+)
+def test_a_formula_has_reached_its_value_where_it_uses_each_number_once(said, reached):
+    row = countdown.task_of(6, NUMBERS)
+    verdict = scorer("countdown").of(said, row)
+    assert verdict.details.get("reached") == reached
+    loose = scorer("countdown").judge([RolloutView(said)], TaskView(row.prompt, row.answer), {"use": "at_most"})[0]
+    assert loose.details.get("reached") == reached or loose.value == 1.0
+
+
+def test_what_was_reached_is_right_for_the_task_that_asks_for_it():
+    for row in generator("arithmetic")(40, 3):
+        for said in ("0", "57", "198"):
+            goal = scorer("arithmetic").of(said, row).details.get("reached")
+            made = asking_for(row, goal) if goal else None
+            assert made is None or (scorer("arithmetic").of(said, made).value == 1.0 and made.prompt != row.prompt)
+    made = countdown.asking_for(countdown.task_of(6, NUMBERS), {"target": 7})
+    assert made == countdown.task_of(7, NUMBERS) and scorer("countdown").of("<answer>1+2*3</answer>", made).value == 1.0
+
+
+@pytest.mark.parametrize("goal", [{"target": 0}, {"target": 1_000}, {"target": 7.0}, {"target": True}, {"value": 7}, {}])
+def test_no_template_asks_for_what_is_never_drawn(goal):
+    assert countdown.asking_for(countdown.task_of(6, NUMBERS), goal) is None
+
+
+def test_a_task_in_other_words_is_not_rendered_anew():
+    row = TaskRow(user_message("Make 6 of 1, 2, 3!"), {"target": 6, "numbers": NUMBERS}, domain="countdown")
+    assert countdown.asking_for(row, {"target": 7}) is None
+    assert asking_for(TaskRow(user_message("What is 1+2?"), {"value": 3}), {"value": 4}) is None
+
+
+# -- the operator -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_first_wrong_answers_of_a_group_are_relabelled_and_none_that_is_cut_masked_or_right():
+    goals = {n: countdown.task_of(n, NUMBERS) for n in range(1, 9)}
+    known = {2: {"reward": 1.0}, 3: {"stop_reason": "length"}, 4: {"silent": "cut"}, 5: {"is_dialogue": True}}
+    samples = [
+        Sample(**{"rollout": n, "group": 1, "text": "x", "reward": 0.0, "reached": goals, **known.get(n, {})}) for n in range(1, 10)
+    ]
+    hindsight = operator("hindsight")
+    said = hindsight.call(samples, hindsight.read_options({"most": 3}))
+    assert said.kept == samples and [made.of.rollout for made in said.made] == [1, 6, 7]
+    assert all(made.task == goals[made.of.rollout] for made in said.made)
+
+
+def test_of_answers_that_reached_the_same_the_first_is_taken():
+    goal = countdown.task_of(7, NUMBERS)
+    samples = [Sample(n, 1, "x", 0.0, reached={1: goal, 2: goal, 3: countdown.task_of(8, NUMBERS)}) for n in (1, 2, 3)]
+    hindsight = operator("hindsight")
+    assert [made.of.rollout for made in hindsight.call(samples, hindsight.read_options({"most": 2})).made] == [1, 3]
+
+
+# -- the rows ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_wrong_answer_becomes_an_expert_row_of_another_task_with_its_own_tokens(relabelling, answer):
+    run = relabelling()
+    [group] = answer(run, "<answer>1*2*3</answer>", "<answer>1+2*3</answer>")
+    [made] = Offspring.objects.all()
+    wrong = group.rollouts.get(sample_index=1)
+    assert (made.of, made.rollout, made.operator, made.tokens) == (wrong, None, "hindsight", wrong.completion_tokens)
+    assert made.task.answer == {"target": 7, "numbers": NUMBERS} and made.task.meta["parents"] == ["count#0"]
+    assert made.task.descent.parent == group.task and made.task.taskset.grows
+    assert violations() == []
+    assert take_in(run) == 1 and take_in(run) == 0
+    made.refresh_from_db()
+    row = Experience.objects.expert().get()
+    assert (row.rollout, row.state, row.reward, row.rollout.origin) == (made.rollout, "ready", None, "synthetic")
+    assert (row.group.task, row.group.draw_index, row.rollout.text) == (made.task, None, wrong.text)
+    tokens = row.rollout.tokens
+    assert bytes(tokens.prompt_ids).decode() == made.task.question and "Make 7" in made.task.question
+    assert (tokens.completion_ids, tokens.action_mask) == (wrong.tokens.completion_ids, wrong.tokens.action_mask)
+    assert set(tokens.logprobs) == {0.0} and tokens.segments == ()
+    assert violations() == []
+
+
+def test_a_group_that_is_dropped_for_all_its_wrong_answers_gives_rows_too(relabelling, answer):
+    run = relabelling(HINDSIGHT, {"operator": "dynamic_sampling"})
+    [group] = answer(run, "<answer>1+2*3</answer>", "<answer>1-2+3</answer>")
+    reached = Task.objects.filter(taskset__grows=True).values_list("answer__target", flat=True)
+    assert group.state == Group.State.DROPPED and sorted(reached) == [2, 7]
+    assert OperatorCount.objects.get(operator="hindsight").made == 2 and take_in(run) == 2 and violations() == []
+
+
+def test_what_an_operator_before_it_leaves_out_is_not_relabelled(relabelling, answer):
+    run = relabelling({"operator": "length", "stage": "groups", "options": {"most": 3}}, HINDSIGHT)
+    answer(run, "<answer>1+2*3</answer>", "<answer>1-2+3</answer>")
+    assert not Offspring.objects.exists() and not Taskset.objects.filter(grows=True).exists()
+
+
+def test_of_answers_that_reached_the_same_in_a_run_one_row_is_made(relabelling, answer):
+    run, other = relabelling(), relabelling()
+    answer(run, "<answer>1-2+3</answer>", "<answer>3-2+1</answer>")  # to make 6
+    answer(run, "<answer>1-2+3</answer>", "<answer>1*2*3</answer>")  # to make 7
+    answer(other, "<answer>1-2+3</answer>", "<answer>3-2+1</answer>")
+    assert sorted(Offspring.objects.filter(run=run).values_list("task__answer__target", flat=True)) == [2, 6]
+    assert Offspring.objects.get(run=other).task.answer["target"] == 2 and Taskset.objects.filter(grows=True).count() == 2
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_two_refiners_at_once_one_makes_the_row(relabelling, answer, finish, eventually):
+    run = relabelling(max_staleness=4)
+    answer(run, "<answer>1*2*3</answer>", "<answer>1+2*3</answer>")  # the set is there already
+    for _ in range(2):
+        finish(run, ["<answer>1-2+3</answer>", "<answer>3-2+1</answer>"])
+    claimed = Group.objects.claim(Group.State.SCORING, "s", 60, 100)
+    record_verdicts(claimed, [Answered(question, judged(question)) for question in open_questions(claimed)])
+    first, second = [Group.objects.claim(Group.State.JUDGED, name, 60, 1) for name in "ab"]
+
+    def refined_elsewhere() -> None:
+        try:
+            refine(second)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as thread:
+        with transaction.atomic():
+            refine(first)
+            other = thread.submit(refined_elsewhere)
+            eventually(somebody_waits)
+        other.result(timeout=60)
+    assert {group.state for group in Group.objects.filter(draw_index__isnull=False)} == {"admitted"}
+    assert sorted(Offspring.objects.values_list("task__answer__target", flat=True)) == [2, 7]
+    assert Taskset.objects.get(grows=True).size == Task.objects.filter(taskset__grows=True).count() == 2
+
+
+def somebody_waits() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
+        return cursor.fetchone()[0] > 0
+
+
+def test_updates_take_the_rows_as_they_take_demonstrations(relabelling, answer):
+    run = relabelling(max_staleness=4)
+    answer(run, "<answer>1+2+3</answer>", "<answer>3*2-1</answer>")
+    answer(run, "<answer>1+2*3</answer>", "<answer>3*2-1</answer>")
+    take_in(run)
+    update(run)
+    [row] = Experience.objects.expert().filter(run=run, uses__gt=0)
+    assert (row.state, row.uses) == ("ready", 1) and violations() == []
+
+
+def test_an_answer_whose_arrays_went_is_waited_for_no_more(relabelling, answer):
+    run = relabelling()
+    [group] = answer(run, "<answer>1*2*3</answer>", "<answer>1+2*3</answer>")
+    Rollout.objects.filter(group=group).update(arrays_released_at="2026-01-01T00:00:00Z")
+    assert not offspring.not_yet_admitted(run).exists()
+
+
+def test_what_is_suspected_of_hacking_is_not_relabelled_either(relabelling, answer, alice):
+    run = relabelling(max_staleness=4)
+    [taken] = answer(run, "<answer>1*2*3</answer>", "<answer>1+2*3</answer>")
+    take_in(run)
+    [waiting] = answer(run, "<answer>1+2*3</answer>", "<answer>3*2-1</answer>")
+    evidence = list(Rollout.objects.filter(group__in=[taken, waiting]).values_list("pk", flat=True))
+    suspicion = Suspicion.objects.create(run=run, kind="to_judge", words="it pleads", evidence=evidence, first_step=1, last_step=1)
+    acting.drop(suspicion, alice)
+    assert Experience.objects.expert().get().state == "dropped"
+    later = Offspring.objects.get(rollout=None)
+    assert later.refused.startswith("suspected of hacking") and take_in(run) == 0 and violations() == []
+
+
+def test_another_set_of_that_name_stays_as_it_is(relabelling, answer, project):
+    generate(project, "run-0-hindsight", "sort", 2, 0)
+    answer(relabelling(), "<answer>1*2*3</answer>", "<answer>1+2*3</answer>")
+    assert Taskset.objects.get(grows=True).slug == "run-0-hindsight-2" and Taskset.objects.get(slug="run-0-hindsight").size == 2
+
+
+# -- seen -------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_dry_run_shows_what_would_be_made_and_writes_nothing(relabelling, answer):
+    run = relabelling({"operator": "reward_spread"})
+    answer(run, "<answer>1*2*3</answer>", "<answer>1+2*3</answer>")
+    [line] = dry_run(run, run.settings.model_validate({**run.config, "pipeline": [HINDSIGHT]}).pipeline).lines
+    assert (line.made, line.rows[0].task.answer["target"]) == (1, 7) and not Offspring.objects.exists()
+
+
+def test_pages_tell_of_both_ends(relabelling, answer, client, alice):
+    run = relabelling()
+    [group] = answer(run, "<answer>1*2*3</answer>", "<answer>1+2*3</answer>")
+    client.force_login(alice)
+    parent = reverse("rollout", args=[group.rollouts.get(sample_index=1).pk])
+    assert "one that the trainer has not taken in yet" in client.get(parent).content.decode()
+    take_in(run)
+    child = Offspring.objects.get().rollout
+    assert "Make 7 from the numbers 1, 2, 3" in client.get(parent).content.decode()
+    assert f"rollout {child.pk}" in client.get(parent).content.decode()
+    page = client.get(reverse("rollout", args=[child.pk])).content.decode()
+    assert f'<a class="link num" href="{parent}">' in page and "by hindsight" in page and "anchor" not in page
+    tried = client.post(reverse("run-pipeline-try", args=["lab", run.slug]), {"pipeline": "- operator: hindsight"})
+    assert "an expert row of another task" in tried.content.decode()
+
+
+# -- refused ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"algorithm": "grpo"}, "makes expert rows, and `grpo` takes none"),
+        ({"rewards": [{"scorer": "sort"}]}, "needs a scorer that says what a wrong answer has reached, and the run has none"),
+        ({"algorithm": {**MIX, "expert": {**MIX["expert"], "source": "same_prompt"}}}, "set algorithm.expert.source to `buffer`"),
+        ({"environment": {"name": "guess_number"}}, "a run that acts in an environment, or serves callers, has none"),
+    ],
+)
+def test_a_run_that_could_make_none_is_refused_by_field(plan, project, changes, why):
+    wanted = {"algorithm": MIX, "rewards": [{"scorer": "countdown"}], "pipeline": [HINDSIGHT]}
+    found = problems_of(plan(**{**wanted, **changes}), project)
+    assert list(found) == ["pipeline.0.operator"] and why in found["pipeline.0.operator"]
+
+
+def test_a_run_that_can_is_not_refused(plan, project):
+    for name in ("countdown", "arithmetic"):
+        assert problems_of(plan(algorithm=MIX, rewards=[{"scorer": name}], pipeline=[HINDSIGHT]), project) == {}
+
+
+def test_a_replay_of_a_run_that_learned_so_is_refused(relabelling, answer):
+    run = relabelling(max_staleness=4)
+    answer(run, "<answer>1+2+3</answer>", "<answer>3*2-1</answer>")
+    answer(run, "<answer>1+2*3</answer>", "<answer>3*2-1</answer>")
+    take_in(run)
+    assert "expert" in [one.kind for one in batch_of(plan_step(run, run.fence))]
+    update(run)
+    run.refresh_from_db()
+    with pytest.raises(NothingToReplay, match="of its own answers: it cannot be replayed"):
+        propose(run)
+
+
+# -- noticed ----------------------------------------------------------------------------------------------------------------
+
+
+def test_other_words_than_the_parents_are_noticed(relabelling, answer):
+    run = relabelling()
+    answer(run, "<answer>1*2*3</answer>", "<answer>1+2*3</answer>")
+    take_in(run)
+    child = Offspring.objects.get().rollout
+    Rollout.objects.filter(pk=child.pk).update(text="<answer>7</answer>")
+    assert violations() == [f"{child}: says something else than the answer that it was made of"]
+
+
+def test_a_row_of_nobody_is_noticed(relabelling, answer):
+    run = relabelling()
+    answer(run, "<answer>1*2*3</answer>", "<answer>1+2*3</answer>")
+    take_in(run)
+    child = Offspring.objects.get().rollout
+    Offspring.objects.all().delete()
+    assert f"{child}: made of nobody's answer" in violations()
+
+
+def test_the_payload_is_that_of_any_rollout(relabelling, answer):
+    run = relabelling()
+    answer(run, "<answer>1*2*3</answer>", "<answer>1+2*3</answer>")
+    take_in(run)
+    tokens = Offspring.objects.get().rollout.tokens
+    assert unpacked(pack(tokens)) == tokens != tokens_of("")
