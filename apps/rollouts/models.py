@@ -137,6 +137,8 @@ class Group(models.Model):
     OPEN = (State.SAMPLING, State.SCORING, State.WAITING, State.JUDGED)
     # Until then what people say is heard: a judged group's rewards are being made.
     HEARING = (State.SAMPLING, State.SCORING, State.WAITING)
+    # Work on it was done: it is anybody's, and failures before were not this group's doing.
+    GETS_ON = {"lease_owner": "", "lease_until": None, "attempts": 0}
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="groups")
     draw_index = models.PositiveIntegerField(
@@ -147,7 +149,7 @@ class Group(models.Model):
     state = models.CharField(max_length=8, choices=State.choices, default=State.SAMPLING)
     reason = models.CharField(max_length=200, blank=True, help_text="Why it was dropped.")
     opened_version = models.PositiveIntegerField(help_text="The published version when it was opened.")
-    attempts = models.PositiveSmallIntegerField(default=0, help_text="Times that work on it failed.")
+    attempts = models.PositiveSmallIntegerField(default=0, help_text="Times that work on it failed since it last got on.")
     deadline_at = models.DateTimeField(null=True, help_text="Until when it waits for people.")
     awaits_rewards = models.BooleanField(
         default=False, help_text="What its rollouts earned where they were played is not known yet: it is not scored before."
@@ -245,7 +247,7 @@ class Group(models.Model):
         Rollout.write_outcomes(list({one.rollout_id: one for one in outcomes if one.rollout_id in open_ones}.values()))
         done = ours - set(Rollout.objects.filter(group__in=ours, state=Rollout.State.SAMPLING).values_list("group_id", flat=True))
         if done:
-            cls.objects.filter(pk__in=done).update(state=cls.State.SCORING, sampled_at=Now(), lease_owner="", lease_until=None)
+            cls.objects.filter(pk__in=done).update(state=cls.State.SCORING, sampled_at=Now(), **cls.GETS_ON)
             transaction.on_commit(lambda: bells.ring("score"), robust=True)
         return ours
 
@@ -262,7 +264,7 @@ class Group(models.Model):
         PartialRollout.objects.put(partials[pk] for pk, group in homes.items() if group in ours)
         if left := ours & free:
             PartialRollout.objects.leave(left)
-            cls.objects.filter(pk__in=left).update(lease_owner="", lease_until=None)
+            cls.objects.filter(pk__in=left).update(**cls.GETS_ON)
             transaction.on_commit(lambda: bells.ring("explore"), robust=True)
         return ours
 
@@ -275,12 +277,11 @@ class Group(models.Model):
     def move(self, to: str, **stamps: object) -> None:
         """Hand the group to its next station, giving up the lease. Raises StaleFence when it is no longer ours.
 
-        A closed group moves no more, not even to where it is: a drop told twice would be counted twice.
+        A closed group moves no more: a drop told twice would be counted twice.
         """
         if self.state not in self.OPEN:
             raise StaleFence(f"group {self.pk} is closed: {self.state}")
-        moved = self.held().filter(state=self.state).update(state=to, lease_owner="", lease_until=None, **stamps)
-        if not moved:
+        if not self.held().filter(state=self.state).update(**{**self.GETS_ON, "state": to, **stamps}):
             raise StaleFence(f"group {self.pk}: fence {self.fence} is no longer in force")
         self.state = to
 
@@ -291,7 +292,7 @@ class Group(models.Model):
         rows = cls.objects.select_for_update().filter(IN_FORCE, pk__in=[group.pk for group in groups], state__in=cls.OPEN)
         held = set(rows.order_by("pk").values_list("pk", "fence", "state"))
         ours = [group for group in groups if (group.pk, group.fence, group.state) in held]
-        cls.objects.filter(pk__in=[group.pk for group in ours]).update(state=to, lease_owner="", lease_until=None, **stamps)
+        cls.objects.filter(pk__in=[group.pk for group in ours]).update(state=to, **cls.GETS_ON, **stamps)
         for group in ours:
             group.state = to
         return ours
@@ -304,7 +305,7 @@ class Group(models.Model):
         """
         was_sampled = self.state == self.State.SAMPLING
         self.reason = reason[:200]
-        self.move(self.State.DROPPED, reason=self.reason, closed_at=Now())
+        self.move(self.State.DROPPED, reason=self.reason, closed_at=Now(), attempts=self.attempts)
         if was_sampled:
             PartialRollout.objects.filter(rollout__group=self).delete()
         Run.objects.filter(pk=self.run_id).update(groups_dropped=F("groups_dropped") + 1)
@@ -315,13 +316,13 @@ class Group(models.Model):
     @transaction.atomic
     def fail(self, reason: str) -> None:
         """Work on it failed: free it for another attempt, or drop it when the run's attempts are used up."""
-        if not self.held().update(attempts=F("attempts") + 1):
-            raise StaleFence(f"group {self.pk}: fence {self.fence} is no longer in force")
+        if not self.held().filter(state__in=self.OPEN).update(attempts=F("attempts") + 1):
+            raise StaleFence(f"group {self.pk} is closed, or fence {self.fence} is no longer in force")
         self.refresh_from_db(fields=["attempts", "state"])
         if self.attempts >= self.run.settings.group_attempts:
             self.drop(f"failed {self.attempts} times: {reason}", failed=True)
         else:
-            self.move(self.state)
+            self.held().update(lease_owner="", lease_until=None)
 
     def drop_worn_out(self) -> bool:
         """Drop this claimed group if it has no attempt left, as its last one died with whoever had it; says whether it was so."""
@@ -400,7 +401,7 @@ class Rollout(models.Model):
 
     @classmethod
     def write_outcomes(cls, outcomes: list[Outcome]) -> None:
-        """Fill in the rows and their payloads; the caller holds the groups' locks and the transaction."""
+        """Fill in the rows and their payloads: their groups got on. The caller holds the groups' locks and the transaction."""
         if not outcomes:
             return
         rows, payloads = [], []
@@ -428,7 +429,9 @@ WRITE_OUTCOMES = """
         SELECT * FROM unnest(
             %s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[], %s::int[], %s::int[], %s::int[], %s::int[])
             AS o(id, state, text, stop_reason, turns, prompt_tokens, completion_tokens, first_version, last_version)),
-    gone AS (DELETE FROM rollouts_partialrollout WHERE rollout_id IN (SELECT id FROM ended))
+    gone AS (DELETE FROM rollouts_partialrollout WHERE rollout_id IN (SELECT id FROM ended)),
+    got_on AS (UPDATE rollouts_group SET attempts = 0 WHERE attempts > 0 AND id IN (
+        SELECT group_id FROM rollouts_rollout JOIN ended USING (id) WHERE ended.state = 'finished'))
     UPDATE rollouts_rollout r
     SET state = o.state, text = o.text, stop_reason = o.stop_reason, turns = o.turns::jsonb, prompt_tokens = o.prompt_tokens,
         completion_tokens = o.completion_tokens, first_version = o.first_version, last_version = o.last_version,

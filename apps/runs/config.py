@@ -158,7 +158,9 @@ class RunConfig(Section):
         "auto", description="What samples; auto takes vLLM on a GPU, else transformers."
     )
     seed: int = Field(0, ge=0, lt=2**31, description="Seeds task order, sampling and training.")
-    group_attempts: int = Field(3, ge=1, le=10, description="How often a group is tried before it is dropped with its reason.")
+    group_attempts: int = Field(
+        3, ge=1, le=10, description="How often work on a group may fail, without its getting on in between, before it is dropped."
+    )
     task_attempts: int = Field(
         3, ge=1, le=100, description="How many groups of a task may be dropped for failures before the run draws it no more."
     )

@@ -1,8 +1,10 @@
 """Claims, leases and fences driven at random, against a model small enough to be obviously right.
 
-The model knows only: which claim of a group is the newest, and where each group stands. Whatever order workers
-open, claim, stall, finish, judge, refine, train and die in, the database must agree with it and reconcile.
+The model knows only: which claim of a group is the newest, where each group stands, and how often its lease ran out there. Whatever
+order workers open, claim, stall, finish, judge, refine, train and die in, the database must agree with it and reconcile.
 """
+
+from collections import Counter
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -19,37 +21,46 @@ from apps.runs.models import Run, StaleFence, WeightVersion
 from tests.conftest import tokens_of
 
 LONG, OVER = 600, 0
+MOST_LAPSES = 3
 IGNORED = {"engines served what was published", "published weights are what their manifests say"}  # no engine here
 
 
 class Ledger(RuleBasedStateMachine):
     new_run = None  # set by the test
-    changes: dict = {"max_staleness": 1}  # of its configuration
+    changes: dict = {"max_staleness": 1}
+    plan: dict = {"group_size": 2, "groups_per_step": 2, "steps": 1000, "group_attempts": MOST_LAPSES, "task_attempts": 100}
 
     def __init__(self) -> None:
         super().__init__()
-        self.run = type(self).new_run(group_size=2, groups_per_step=2, steps=1000, **type(self).changes)
+        self.run = type(self).new_run(**type(self).plan, **type(self).changes)
         self.newest: dict[int, int] = {}  # group → the fence in force
         self.stalled: list[tuple[Group, str, bool]] = []  # claims whose worker sleeps, the state it saw, whether its lease lasts
         self.state: dict[int, str] = {}
         self.fences: list[int] = []
+        self.lapses: Counter[int] = Counter()  # claims of a group, where it stands, whose lease ran out
 
-    def hold(self, groups: list[Group], state: str) -> list[Group]:
+    def hold(self, groups: list[Group], state: str, seconds: int) -> None:
         for group in groups:
             assert group.fence > self.newest.get(group.pk, 0), "a claim must outrank every earlier one"
             self.newest[group.pk] = group.fence
             assert self.state.setdefault(group.pk, state) == state, "claimed in a state it is not in"
-        return groups
+            assert group.attempts == self.lapses[group.pk] < MOST_LAPSES, "leases that ran out are attempts, and nothing else"
+            self.lapses[group.pk] += seconds == OVER
+        self.stalled += [(group, state, seconds == LONG) for group in groups]
+
+    def see_what_is_worn_out(self) -> None:
+        for pk in Group.objects.filter(run=self.run, reason__startswith="failed ").values_list("pk", flat=True):
+            assert self.lapses[pk] == MOST_LAPSES, "only a group whose attempts are used up is dropped by a claim"
+            self.state[pk] = "dropped"
 
     @rule(count=st.integers(1, 3), seconds=st.sampled_from([LONG, OVER]))
     def open_groups(self, count, seconds):
-        groups = self.hold(Group.open(self.run, "e", seconds, count, self.run.published_version), "sampling")
-        self.stalled += [(group, "sampling", seconds == LONG) for group in groups]
+        self.hold(Group.open(self.run, "e", seconds, count, self.run.published_version), "sampling", seconds)
 
     @rule(state=st.sampled_from(["sampling", "scoring", "judged"]), seconds=st.sampled_from([LONG, OVER]))
     def another_worker_takes_over(self, state, seconds):
-        groups = self.hold(Group.objects.claim(state, "w", seconds, 2, self.run), state)
-        self.stalled += [(group, state, seconds == LONG) for group in groups]
+        self.hold(Group.objects.claim(state, "w", seconds, 2, self.run), state, seconds)
+        self.see_what_is_worn_out()
 
     @precondition(lambda self: self.stalled)
     @rule(data=st.data())
@@ -81,7 +92,7 @@ class Ledger(RuleBasedStateMachine):
 
     def advance(self, group: Group, written: bool, to: str) -> None:
         if written:
-            self.state[group.pk] = to
+            self.state[group.pk], self.lapses[group.pk] = to, 0
 
     @precondition(lambda self: self.stalled)
     @rule(data=st.data())

@@ -8,8 +8,9 @@ from django.db import connection, transaction
 from apps.feedback.suspicions.acting import _leave_out
 from apps.rollouts.ledger import tasks_are_quarantined_for_their_failures
 from apps.rollouts.left_out import FailedGroup, LeftOut, quarantined, release
-from apps.rollouts.models import Group
+from apps.rollouts.models import Group, Outcome
 from apps.runs.models import NotPossible, Run
+from tests.conftest import tokens_of
 
 WHY = "engine died: out of memory"
 
@@ -104,6 +105,35 @@ def test_who_dies_of_a_group_again_and_again_has_failed_at_it(new_run, swept):
     assert (group.state, group.reason) == ("dropped", "failed 3 times: whoever worked on it went away")
     assert [row.task for row in quarantined(run)] == [group.task] and other.task != group.task and sound()
     assert Run.objects.get(pk=run.pk).groups_dropped == 1
+
+
+def test_a_group_that_gets_on_has_all_its_attempts_again(new_run):
+    run = new_run(group_size=2, group_attempts=2)
+    (group,) = drawn(run, 1)
+    first, second = group.rollouts.all()
+    for rollout in (first, second):  # each time after somebody died of it
+        lapse(group)
+        (group,) = Group.objects.claim(Group.State.SAMPLING, "e", 60, 1)
+        assert group.attempts == 1
+        assert Group.finish_rollouts({group.pk: group.claimed}, [Outcome(rollout.pk, tokens_of("1"), "1", "stop")]) == {group.pk}
+        group.refresh_from_db()
+        assert group.attempts == 0
+    (group,) = Group.objects.claim(Group.State.SCORING, "s", 60, 1)
+    group.fail("no room")
+    (group,) = Group.objects.claim(Group.State.SCORING, "s", 60, 1)
+    assert group.attempts == 1
+    group.move(Group.State.JUDGED)
+    (group,) = Group.objects.claim(Group.State.JUDGED, "r", 60, 1)
+    assert group.attempts == 0
+
+
+def test_a_rollout_that_failed_is_not_getting_on(new_run):
+    (group,) = drawn(new_run(group_size=2, group_attempts=3), 1)
+    lapse(group)
+    (group,) = Group.objects.claim(Group.State.SAMPLING, "e", 60, 1)
+    Group.finish_rollouts({group.pk: group.claimed}, [Outcome(group.rollouts.first().pk, None, "", "no engine")])
+    group.refresh_from_db()
+    assert group.attempts == 1
 
 
 def test_who_goes_away_in_good_order_has_failed_at_nothing(failing_run):

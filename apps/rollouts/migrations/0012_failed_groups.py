@@ -15,6 +15,11 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
+        migrations.AlterField(
+            model_name="group",
+            name="attempts",
+            field=models.PositiveSmallIntegerField(default=0, help_text="Times that work on it failed since it last got on."),
+        ),
         migrations.AddField(
             model_name="leftout",
             name="failures",
