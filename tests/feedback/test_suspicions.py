@@ -1,9 +1,10 @@
 """A suspicion is raised once from a run's own rows, sampled fairly, put before people, and acted upon with a record of who did."""
 
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from apps.buffer.models import Experience
@@ -22,8 +23,9 @@ from apps.rewards.models import Reward
 from apps.rollouts.left_out import LeftOut
 from apps.rollouts.models import Group, Rollout
 from apps.runs.config import ConfigError
-from apps.runs.models import NotPossible
+from apps.runs.models import NotPossible, Run
 from apps.tasksets.models import Task
+from tests.locks import somebody_waits
 from workers import watching
 
 pytestmark = pytest.mark.django_db
@@ -165,6 +167,27 @@ def test_tasks_that_are_left_out_are_drawn_no_more_and_one_is_always_left(watche
     judge(run)
     with pytest.raises(NotPossible, match="no task left"):
         acting.drop(raised(run)["guessed"], alice, with_tasks=True)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_task_that_the_run_leaves_out_at_that_moment_is_waited_for(run, alice, eventually):
+    task = run.taskset.tasks.first()
+    suspicion = Suspicion.objects.create(run=run, kind="guessed", words="guessed", tasks=[task.pk], first_step=1, last_step=1)
+
+    def dropped() -> dict[str, int]:
+        try:
+            return acting.drop(suspicion, alice, with_tasks=True)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as thread:
+        with transaction.atomic():
+            Run.objects.select_for_update().get(pk=run.pk)  # as an explorer does before it looks at what it draws
+            person = thread.submit(dropped)
+            eventually(somebody_waits)
+            LeftOut.objects.create(run=run, task=task, operator="prompt_length", reason="prompt_length: too long")
+        assert person.result(timeout=60) == {"groups": 0, "tasks": 0}
+    assert LeftOut.objects.get().operator == "prompt_length"
 
 
 def test_other_weights_are_a_change_of_the_running_configuration(watched, alice):

@@ -34,6 +34,7 @@ from apps.tasksets.models import Task, Taskset
 from apps.tasksets.rows import TaskRow, user_message
 from apps.tasksets.storing import Origin, store
 from tests.conftest import tokens_of
+from tests.locks import somebody_waits
 from tests.pipelines.test_own_experts import update
 
 MIX = {"name": "mix", "expert": {"ratio": 1 / 3, "mu": 0.2, "source": "buffer"}}
@@ -226,12 +227,6 @@ def test_of_two_refiners_at_once_one_makes_the_row(relabelling, answer, finish, 
     assert {group.state for group in Group.objects.filter(draw_index__isnull=False)} == {"admitted"}
     assert sorted(Offspring.objects.values_list("task__answer__target", flat=True)) == [2, 7]
     assert Taskset.objects.get(grows=True).size == Task.objects.filter(taskset__grows=True).count() == 2
-
-
-def somebody_waits() -> bool:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
-        return cursor.fetchone()[0] > 0
 
 
 def test_updates_take_the_rows_as_they_take_demonstrations(relabelling, answer):

@@ -56,14 +56,16 @@ def drop(suspicion: Suspicion, by: User, reason: str = "", with_tasks: bool = Fa
     suspicion = still_there(suspicion)
     run, why = suspicion.run, f"suspected of hacking: {TITLES[suspicion.kind].lower()}"
     tasks = tasks_of(suspicion) if with_tasks else set()
-    counts = {"groups": 0, "tasks": _leave_out(run, tasks, why, by) if tasks else 0}
     doubtful = Group.objects.filter(run=run, pk__in=groups_of(suspicion))
     if tasks:
         doubtful = Group.objects.filter(run=run, task__in=tasks, draw_index__isnull=False)
-    ids = set(doubtful.values_list("pk", flat=True))
-    dropped = Group.objects.filter(pk__in=ids).drop_open(why)
-    Slot.objects.close(dropped)
+    # As everywhere: groups first, then their run's row, and only under it tasks are left out. So nobody waits in a circle.
+    dropped = doubtful.drop_open(why)
     locked = Run.objects.select_for_update().get(pk=run.pk)
+    counts = {"groups": 0, "tasks": _leave_out(locked, tasks, why, by) if tasks else 0}
+    dropped += doubtful.drop_open(why)  # what was drawn until the row was locked
+    Slot.objects.close(dropped)
+    ids = set(doubtful.values_list("pk", flat=True))
     counts["groups"] = len(dropped) + Experience.objects.leave_out(locked, ids, why)
     Experience.objects.take_no_more(locked, ids, why)
     imitated = Q(group__in=ids) | Q(rollout__descent__of__group__in=ids)
@@ -95,6 +97,7 @@ def untrained(suspicion: Suspicion) -> int:
 
 
 def _leave_out(run: Run, tasks: set[int], why: str, by: User) -> int:
+    """How many are new. The caller holds the run's row."""
     before = set(LeftOut.objects.filter(run=run).values_list("task_id", flat=True))
     new = set(run.tasks.filter(pk__in=tasks).values_list("pk", flat=True)) - before
     if len(before) + len(new) >= sum(taskset.size for taskset in run.tasksets):
