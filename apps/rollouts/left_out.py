@@ -75,7 +75,7 @@ def count_failure(group: "Group") -> None:
     if count >= plan.task_attempts and _may_go(run, group.task_id):
         reason = f"{count} of its groups failed, the last: {group.reason}"[:200]
         LeftOut.objects.create(run=run, task_id=group.task_id, reason=reason, failures=count)
-        _tell(run, "task_quarantined", group.task, failures=count, reason=reason)
+        run.topic.record("task_quarantined", **_named(group.task), failures=count, reason=reason)
 
 
 def failures(run: Run) -> models.QuerySet[FailedGroup]:
@@ -94,8 +94,8 @@ def _may_go(run: Run, task_id: int) -> bool:
     return task_id not in gone and len(gone) + 1 < sum(taskset.size for taskset in run.tasksets)
 
 
-def _tell(run: Run, kind: str, task: Task, **more: object) -> None:
-    run.topic.record(kind, taskset=task.taskset.slug, index=task.index, **more)
+def _named(task: Task) -> dict[str, str | int]:
+    return {"taskset": task.taskset.slug, "index": task.index}
 
 
 # -- release ------------------------------------------------------------------------------------------------------------
@@ -112,7 +112,7 @@ def release(run: Run, left_out: int, by: User) -> Task:
         raise NotPossible("it is quarantined no longer")
     failures(locked).filter(task=row.task_id).update(is_forgiven=True)
     row.delete()
-    _tell(locked, "task_released", row.task, by=str(by))
+    locked.topic.record("task_released", **_named(row.task), by=str(by))
     return row.task
 
 
@@ -126,4 +126,4 @@ def unfail(run: Run, groups: Iterable[int], by: User | None = None) -> None:
     for row in quarantined(run):
         if counts.get(row.task_id, 0) < run.settings.task_attempts:
             row.delete()
-            _tell(run, "task_released", row.task, by=str(by or ""))
+            run.topic.record("task_released", **_named(row.task), by=str(by or ""))

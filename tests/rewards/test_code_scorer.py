@@ -1,6 +1,7 @@
 """The code scorer: what it takes for code, what it pays, and that what a program says of itself counts for nothing."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -219,11 +220,12 @@ def test_with_the_graders_child_its_guest_dies(guests, eventually):
     try:
         grader.grade([question("print(1)")])  # which reads the scorer's libraries
         guests.seen.clear()
-        (answer,) = grader.grade([question("import time\ntime.sleep(50)")], seconds=4.0)
+        sleeps = replace(question("import time\ntime.sleep(50)"), options={"time_limit_s": 20})
+        (answer,) = grader.grade([sleeps], seconds=12.0)  # on a busy machine a guest begins late
         assert guests.seen
     finally:
         grader.stop()
-    assert answer.verdicts[0].value is None and "took longer than 4 s" in answer.verdicts[0].reason
+    assert answer.verdicts[0].value is None and "took longer than 12 s" in answer.verdicts[0].reason
     eventually(lambda: not guests.alive(), 60)
 
 
