@@ -1,12 +1,14 @@
 """What must be so of experience replay, seeds, offspring and retention: questions over the rows whose right answer is "none"."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from django.db.models import Count, Exists, F, IntegerField, OuterRef, Q, QuerySet, Sum, Value, Window
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
 from django.db.models.functions import Cast, Coalesce, Lag, Left, Length
 
 from apps.buffer.models import Experience, Offspring, Release, Seed, StepItem
+from apps.buffer.models.replays import BATCH, batched
 from apps.rollouts.models import Group, Rollout
 from apps.runs.models import Run, TrainStep
 from apps.tasksets.models import TaskParent
@@ -38,15 +40,24 @@ def what_was_taken_again_was_allowed() -> Iterator[str]:
 
 def seeds_are_what_they_were_taken_from() -> Iterator[str]:
     """A seed's group is of the same task, and its rollouts say what those say that they were copied from."""
-    seeds = Seed.objects.select_related("group", "of__run", "run")
-    for seed in seeds.exclude(group__task=F("of__task"), group__run=F("run"), of__run__project=F("run__project"))[:SHOWN]:
-        yield f"{seed.run}: {seed.group} is no copy of {seed.of}"
+    seeds = batched(Seed.objects.order_by("pk").iterator(BATCH), BATCH)
+    yield from islice((why for some in seeds for why in _no_copies(some)), SHOWN)
     same = {name: OuterRef(name) for name in ("origin", "sample_index", "state", "text", "completion_tokens")}
     parent = Rollout.objects.filter(group=OuterRef("group__seed__of"), **same)
     copies = Rollout.objects.filter(group__seed__isnull=False, origin=Rollout.Origin.POLICY).order_by("pk")
     yield from (f"{rollout}: says something else than its parent" for rollout in copies.filter(~Exists(parent))[:SHOWN])
     for rollout in copies.filter(Q(first_version__gt=0) | Q(last_version__gt=0))[:SHOWN]:
         yield f"{rollout}: came from another run, and counts as sampled by version {rollout.last_version}"
+
+
+def _no_copies(seeds: Sequence[Seed]) -> Iterator[str]:
+    """Their groups are looked up by key: joining all, the planner has begun with groups times groups where the tables were new."""
+    groups = Group.objects.select_related("run").in_bulk({pk for seed in seeds for pk in (seed.group_id, seed.of_id)})
+    projects = dict(Run.objects.filter(pk__in={seed.run_id for seed in seeds}).values_list("pk", "project"))
+    for seed in seeds:
+        group, of = groups[seed.group_id], groups[seed.of_id]
+        if (group.task_id, group.run_id, of.run.project_id) != (of.task_id, seed.run_id, projects[seed.run_id]):
+            yield f"{group.run}: {group} is no copy of {of}"
 
 
 def what_was_let_go_was_not_needed() -> Iterator[str]:

@@ -298,6 +298,14 @@ def test_the_source_may_let_go_of_its_arrays_and_the_seeds_keep_theirs(source, f
     assert RolloutPayload.objects.filter(rollout__run=run).count() == 8 and run.rollouts.first().tokens.completion_ids
 
 
+def test_the_ledger_finds_a_seed_of_another_task(source, fresh):
+    run = seeded(fresh(), source)
+    one, other = run.groups.order_by("pk")[:2]
+    Group.objects.filter(pk=one.pk).update(task=other.task_id)
+    (found,) = seeds_are_what_they_were_taken_from()
+    assert found.startswith(f"{run}: ") and "is no copy of" in found
+
+
 def test_the_ledger_finds_a_seed_that_says_something_else_or_claims_newer_weights(source, fresh):
     run = seeded(fresh(), source)
     assert not list(seeds_are_what_they_were_taken_from())
