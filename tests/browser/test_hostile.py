@@ -96,7 +96,8 @@ def test_no_form_of_the_rating_page_does(visit, transactional_db, form):
     window = visit(asked.bob)
     address = f"/rate/?run={asked.run.pk}"
     page = window.open(address)
-    page.get_by_text("window.pwned=1").first.wait_for()
+    page.locator("[data-deck]").wait_for()  # something is asked
+    page.get_by_text("window.pwned=1").first.wait_for(state="attached")  # maybe in what "g" shows
     page.wait_for_load_state("networkidle")
     require_harmless(window, address)
     window.press("Escape", "g")  # out of the text that two of the forms begin in
