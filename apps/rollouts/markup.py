@@ -11,6 +11,7 @@ import nh3
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 from markdown_it import MarkdownIt
+from markdown_it.rules_inline import StateInline
 
 LONGEST = 200_000  # characters rendered as markdown; beyond that it is shown as plain text
 DEEPEST = 40  # nested quotes and lists; a parser bomb is cut there
@@ -20,12 +21,27 @@ TAGS = {
 }  # fmt: skip
 ATTRIBUTES = {"a": {"href"}, "ol": {"start"}, "*": set()}  # *: without it every element might carry title and lang
 LINK = re.compile(r'<a href="([^"]*)"([^>]*)>(.*?)</a>', re.DOTALL)
+# Between these a star multiplies, and two take to a power: CommonMark would read 4*9*3 as 493, the 9 in italics.
+TIMES = re.compile(r"(?<=[\w)\]])\*(?=[\w(\[])|(?:(?<=\d)\*\*(?=[\w(\[])|(?<=[\w)\]])\*\*(?=\d))", re.ASCII)
+
+
+def _times(state: StateInline, silent: bool) -> bool:
+    """A star between factors stands for itself."""
+    found = TIMES.match(state.src, state.pos)
+    if found is None:
+        return False
+    if not silent:
+        state.pending += found.group()
+    state.pos = found.end()
+    return True
+
 
 _parser = (
     MarkdownIt("commonmark", {"html": False, "linkify": False, "maxNesting": DEEPEST})
     .enable(["table", "strikethrough"])
     .disable("image")
 )
+_parser.inline.ruler.before("emphasis", "times", _times)
 
 
 def markup(text: str) -> SafeString:

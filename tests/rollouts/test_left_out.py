@@ -47,7 +47,7 @@ def test_the_task_that_failed_as_often_as_allowed_is_drawn_no_more(failing_run):
     fail_at(failing_run, 2, drawn(failing_run, 4))
     (row,) = quarantined(failing_run)
     assert (row.task.index, row.by, row.failures) == (2, None, 2)
-    assert row.reason == f"2 of its groups failed, the last: failed 1 times: {WHY}"
+    assert row.reason == f"2 of its groups failed, the last: failed 1 time: {WHY}"
     assert {group.task.index for group in drawn(failing_run, 8)} == {0, 1, 3}
     (told,) = events(failing_run, "task_quarantined")
     assert told == {"taskset": "sort", "index": 2, "failures": 2, "reason": row.reason} and sound()

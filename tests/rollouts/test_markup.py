@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from django.utils.html import escape
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,6 +30,25 @@ def assert_harmless(html: str) -> None:
 @pytest.mark.parametrize("payload", PAYLOADS, ids=range(len(PAYLOADS)))
 def test_hostile_output_becomes_harmless(payload):
     assert_harmless(markup(payload))
+
+
+@pytest.mark.parametrize(
+    "formula", ["4*9*3", "(4+9)*3*2", "a*b*c", "3*(4+1)*2", "x**2 + y**2", "2**3**2", "4 * 9 * 3", "<answer>4*9*3</answer>"]
+)
+def test_a_star_between_factors_stays(formula):
+    assert markup(formula).strip() == f"<p>{escape(formula)}</p>"
+
+
+@pytest.mark.parametrize(
+    ("said", "html"),
+    [
+        ("*so*", "<em>so</em>"), ("**so**", "<strong>so</strong>"), ("a *so* b", "a <em>so</em> b"),
+        ("这是**重点**内容", "这是<strong>重点</strong>内容"),
+        ("**12*3**", "<strong>12*3</strong>"), ("`4*9*3`", "<code>4*9*3</code>"), ("**4**, *9*", "<strong>4</strong>, <em>9</em>"),
+    ],
+)  # fmt: skip
+def test_other_stars_mean_what_they_mean_in_markdown(said, html):
+    assert markup(said).strip() == f"<p>{html}</p>"
 
 
 @given(

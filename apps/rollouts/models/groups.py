@@ -306,14 +306,18 @@ class Group(models.Model):
             raise StaleFence(f"group {self.pk} is closed, or fence {self.fence} is no longer in force")
         self.refresh_from_db(fields=["attempts", "state"])
         if self.attempts >= self.run.settings.group_attempts:
-            self.drop(f"failed {self.attempts} times: {reason}", failed=True)
+            self.drop(f"{self._failed}: {reason}", failed=True)
         else:
             self.held().update(lease_owner="", lease_until=None)
+
+    @property
+    def _failed(self) -> str:
+        return f"failed {self.attempts} time{'' if self.attempts == 1 else 's'}"
 
     def drop_worn_out(self) -> bool:
         """Drop this claimed group if it has no attempt left, as its last one died with whoever had it; says whether it was so."""
         if not self.attempts or self.attempts < self.run.settings.group_attempts:
             return False
         with suppress(StaleFence):  # slower than its lease
-            self.drop(f"failed {self.attempts} times: whoever worked on it went away", failed=True)
+            self.drop(f"{self._failed}: whoever worked on it went away", failed=True)
         return True
