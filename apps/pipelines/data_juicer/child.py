@@ -106,7 +106,6 @@ def _plain(value):
 
 
 def main(rules: str, memory_bytes: str) -> None:
-    close_in(bytes.fromhex(rules), int(memory_bytes))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever asks is interrupted, too, and decides
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a package prints is no answer
@@ -116,6 +115,7 @@ def main(rules: str, memory_bytes: str) -> None:
         answers.flush()
 
     try:
+        close_in(bytes.fromhex(rules), int(memory_bytes))
         filters = Filters()
         tell({"version": version("py-data-juicer")})
     except Exception as error:  # whoever asked is told why nobody is here

@@ -113,7 +113,14 @@ time.sleep(600)
         asking.send_signal(signal.SIGKILL)
         asking.wait()
         asking.stdout.close()
-    eventually(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
+    eventually(lambda: has_ended(child))
+
+
+def has_ended(process: psutil.Process) -> bool:
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE  # nobody may be there who waits for it
+    except psutil.NoSuchProcess:
+        return True
 
 
 # -- in pipelines -----------------------------------------------------------------------------------------------------------

@@ -115,6 +115,12 @@ def test_without_the_package_it_is_told_how_to_install_it(settings, process):
         said(process, "long enough")
 
 
+def test_an_interpreter_without_the_package_says_so(settings, process):
+    settings.DATA_JUICER_PYTHON = Path(sys.executable)
+    with pytest.raises(NoAnswer, match="did not come up: ModuleNotFoundError: No module named 'data_juicer'"):
+        said(process, "long enough")
+
+
 def test_an_interpreter_that_cannot_be_started_is_told_of(settings, process, tmp_path):
     settings.DATA_JUICER_PYTHON = tmp_path
     with pytest.raises(NoAnswer, match=r"cannot be started: .*Permission denied"):
