@@ -68,6 +68,20 @@ def test_one_that_reads_nothing_is_not_waited_for(interpreter, process):
         said(process, "x" * 900_000)
 
 
+def test_what_is_said_before_the_question_was_read_is_no_answer_to_it(interpreter, process):
+    interpreter("""
+        import sys, time
+        print("{}", flush=True)
+        sys.stdin.buffer.raw.read(10)
+        print('{"said": [[true, {}]]}', flush=True)
+        time.sleep(600)
+    """)
+    process.start()
+    process.answer_s = 1
+    with pytest.raises(NoAnswer, match="took longer than 1 s"):
+        said(process, "x" * 900_000)
+
+
 def test_more_text_is_given_more_time(interpreter, process):
     interpreter('print("{}", flush=True)\nimport json, sys\nprint(json.dumps({"error": str(json.loads(input())["seconds"])}))')
     assert process.ask("text_length_filter", {}, ["x" * 2_500_000]).error == "30"  # 10 s for each million, and 5
