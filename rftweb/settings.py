@@ -28,6 +28,8 @@ ENVIRONMENT_KEYS = environment.secrets_of_hosts("RFTWEB_ENVIRONMENT_KEYS")
 VERIFIERS_TASKSETS = environment.names("RFTWEB_VERIFIERS")
 VERIFIERS_PYTHON = Path(environment.text("RFTWEB_VERIFIERS_PYTHON", str(BASE_DIR / ".venv-verifiers" / "bin" / "python")))
 VERIFIERS_PATH = ":".join(str(Path(folder).resolve()) for folder in environment.text("RFTWEB_VERIFIERS_PATH").split(":") if folder)
+# The interpreter that has the data-juicer package, whose filters pipelines may name.
+DATA_JUICER_PYTHON = Path(environment.text("RFTWEB_DATA_JUICER_PYTHON", str(BASE_DIR / ".venv-data-juicer" / "bin" / "python")))
 
 # Weights and checkpoints: explorers and trainers must see the same folder.
 WEIGHTS_ROOT = Path(environment.text("RFTWEB_WEIGHTS", str(VAR / "weights"))).resolve()

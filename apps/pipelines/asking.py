@@ -10,13 +10,14 @@ from pydantic import ValidationError
 from apps.feedback.models import Guess
 from apps.pipelines import evaluation_sets
 from apps.pipelines.acted import acted
+from apps.pipelines.data_juicer.asking import filtered
 from apps.pipelines.deciding import Case
 from apps.pipelines.models import OwnExpert
 from apps.pipelines.operators import find
 from apps.pipelines.operators.contract import EXPERIENCES, GROUPS, Imitated, OperatorOptions
 from apps.pipelines.reached import reached
 from apps.pipelines.recent import recent
-from apps.rollouts.turns import BETWEEN_TURNS, said_by_policy
+from apps.rollouts.turns import all_said_by_policy
 from apps.runs.pipeline import OperatorChoice, Stage
 
 
@@ -40,15 +41,15 @@ def imitated(cases: Sequence[Case], options: Sequence[OperatorOptions]) -> list[
     rows = OwnExpert.objects.filter(run=run, task__in={case.group.task_id for case in cases}).exclude(rollout__group__in=groups)
     found: dict[int, dict[int, str]] = defaultdict(dict)
     for task, number, text, turns in rows.values_list("task_id", "number", "rollout__text", "rollout__turns"):
-        found[task][number] = BETWEEN_TURNS.join(said_by_policy(text, turns))
+        found[task][number] = all_said_by_policy(text, turns)
     return [Imitated(case.group.task_id, found[case.group.task_id]) for case in cases]
 
 
 # Field of a Sample → what it is for each of the groups of one run, in their order, given the options of all who ask for it.
 Answer = Callable[[Sequence[Case], Sequence[Any]], list[Any]]
 ANSWERS: Mapping[str, Answer] = {
-    "acted": acted, "also_in": evaluation_sets.also_in, "guessed": guessed, "imitated": imitated, "reached": reached,
-    "recent": recent,
+    "acted": acted, "also_in": evaluation_sets.also_in, "filtered": filtered, "guessed": guessed, "imitated": imitated,
+    "reached": reached, "recent": recent,
 }  # fmt: skip
 
 

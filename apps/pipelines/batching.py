@@ -15,7 +15,7 @@ from apps.pipelines.applying import OperatorFailed, Pass, apply, stands_at
 from apps.pipelines.models import count
 from apps.pipelines.operators.contract import BATCH, Sample
 from apps.rewards.combining import full_reward
-from apps.rollouts.turns import BETWEEN_TURNS, said_by_policy
+from apps.rollouts.turns import all_said_by_policy
 from apps.runs.config import RunConfig
 from apps.runs.models import Run
 from apps.runs.pipeline import OperatorChoice
@@ -69,7 +69,7 @@ def _require_allowed(before: Sample, after: Sample) -> None:
 def _sample(plan: RunConfig, row: Experience, version: int, credit: Credit) -> Sample:
     rollout, task = row.rollout, row.group.task
     return Sample(
-        rollout.pk, row.group_id, BETWEEN_TURNS.join(said_by_policy(rollout.text, rollout.turns)), row.reward,
+        rollout.pk, row.group_id, all_said_by_policy(rollout.text, rollout.turns), row.reward,
         full_reward(plan, task.kind), tokens=rollout.completion_tokens, stop_reason=rollout.stop_reason,
         age=max(0, version - row.weight_version), domain=task.domain, prompt=task.question, meta=task.meta,
         advantage=credit.advantage,

@@ -8,6 +8,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from apps.accounts.models import Project
 from apps.pipelines import evaluation_sets
 from apps.pipelines.applying import OperatorFailed
+from apps.pipelines.data_juicer.asking import problems_of as problems_of_filters
 from apps.pipelines.operators import find
 from apps.pipelines.operators import problems_of as problems_of_operators
 from apps.pipelines.operators.contract import TASKS
@@ -26,7 +27,7 @@ def problems_of(plan: RunConfig, project: Project) -> dict[str, str]:
     """What is wrong with the plan's pipeline, by dotted field: `pipeline.2.options.above`."""
     found = problems_of_operators(plan.pipeline) or dict(_out_of_place(plan))
     found = found or evaluation_sets.problems_of(plan.pipeline, project, plan.taskset_names) or _in_vain(plan)
-    found = found or _nothing_left(plan, project)
+    found = found or problems_of_filters(plan.pipeline) or _nothing_left(plan, project)
     return {f"pipeline.{field}": why for field, why in found.items()}
 
 
@@ -46,7 +47,8 @@ def operators_of_import(said: Sequence[object], project: Project) -> list[Operat
         raise ConfigError({".".join(map(str, one["loc"])): one["msg"] for one in error.errors()}) from None
     asks = "asks what is known of stored tasks alone: let it look at them before a run draws them"
     found = problems_of_operators(pipeline) or evaluation_sets.problems_of(pipeline, project)
-    if found := found or {f"{place}.operator": asks for place in unanswered(pipeline)}:
+    found = found or {f"{place}.operator": asks for place in unanswered(pipeline)}
+    if found := found or problems_of_filters(pipeline):
         raise ConfigError(found)
     return pipeline
 

@@ -16,7 +16,7 @@ from apps.pipelines.operators.contract import EXPERIENCES, GROUPS, Made, Sample,
 from apps.rewards.combining import Judgement, combined, full_reward, peoples_word
 from apps.rewards.length import length_rewards
 from apps.rollouts.models import Group, Rollout
-from apps.rollouts.turns import BETWEEN_TURNS, USER, said_by_policy, stretches
+from apps.rollouts.turns import USER, all_said_by_policy, stretches
 from apps.runs.config import RunConfig
 
 ROUNDING = 1e-6
@@ -148,7 +148,7 @@ def samples_of(plan: RunConfig, case: Case) -> list[Sample]:
             continue
         found.append(
             Sample(
-                rollout.pk, case.group.pk, BETWEEN_TURNS.join(said_by_policy(rollout.text, rollout.turns)), reward, full,
+                rollout.pk, case.group.pk, all_said_by_policy(rollout.text, rollout.turns), reward, full,
                 {one.scorer: one.value for one in judgements if not one.is_human}, peoples_word(judgements),
                 rollout.completion_tokens, rollout.stop_reason, max(0, case.version - (rollout.first_version or 0)),
                 task.domain, task.question, task.meta, is_dialogue=any(turn["role"] == USER for turn in rollout.turns),

@@ -7,8 +7,10 @@ from functools import partial
 from typing import Any
 
 from apps.accounts.models import Project
-from apps.pipelines.applying import Pass, apply, stands_at
+from apps.pipelines.applying import OperatorFailed, Pass, apply, stands_at
 from apps.pipelines.asking import guesses_at, questions
+from apps.pipelines.data_juicer.asking import ASK, tasks_filtered
+from apps.pipelines.data_juicer.process import FILTERS, NoAnswer
 from apps.pipelines.evaluation_sets import tasks_also_in
 from apps.pipelines.models import count
 from apps.pipelines.operators import find
@@ -44,8 +46,9 @@ def _no_scales(project: int, rows: Sequence[TaskRow], options: Sequence[Any]) ->
     return [{} for _ in rows]
 
 
-STORED: Mapping[str, Answer] = {"also_in": tasks_also_in, "guessed": _guessed, "scales": _scales}
-READ: Mapping[str, Answer] = {"also_in": tasks_also_in, "scales": _no_scales}  # of a file: what is known of stored tasks is not
+STORED: Mapping[str, Answer] = {"also_in": tasks_also_in, "filtered": tasks_filtered, "guessed": _guessed, "scales": _scales}
+# Of a file: what is known of stored tasks is not.
+READ: Mapping[str, Answer] = {"also_in": tasks_also_in, "filtered": tasks_filtered, "scales": _no_scales}
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,19 @@ class Sifting:
 
 def sieve_of(plan: RunConfig) -> Sieve | None:
     """What looks at the tasks of such a run before it draws them; None where no operator stands there. Raises OperatorFailed."""
-    return _look if stands_at(plan.pipeline, TASKS) else None
+    if not stands_at(plan.pipeline, TASKS):
+        return None
+    if any(name == ASK for name, _ in questions(plan.pipeline, (TASKS,))):
+        _have_filters()
+    return _look
+
+
+def _have_filters() -> None:
+    """They are up before the transaction begins in which tasks are drawn: nothing waits in there for a process to start."""
+    try:
+        FILTERS.start()
+    except NoAnswer as why:
+        raise OperatorFailed(f"data_juicer: {why}") from None
 
 
 def _look(run: Run, plan: RunConfig, tasks: Sequence[Task]) -> Sifting:

@@ -74,6 +74,11 @@ def said_by_policy(text: str, turns: Sequence[dict]) -> list[str]:
     return [text[turn["start"] : turn["end"]] for turn in turns if turn["role"] == POLICY] or [text]
 
 
+def all_said_by_policy(text: str, turns: Sequence[dict]) -> str:
+    """The same as one text."""
+    return BETWEEN_TURNS.join(said_by_policy(text, turns))
+
+
 def spoken_by_policy(rollout: "Rollout") -> bool:
     """Whether the policy chose any token of it; what a person typed from the first to the last is no sample of the policy."""
     turns = [turn for turn in turns_of(rollout) if turn.role == POLICY]

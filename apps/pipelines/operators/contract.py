@@ -55,6 +55,15 @@ class Action:
 
 
 @dataclass(frozen=True)
+class Filtered:
+    """What a filter of the data-juicer package says of a text: its statistics, by name; `failed`: why it says nothing."""
+
+    is_kept: bool = False
+    stats: Mapping[str, float] = field(default_factory=dict)
+    failed: str = ""
+
+
+@dataclass(frozen=True)
 class Sample:
     """A judged rollout, and what is known of it.
 
@@ -72,7 +81,8 @@ class Sample:
     `guessed`: how often its task was right without thinking, of how many tries; None where nobody tried. `recent`: its group and
     those before it, in figures. `imitated`: the answers to its task that are expert rows already. `reached`: by rollout of its
     group, the task that asks for what a wrong answer has reached. `acted`: by rollout of its group, its actions in order.
-    `scales`: of a task, its numbers on its set's scales of difficulty.
+    `scales`: of a task, its numbers on its set's scales of difficulty. `filtered`: by filter of data-juicer and by text, what
+    it says.
     """
 
     rollout: int
@@ -98,6 +108,7 @@ class Sample:
     reached: Mapping[int, TaskRow] = field(default_factory=dict)
     acted: Mapping[int, Sequence[Action]] = field(default_factory=dict)
     scales: Mapping[str, float] = field(default_factory=dict)
+    filtered: Mapping[str, Mapping[str, Filtered]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from apps.pipelines.operators import FAMILIES, find, names, problems_of
-from apps.pipelines.operators.contract import BATCH, EXPERIENCES, GROUPS, TASKS, Sample
+from apps.pipelines.operators.contract import BATCH, EXPERIENCES, GROUPS, TASKS, Filtered, Sample
 from apps.pipelines.operators.duplicates import jaccard, shingles_of
 from apps.pipelines.tasks import STORED
 from apps.runs.pipeline import OperatorChoice
@@ -48,7 +48,7 @@ def test_every_operator_says_what_it_does_and_where_it_stands(name):
 NEEDED = {
     "arithmetic": {"by": "tokens"}, "spread_most": {"keep": 2}, "judges_agree": {"scorers": ["one", "other"]},
     "contaminated": {"tasksets": ["test"]}, "difficulty_band": {"low": 0.5}, "token_budget": {"most": 3},
-    "advantages": {"normalise": True, "most": 1.0},
+    "advantages": {"normalise": True, "most": 1.0}, "data_juicer": {"op": "text_length_filter"},
 }  # fmt: skip
 
 
@@ -57,6 +57,7 @@ def test_every_operator_takes_nothing_and_gives_a_reason_for_all_that_it_leaves_
     options = NEEDED.get(name, {})
     assert applied(name, [], **options).kept == []
     texts = ["", "i cannot help with that", "a " * 80, "\ufffd", "слово", "fine"]
+    filtered = {find("data_juicer").read_options(NEEDED["data_juicer"]).asked: {text: Filtered(len(text) > 9) for text in texts}}
     samples = [
         sample(
             n,
@@ -68,6 +69,7 @@ def test_every_operator_takes_nothing_and_gives_a_reason_for_all_that_it_leaves_
             advantage=n - 2.0,
             also_in={"test": Pair(7, 0, 1.0, True) if n == 3 else None},
             guessed=(n, 8) if n > 3 else None,
+            filtered=filtered,
         )
         for n, text in enumerate(texts)
     ]
@@ -147,6 +149,26 @@ def test_letters_of_another_script_are_counted():
     samples = [sample(1, text="only latin 123"), sample(2, text="слово and слово"), sample(3, text="42")]
     assert kept("language", samples) == [1, 3]
     assert kept("language", samples, scripts=["cyrillic"], at_least=0.5) == [2, 3]
+
+
+def test_what_a_filter_of_data_juicer_does_not_keep_goes_with_its_statistics():
+    options = {"op": "text_length_filter", "args": {"min_len": 2, "max_len": 3}}
+    said = {"a": Filtered(False, {"text_len": 1.0, "share": 0.12345}), "ab": Filtered(True, {"text_len": 2.0})}
+    filtered = {find("data_juicer").read_options(options).asked: said}
+    samples = [sample(1, text="a", filtered=filtered), sample(2, text="ab", filtered=filtered)]
+    found = applied("data_juicer", samples, **options)
+    assert [one.rollout for one in found.kept] == [2] and found.reasons[1] == "text_length_filter: text_len 1, share 0.123"
+    other_order = {"op": "text_length_filter", "args": {"max_len": 3, "min_len": 2}}
+    assert kept("data_juicer", samples, **other_order) == [2]
+
+
+def test_no_text_passes_of_which_a_filter_said_nothing():
+    asked = find("data_juicer").read_options({"op": "text_length_filter"}).asked
+    silent = sample(1, text="a", filtered={asked: {"a": Filtered(failed="its process ended with -9")}})
+    with pytest.raises(LookupError, match="text_length_filter: its process ended with -9"):
+        applied("data_juicer", [silent], op="text_length_filter")
+    with pytest.raises(LookupError):
+        applied("data_juicer", [sample(1, text="a")], op="text_length_filter")
 
 
 def test_a_reward_at_the_threshold_is_enough():
