@@ -1,6 +1,6 @@
 """What partial rollouts and over-rollout save where a few answers are much longer than the others.
 
-    python bench/partial.py [--steps 8] [--short 16] [--times 16] [--one-in 16] [--groups 16] [--staleness 4] [--over 24]
+    python bench/partial.py [--steps 8] [--short 16] [--times 16] [--one-in 16] [--groups 4 16] [--staleness 4] [--over 1.5]
 
 One run of each kind after the other over the same policy, tasks and lengths: of every 16 answers one, by chance, is 16 times as
 long. The explorer, its engine, the buffer and the plan of each update are the production ones; judging is a die, and an update is
@@ -10,8 +10,11 @@ figures. Counted is from the first commit to the last: seconds a step, and token
 - `synchronous`: max_staleness 0, each update waits for the longest answer of its groups. All others are compared with it.
 - `slices`: likewise, answers set aside after every `--slice` tokens: what partial rollouts cost by themselves.
 - `asynchronous`: max_staleness alone, so that all it allows is begun.
-- `over-rollout`: `--over` groups more than the next weights need, and no more.
+- `over-rollout`: so many groups more than the next weights need (`--over` times those of an update), and no more.
 - `both`: over-rollout with answers set aside after every `--slice` tokens.
+
+Each size of an update (`--groups`) is a table: a straggler costs most where a step of the engine costs the same whatever is in it,
+as with few answers on a CPU, or many on a GPU.
 
 `staleness` is the mean over what was trained, in versions; `lost` are groups that were complete when they were too old. `ratio`:
 tokens a second over those of `synchronous`; `by cpu`: likewise, a second of this process's processor time, which a busy machine
@@ -40,29 +43,37 @@ def main() -> None:
     options = parse_options()
     with installation() as var:
         project = furnish(options, var)
-        rows = {name: measure(project, name, plan, options) for name, plan in kinds(options).items()}
-    base = rows["synchronous"]["tokens_per_s"]
+        tables = {groups: compared(project, argparse.Namespace(**{**vars(options), "groups": groups})) for groups in options.groups}
+    ratios = {f"ratio_{groups}": rows["both"]["ratio"] for groups, rows in tables.items()}
+    print(json.dumps({"parameters": int(options.parameters), "steps": options.steps, **ratios, "groups": tables}))
+
+
+def compared(project, options: argparse.Namespace) -> dict[str, dict[str, float]]:
+    """The kinds at this size of an update, as a table."""
+    rows = {name: measure(project, name, plan, options) for name, plan in kinds(options).items()}
+    base = rows["synchronous"]
     for row in rows.values():
-        row["ratio"] = round(row["tokens_per_s"] / base, 2)
-        row["ratio_by_cpu"] = round(row["tokens_per_cpu_s"] / rows["synchronous"]["tokens_per_cpu_s"], 2)
-    print(f"{'':14} {'s/step':>8} {'tokens/s':>9} {'tokens/step':>12} {'staleness':>10} {'lost':>5} {'ratio':>6} {'by cpu':>7}")
+        row["ratio"] = round(row["tokens_per_s"] / base["tokens_per_s"], 2)
+        row["ratio_by_cpu"] = round(row["tokens_per_cpu_s"] / base["tokens_per_cpu_s"], 2)
+    title = f"{options.groups} groups"
+    print(f"{title:14} {'s/step':>8} {'tokens/s':>9} {'tokens/step':>12} {'staleness':>10} {'lost':>5} {'ratio':>6} {'by cpu':>7}")
     for name, row in rows.items():
         print(
             f"{name:14} {row['seconds_per_step']:>8.3f} {row['tokens_per_s']:>9.0f} {row['tokens_per_step']:>12.0f} "
             f"{row['staleness']:>10.2f} {row['groups_lost']:>5} {row['ratio']:>6.2f} {row['ratio_by_cpu']:>7.2f}"
         )
-    found = {"parameters": int(options.parameters), "steps": options.steps, "ratio": rows["both"]["ratio"], "kinds": rows}
-    print(json.dumps(found))
+    return rows
 
 
 def kinds(options: argparse.Namespace) -> dict[str, dict]:
     stale, slices = {"max_staleness": options.staleness}, {"slice_tokens": options.slice}
+    over = {**stale, "over_rollout": round(options.over * options.groups)}
     return {
         "synchronous": {"max_staleness": 0},
         "slices": {"max_staleness": 0, "sampling": slices},
         "asynchronous": stale,
-        "over-rollout": {**stale, "over_rollout": options.over},
-        "both": {**stale, "over_rollout": options.over, "sampling": slices},
+        "over-rollout": over,
+        "both": {**over, "sampling": slices},
     }
 
 
@@ -88,7 +99,7 @@ def measure(project, name: str, changes: dict, options: argparse.Namespace) -> d
     from workers.explorer.station import Explorer
 
     run = begin(project, name, changes, options)
-    explorer = Explorer(Worker.objects.create(key=f"bench {name}", role="explorer", host="bench", pid=os.getpid()))
+    explorer = Explorer(Worker.objects.create(key=f"bench {name} {options.groups}", role="explorer", host="bench", pid=os.getpid()))
     commits = []
     while len(commits) < options.steps + 1:
         explorer.serve()
@@ -108,7 +119,7 @@ def begin(project, name: str, changes: dict, options: argparse.Namespace):
     plan = {"policy": "policy", "taskset": "tone", "steps": options.steps + 100, "group_size": options.size,
             "groups_per_step": options.groups, "engine": "transformers", "rewards": [{"scorer": "tone"}], **changes}  # fmt: skip
     plan["sampling"] = {"max_tokens": long, **changes.get("sampling", {})}
-    run = Run.create(project=project, slug=name, title=name, plan=parse(plan))
+    run = Run.create(project=project, slug=f"{name}-{options.groups}", title=name, plan=parse(plan))
     run.start()
     assert run.claim_trainer("bench", 3600)
     tail(options)
@@ -188,10 +199,10 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--times", type=int, default=16, help="as long are the long ones")
     parser.add_argument("--one-in", type=int, default=16, help="so many answers is long")
     parser.add_argument("--slice", type=int, default=128, help="tokens in one go")
-    parser.add_argument("--groups", type=int, default=16, help="groups in an update")
+    parser.add_argument("--groups", type=int, nargs="+", default=[4, 16], help="groups in an update")
     parser.add_argument("--size", type=int, default=4, help="answers in a group")
     parser.add_argument("--staleness", type=int, default=4)
-    parser.add_argument("--over", type=int, default=24, help="groups begun beyond those that the next weights need")
+    parser.add_argument("--over", type=float, default=1.5, help="groups begun beyond what the next weights need, by an update's")
     parser.add_argument("--parameters", type=float, default=1e6)
     return parser.parse_args()
 
