@@ -6,8 +6,8 @@ from django.http import HttpRequest
 from unfold.admin import TabularInline
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
-from apps.accounts.ledger_admin import PlainAdmin
-from apps.accounts.models import Membership, Project, Token, User
+from apps.accounts.ledger_admin import LedgerAdmin, PlainAdmin
+from apps.accounts.models import AuditEntry, Membership, Project, Token, User
 
 
 @admin.register(User)
@@ -41,3 +41,14 @@ class TokenAdmin(PlainAdmin):
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
+
+
+@admin.register(AuditEntry)
+class AuditEntryAdmin(LedgerAdmin):
+    """Every act that needed a right, newest first."""
+
+    list_display = ["at", "name", "act", "target", "project"]
+    list_select_related = ["project"]
+    list_filter = ["act"]
+    search_fields = ["name", "target"]
+    ordering = ["-pk"]

@@ -168,6 +168,35 @@ class OnceRequest(models.Model):
         return self.key
 
 
+class AuditEntry(models.Model):
+    """Who did what, and when: written in the transaction of the act itself, and never changed."""
+
+    at = models.DateTimeField(db_default=Now())
+    by = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="+", help_text="NULL: the installation itself.")
+    name = models.CharField(max_length=150, blank=True, help_text="The person's name then; it outlives the account.")
+    act = models.CharField(max_length=60, help_text="A verb and what it is done to: `run paused`.")
+    project = models.ForeignKey(Project, null=True, on_delete=models.SET_NULL, related_name="audit_entries")
+    target = models.CharField(max_length=200, help_text="What it was done to, in words that outlive it: `run demo/tone`.")
+    details = models.JSONField(default=dict, help_text="Before, after, and reasons; never a secret.")
+
+    class Meta:
+        verbose_name_plural = "audit entries"
+        indexes = [models.Index(fields=["project", "-id"], name="audit_of_a_project")]
+
+    def __str__(self) -> str:
+        return f"{self.name or 'rftweb'}: {self.act} {self.target}"
+
+    @classmethod
+    def record(
+        cls, act: str, target: str, by: User | None = None, project: Project | None = None, **details: object
+    ) -> "AuditEntry":
+        """Put an act on record; call it inside the transaction that acts, so that neither is there without the other."""
+        person = by if by is not None and by.is_authenticated else None
+        return cls.objects.create(
+            act=act, target=target[:200], by=person, name=person.username if person else "", project=project, details=details
+        )
+
+
 def is_scope(text: str) -> bool:
     return text in Token.Scope.values or any(shape.fullmatch(text) for shape in NAMED_SCOPES.values())
 

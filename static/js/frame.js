@@ -62,6 +62,6 @@ function setOffline(off) {
 }
 
 bindKeys();
-document.querySelector(".tabs [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+for (const here of document.querySelectorAll(".tabs [aria-current]")) here.scrollIntoView({ block: "nearest", inline: "center" });
 refreshAges();
 setInterval(refreshAges, 1000);

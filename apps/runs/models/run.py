@@ -9,7 +9,7 @@ from django.db import models, transaction
 from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
 
-from apps.accounts.models import Project, User
+from apps.accounts.models import AuditEntry, Project, User
 from apps.policies.models import Policy
 from apps.runs import limits, pictures, scales, sources
 from apps.runs.admission import Pace
@@ -188,6 +188,11 @@ class Run(models.Model):
         return {}
 
     @property
+    def address(self) -> str:
+        """Its name wherever runs of several projects meet."""
+        return f"run {self.project.slug}/{self.slug}"
+
+    @property
     def settings(self) -> RunConfig:
         return parse(self.config)
 
@@ -270,6 +275,7 @@ class Run(models.Model):
                 words = " or ".join(self.State(state).label for state in allowed)
                 raise NotPossible(f"run {self.slug} is {self.get_state_display()}; this needs it to be {words}")
             self.topic.record("state_changed", state=to, reason=reason, by=str(by or ""))
+            AuditEntry.record(f"run {self.State(to).name.lower()}", self.address, by, self.project, reason=reason)
             transaction.on_commit(lambda: bells.ring(*bells.STATIONS), robust=True)
 
     def change_config(self, by: User | None, **fields: object) -> None:
@@ -293,12 +299,9 @@ class Run(models.Model):
                 raise ConfigError(problems)
             before, after = locked.settings.model_dump(mode="json"), plan.model_dump(mode="json")
             Run.objects.filter(pk=self.pk).update(config=after, planned_steps=plan.steps)
-            self.topic.record(
-                "config_changed",
-                before={name: before[name] for name in fields},
-                after={name: after[name] for name in fields},
-                by=str(by or ""),
-            )
+            turned = {"before": {name: before[name] for name in fields}, "after": {name: after[name] for name in fields}}
+            self.topic.record("config_changed", **turned, by=str(by or ""))
+            AuditEntry.record("run configuration changed", self.address, by, self.project, **turned)
         self.refresh_from_db()
 
     # -- the trainer's lease ----------------------------------------------------------------------------------------

@@ -1,0 +1,40 @@
+"""Every act that needed a right is on record, with who did it."""
+
+import pytest
+
+from apps.accounts.models import AuditEntry
+from apps.runs.config import ConfigError
+
+
+def newest() -> AuditEntry:
+    return AuditEntry.objects.order_by("-pk").first()
+
+
+def test_a_pause_is_on_record_with_who_and_why(run, alice):
+    run.pause(by=alice, reason="lunch")
+    entry = newest()
+    assert (entry.act, entry.target, entry.name, entry.project) == ("run paused", f"run lab/{run.slug}", "alice", run.project)
+    assert entry.details == {"reason": "lunch"}
+
+
+def test_a_changed_configuration_is_on_record_with_before_and_after(run, alice):
+    run.change_config(alice, group_attempts=7)
+    assert newest().details == {"before": {"group_attempts": 3}, "after": {"group_attempts": 7}}
+
+
+def test_a_refused_change_leaves_no_entry(run, alice):
+    before = AuditEntry.objects.count()
+    with pytest.raises(ConfigError):
+        run.change_config(alice, group_attempts=-1)
+    assert AuditEntry.objects.count() == before
+
+
+def test_the_installation_itself_acts_without_a_name(run):
+    run.pause(reason="the engine died")
+    assert (newest().by, newest().name) == (None, "")
+
+
+def test_an_entry_outlives_the_account(run, carol):
+    AuditEntry.record("tried", "run x", carol)
+    carol.delete()
+    assert (newest().by, newest().name) == (None, "carol")
