@@ -3,10 +3,11 @@
 from apps.runs.models.run import NotPossible, Run, StaleFence, after
 from apps.runs.models.shares import TasksetShare
 from apps.runs.models.steps import Metric, TrainStep
+from apps.runs.models.usage import Prices, Usage
 from apps.runs.models.weights import Acknowledgement, WeightVersion
 from apps.runs.models.worker import Worker
 
 __all__ = [
-    "Acknowledgement", "Metric", "NotPossible", "Run", "StaleFence", "TasksetShare", "TrainStep", "WeightVersion", "Worker",
-    "after",
+    "Acknowledgement", "Metric", "NotPossible", "Prices", "Run", "StaleFence", "TasksetShare", "TrainStep", "Usage",
+    "WeightVersion", "Worker", "after",
 ]  # fmt: skip

@@ -75,6 +75,7 @@ class Run(models.Model):
     topic = models.OneToOneField(Topic, on_delete=models.PROTECT, related_name="run")
     config = models.JSONField()
     state = models.CharField(max_length=10, choices=State.choices, default=State.CREATED)
+    state_since = models.DateTimeField(null=True, help_text="When it came into its state; empty: before this was kept.")
     state_reason = models.CharField(max_length=500, blank=True)
     waiting_on = models.CharField(max_length=200, blank=True, help_text="What the trainer waits for, in words.")
 
@@ -268,7 +269,7 @@ class Run(models.Model):
     def _move(self, allowed: tuple, to: str, *, by: User | None = None, reason: str = "", **stamps: object) -> None:
         with transaction.atomic():
             changed = Run.objects.filter(pk=self.pk, state__in=allowed).update(
-                state=to, state_reason=reason, waiting_on="", **stamps
+                state=to, state_since=Now(), state_reason=reason, waiting_on="", **stamps
             )
             self.refresh_from_db()
             if not changed:
