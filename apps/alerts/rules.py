@@ -183,7 +183,7 @@ def silence(facts: Facts, limit: rule.Silence, is_open: frozenset[str]) -> Itera
         last = f"the last spoke {spoken(facts.since(heard))} ago" if heard else "none ever spoke"
         yield Found(
             f"No {role} is alive: {last}.",
-            f"Start one (`manage.py up`, or a Celery worker of its queue), and look at {role}'s log for why it ended.",
+            "Start one (manage.py up does, or a Celery worker of its queue), and look at its log for why it ended.",
             since, facts.since(since), role,
         )  # fmt: skip
 

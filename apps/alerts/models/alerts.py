@@ -105,10 +105,10 @@ class AlertEntry(models.Model):
     """What happened to an alert. Recorded, never changed."""
 
     class What(models.TextChoices):
-        OPENED = "opened"
+        OPENED = "opened", "opened"
         PAUSED = "paused", "paused the run"
-        ACKNOWLEDGED = "acknowledged"
-        CLOSED = "closed"
+        ACKNOWLEDGED = "acknowledged", "acknowledged"
+        CLOSED = "closed", "closed"
 
     alert = models.ForeignKey(Alert, on_delete=models.CASCADE, related_name="entries")
     what = models.CharField(max_length=12, choices=What.choices)

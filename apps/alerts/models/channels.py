@@ -26,7 +26,7 @@ class Channel(models.Model):
 
     class Kind(models.TextChoices):
         EMAIL = "email", "e-mail"
-        WEBHOOK = "webhook"
+        WEBHOOK = "webhook", "webhook"
 
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="alert_channels")
     kind = models.CharField(max_length=7, choices=Kind.choices)
@@ -65,8 +65,8 @@ class Delivery(models.Model):
     """One telling by one channel. `key` is its id for who hears it: sent twice, it is the same one."""
 
     class State(models.TextChoices):
-        WAITING = "waiting"
-        SENT = "sent"
+        WAITING = "waiting", "waiting"
+        SENT = "sent", "sent"
         GIVEN_UP = "given_up", "given up"
 
     channel = models.ForeignKey(Channel, on_delete=models.CASCADE, related_name="deliveries")
