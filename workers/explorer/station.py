@@ -24,6 +24,7 @@ from apps.tasksets.limits import BadLimits
 from workers.engines.interface import EngineDied
 from workers.explorer import weights
 from workers.explorer.acts import asked_in, do, let_go
+from workers.explorer.meter import Meter
 from workers.explorer.seat import Seat
 from workers.explorer.speaker import NoDialogue
 from workers.vision.eyes import Unreadable
@@ -44,6 +45,7 @@ class Explorer:
         self.worker = worker
         self.seats: dict[int, Seat] = {}
         self.deaths: dict[int, deque[float]] = defaultdict(lambda: deque(maxlen=DEATHS_ALLOWED))
+        self.meter = Meter(worker.key)
         self.kept_at = self.looked_at = self.reported_at = 0.0
 
     def serve(self) -> bool:
@@ -58,6 +60,7 @@ class Explorer:
             self.looked_at = now
         self._do_what_people_ask()
         busy = [seat for seat in self.seats.values() if seat.flights]
+        self.meter.turn({seat.run.pk: seat.awaits_engine for seat in busy})
         for seat in busy:
             self._collect(seat)
         self._report(now)
@@ -216,9 +219,12 @@ class Explorer:
             if seat.flights
         ]
         self.worker.beat("; ".join(doing) or "waiting for room to open groups")
+        self.meter.put()
         self.reported_at = now
 
     def stop(self) -> None:
+        with suppress(OperationalError):
+            self.meter.put()
         for seat in list(self.seats.values()):
             with suppress(OperationalError):  # without a database the leases end by themselves
                 Group.objects.give_back(seat.claims)  # first: to stop an engine may take longer than a lease
