@@ -180,6 +180,7 @@ CELERY_TASK_ROUTES = {
     "watch": {"queue": "control"},
     "retain": {"queue": "control"},
     "import": {"queue": "control"},
+    "fill_orders": {"queue": "control"},
 }
 CELERY_IMPORTS = [
     "workers.explorer.job",
@@ -190,6 +191,7 @@ CELERY_IMPORTS = [
     "workers.watching",
     "workers.retaining",
     "workers.importing.job",
+    "workers.orders.job",
     "workers.processes",
 ]
 # Every station is rung each second, by beat itself: were the sweep to ring them, it would wait behind the slices
@@ -203,6 +205,7 @@ CELERY_BEAT_SCHEDULE = {
     "watch": {"task": "watch", "schedule": 15.0, "options": {"expires": 15.0}},
     "retain": {"task": "retain", "schedule": 600.0, "options": {"expires": 600.0}},
     "import": {"task": "import", "schedule": 5.0, "options": {"expires": 15.0}},
+    "fill_orders": {"task": "fill_orders", "schedule": 2.0, "options": {"expires": 10.0}},
 }
 CELERY_BEAT_SCHEDULE_FILENAME = str(VAR / "run" / "beat-schedule")
 

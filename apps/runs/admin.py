@@ -3,7 +3,7 @@
 from django.contrib import admin
 
 from apps.accounts.ledger_admin import LedgerAdmin
-from apps.runs.models import Acknowledgement, Metric, Run, TasksetShare, TrainStep, WeightVersion, Worker
+from apps.runs.models import Acknowledgement, Metric, Run, TasksetShare, TrainStep, WeightOrder, WeightVersion, Worker
 
 
 @admin.register(Run)
@@ -29,6 +29,15 @@ class WeightVersionAdmin(LedgerAdmin):
     list_display = ["run", "version", "state", "step", "fingerprint", "published_at"]
     list_select_related = ["run"]
     list_filter = ["state"]
+    ordering = ["-pk"]
+
+
+@admin.register(WeightOrder)
+class WeightOrderAdmin(LedgerAdmin):
+    list_display = ["weight_version", "kind", "by", "state", "reason", "created_at", "ended_at"]
+    list_select_related = ["weight_version", "by"]
+    list_filter = ["kind", "state"]
+    raw_id_fields = ["weight_version", "by", "policy", "run"]
     ordering = ["-pk"]
 
 

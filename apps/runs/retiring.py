@@ -1,4 +1,5 @@
-"""Which weight versions of a run need no folder any more: the newest few keep theirs, and what engines serve or runs refer to."""
+"""Which weight versions of a run need no folder any more: the newest few keep theirs, what engines serve or runs refer to,
+and what somebody has pinned."""
 
 from django.db.models import Max
 
@@ -12,7 +13,8 @@ def retire(run: Run) -> list[WeightVersion]:
     """
     published = run.weight_versions.filter(state=WeightVersion.State.PUBLISHED, version__gt=0)
     newest = published.order_by("-version").values_list("version", flat=True)[: run.settings.checkpoints.weights]
-    due = list(published.exclude(version__in={*newest, *served(run), *referred_to(run)}).order_by("version"))
+    needed = {*newest, *served(run), *referred_to(run)}
+    due = list(published.filter(pinned_at=None).exclude(version__in=needed).order_by("version"))
     if due:
         run.weight_versions.filter(pk__in=[version.pk for version in due]).update(state=WeightVersion.State.RETIRED)
         run.topic.record("weights_retired", versions=[version.version for version in due])

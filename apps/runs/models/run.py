@@ -74,6 +74,9 @@ class Run(models.Model):
     )
     topic = models.OneToOneField(Topic, on_delete=models.PROTECT, related_name="run")
     config = models.JSONField()
+    branched_from = models.ForeignKey(
+        "runs.WeightVersion", null=True, on_delete=models.SET_NULL, related_name="branches", help_text="What another run left it."
+    )
     state = models.CharField(max_length=10, choices=State.choices, default=State.CREATED)
     state_reason = models.CharField(max_length=500, blank=True)
     waiting_on = models.CharField(max_length=200, blank=True, help_text="What the trainer waits for, in words.")
