@@ -72,6 +72,9 @@ def _filled(route: str, run: Run, rollouts: list[int]) -> list[str]:
         "rescorings/": [rescoring],
         "imports/": [importing],
         "suspicions/": [suspicion],
+        "compare/": [run.comparisons.values_list("pk", flat=True).first() or 0],
+        "weights/exports/": [0],
+        "chat/": [0],
     }
     numbers |= {"settings/tokens/": [0], "pipeline/release/": [0]}
     before = route.partition("<int:pk>")[0]

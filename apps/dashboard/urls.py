@@ -10,6 +10,8 @@ from apps.dashboard.views import (
     bought,
     buffer,
     calibration,
+    chatting,
+    comparing,
     environments,
     episodes,
     exports,
@@ -34,10 +36,12 @@ from apps.dashboard.views import (
     taskset_files,
     tasksets,
     tracing,
+    weight_acts,
     weights,
 )
 
 RUN = "runs/<slug:project>/<slug:slug>/"
+WEIGHT = RUN + "weights/<int:version>/"
 
 urlpatterns = [
     path("", live.home, name="home"),
@@ -88,6 +92,17 @@ urlpatterns = [
     path(RUN + "asked-tasks/", tasksets.ask, name="ask-for-task"),
     path(RUN + "rollouts/", rollouts.rollouts, name="rollouts"),
     path(RUN + "weights/", weights.weights_of_run, name="run-weights"),
+    path(RUN + "weights/compare/", comparing.compare, name="run-weights-compare"),
+    path(RUN + "weights/compare/<int:pk>/", comparing.answers, name="run-weights-answers"),
+    path(RUN + "weights/compare/<int:pk>/now/", comparing.answers_now, name="run-weights-answers-now"),
+    path(RUN + "weights/exports/<int:pk>.zip", weight_acts.zip_of, name="run-weight-zip"),
+    path(RUN + "weights/exports/<int:pk>/delete/", weight_acts.drop, name="run-weight-drop"),
+    path(WEIGHT, weights.version, name="run-weight"),
+    path(WEIGHT + "now/", weights.version_now, name="run-weight-now"),
+    path(WEIGHT + "act/<slug:verb>/", weight_acts.act, name="run-weight-act"),
+    path(WEIGHT + "chat/", chatting.chat, name="run-weight-chat"),
+    path(WEIGHT + "chat/<int:pk>/", chatting.chat_now, name="run-weight-chat-now"),
+    path(WEIGHT + "chat/<int:pk>/<slug:verb>/", chatting.chat_act, name="run-weight-chat-act"),
     path("rollouts/<int:pk>/", rollouts.rollout, name="rollout"),
     path("ratings/<int:pk>/", tracing.rating, name="rating"),
     path("lessons/<slug:project>/import/", lessons.import_page, name="lessons-import"),

@@ -13,7 +13,8 @@ from apps.accounts.models import Token
 from apps.environments.models import Environment, Episode
 from apps.feedback.models import Rating
 from apps.rewards.models import Rescoring
-from apps.rollouts.models import Rollout
+from apps.rollouts.models import Chat, Comparison, Rollout
+from apps.runs.models import WeightOrder
 from apps.tasksets.models import Picture, TasksetImport
 
 DOT = b64decode("R0lGODlhAQABAIAAAAAAAP///ywAAAAAAQABAAACAUwAOw==")  # a GIF of one pixel
@@ -39,6 +40,7 @@ AGENT_ADDRESSES = (
 OPENENV = ("openenv/<slug:name>/", "openenv/<slug:project>/<slug:name>/")
 OPENENV_ADDRESSES = ("metadata", "schema", "openapi.json", "state", "reset", "step", "mcp")
 RUN = "runs/<slug:project>/<slug:slug>/"
+WEIGHT = RUN + "weights/<int:version>/"
 ENVIRONMENT = "environments/<slug:project>/<slug:name>/"
 API_RUN = "api/v1/runs/<int:pk>/"
 SLOT_VERBS = ("keep", "release", "skip", "flag", "rewrite")
@@ -163,6 +165,17 @@ TABLE = {
     RUN + "rescorings/<int:pk>/stop/": {"GET": None, "POST": STEERER},
     RUN + "rollouts/": {"GET": MEMBER, "POST": None},
     RUN + "weights/": {"GET": MEMBER, "POST": None},
+    RUN + "weights/compare/": {"GET": STEERER, "POST": STEERER},
+    RUN + "weights/compare/<int:pk>/": {"GET": STEERER, "POST": None},
+    RUN + "weights/compare/<int:pk>/now/": {"GET": STEERER, "POST": None},
+    RUN + "weights/exports/<int:pk>.zip": {"GET": STEERER, "POST": None},
+    RUN + "weights/exports/<int:pk>/delete/": {"GET": None, "POST": STEERER},
+    WEIGHT: {"GET": MEMBER, "POST": None},
+    WEIGHT + "now/": {"GET": STEERER, "POST": None},
+    WEIGHT + "act/<slug:verb>/": {"GET": None, "POST": STEERER},
+    WEIGHT + "chat/": {"GET": STEERER, "POST": STEERER},
+    WEIGHT + "chat/<int:pk>/": {"GET": ("login", "absent", "forbidden", "in", "absent"), "POST": None},
+    WEIGHT + "chat/<int:pk>/<slug:verb>/": {"GET": None, "POST": ("login", "absent", "forbidden", "in", "absent")},
     "rollouts/<int:pk>/": {"GET": MEMBER, "POST": None},
     "ratings/<int:pk>/": {"GET": MEMBER, "POST": None},
     "lessons/<slug:project>/import/": {
@@ -206,6 +219,11 @@ def routes(patterns: list | None = None, prefix: str = "") -> Iterator[str]:
             yield from routes(pattern.url_patterns, route)
 
 
+def weights_part(route: str) -> str:
+    """Which of the pages about weight versions it belongs to; empty for any other."""
+    return next((part for part in ("compare", "exports", "chat") if f"/{part}/<int:pk>" in route and "/weights/" in route), "")
+
+
 OPEN_IN_THE_ADMIN = {"admin/login/", "admin/logout/"}
 ADMIN = sorted(route for route in routes() if route.startswith("admin/"))
 
@@ -218,7 +236,7 @@ def meeting(answer: HttpResponse) -> str:
 
 
 @pytest.fixture
-def visit(cast, run, finish):
+def visit(cast, run, finish, tmp_path):
     """Call `visit(role, method, route)`: the route with the cast's own run, rollout, taskset and token in it."""
     [group] = finish(run)
     token, _ = Token.issue(cast.alice, "hers", ["read"])
@@ -231,6 +249,12 @@ def visit(cast, run, finish):
     picture = Picture.take(run.project, DOT)
     importing = TasksetImport.objects.create(project=run.project, name="a.jsonl", bytes=0)
     rescoring = Rescoring.create(run, run.settings, {}, [(group.pk, 2)])
+    base = run.weight_versions.get()
+    compared = Comparison.objects.create(run=run, one=base, other=base, temperature=1.0, max_tokens=8)
+    talk = Chat.objects.create(weight_version=base, by=cast.alice)
+    folder = tmp_path / "exported"
+    folder.mkdir()
+    order = WeightOrder.objects.create(weight_version=base, kind="export", state="done", folder=str(folder))
     people = dict(zip(ROLES, (None, cast.carol, cast.bob, cast.alice, cast.admin), strict=True))
     named = {
         "<slug:project>": "lab", "<slug:name>": environment.name,
@@ -247,8 +271,10 @@ def visit(cast, run, finish):
         pk = episode.pk if "episodes/<" in route else pk
         pk = rescoring.pk if "rescorings/<int:pk>" in route else pk
         pk = importing.pk if "imports/<int:pk>" in route else pk
+        pk = {"compare": compared.pk, "exports": order.pk, "chat": talk.pk}.get(weights_part(route), pk)
         kind = "votes" if "exports" in route else "stop"
-        for part, value in {**named, "<slug:slug>": slug, "<int:pk>": pk, "<slug:kind>": kind}.items():
+        verb = "pin" if route.startswith(WEIGHT) else "pause"
+        for part, value in {**named, "<slug:verb>": verb, "<slug:slug>": slug, "<int:pk>": pk, "<slug:kind>": kind}.items():
             route = route.replace(part, str(value))
         if route.endswith(("/say/", "/end/")):  # as who plays it, for nobody else gets beyond the door
             Episode.objects.filter(pk=episode.pk).update(client=people[role], state=Episode.State.ENVIRONMENT)

@@ -1,5 +1,6 @@
 """What somebody ordered to be made of a weight version: a policy, a branch, a folder to take away. It may take minutes."""
 
+import shutil
 from datetime import timedelta
 from pathlib import Path
 
@@ -89,8 +90,19 @@ class WeightOrder(models.Model):
         return self.state in self.OPEN
 
     @property
+    def path(self) -> Path:
+        """Of an export that is done."""
+        return Path(self.folder)
+
+    @property
     def has_folder(self) -> bool:
-        return self.state == self.State.DONE and bool(self.folder) and Path(self.folder).is_dir()
+        return self.state == self.State.DONE and bool(self.folder) and self.path.is_dir()
+
+    def drop_folder(self) -> None:
+        """Delete what was exported; the order stays, as it was carried out."""
+        if self.has_folder:
+            shutil.rmtree(self.path, ignore_errors=True)
+        WeightOrder.objects.filter(pk=self.pk).update(folder="", bytes=0)
 
     @classmethod
     @transaction.atomic
