@@ -33,6 +33,7 @@ from apps.dashboard.views import (
     suspicions,
     taskset_files,
     tasksets,
+    touring,
     tracing,
     weights,
 )
@@ -111,6 +112,7 @@ urlpatterns = [
     path("episodes/<int:pk>/say/", playing.say_turn, name="episode-say"),
     path("episodes/<int:pk>/end/", playing.end_episode, name="episode-end"),
     path("weights/", weights.weights, name="weights"),
+    path("tour/", touring.tour, name="tour"),
     path("settings/", account.settings_page, name="settings"),
     path("settings/keys/", account.rating_keys, name="rating-keys"),
     path("settings/tokens/", account.issue_token, name="issue-token"),
