@@ -38,6 +38,8 @@ IMPORTS_ROOT = Path(environment.text("RFTWEB_IMPORTS", str(VAR / "imports"))).re
 # Days after which ended runs that say nothing of their own let go of their rollouts' arrays; 0 keeps them.
 RETENTION_DAYS = environment.number("RFTWEB_RETENTION_DAYS", 0, at_most=36_500)
 ENGINES_PER_WORKER = environment.number("RFTWEB_ENGINES_PER_WORKER", 4, at_least=1)
+# Where engines are fewer than runs: seconds after which one makes room for a run that nobody serves.
+ENGINE_TURN_SECONDS = environment.number("RFTWEB_ENGINE_TURN_SECONDS", 60, at_least=1)
 TRAINERS_PER_WORKER = environment.number("RFTWEB_TRAINERS_PER_WORKER", 2, at_least=1)
 # What an engine takes: threads of the embedded one, and of a GPU's memory vLLM's share (a trainer may live there too).
 ENGINE_THREADS = environment.number("RFTWEB_ENGINE_THREADS", 1, at_least=1)

@@ -24,9 +24,8 @@ from apps.rewards.models import Rescoring
 from apps.rollouts.models import Rollout
 from apps.runs.config import parse
 from apps.runs.models import Run, TrainStep, WeightVersion
+from apps.runs.naming import LONGEST_SLUG, free_name
 from apps.runs.replay import Replay
-
-LONGEST_SLUG = 50
 
 
 class NothingToReplay(ValueError):
@@ -74,7 +73,7 @@ class Proposal:
         words = [*self.raters, *(f"task-{index}" for index in self.tasks)]
         again = f"{self.run.slug}-by-{'-'.join(self.rescoring.names)}" if self.rescoring else f"{self.run.slug}-again"
         wanted = re.sub(r"[^a-zA-Z0-9_-]+", "-", f"{self.run.slug}-without-{'-'.join(words)}" if words else again)
-        return _free_name(wanted[:LONGEST_SLUG].strip("-"), self.run.project.runs)
+        return free_name(wanted[:LONGEST_SLUG].strip("-"), self.run.project.runs)
 
     @property
     def title(self) -> str:
@@ -183,16 +182,10 @@ def policy_of(run: Run, version: WeightVersion, weights: str, by: User | None) -
     known = run.project.policies.filter(source=weights).first()
     if known is not None and Path(known.folder).is_dir():
         return known
-    slug = _free_name(f"{run.slug[: LONGEST_SLUG - 8]}-v{version.version}", run.project.policies)
+    slug = free_name(f"{run.slug[: LONGEST_SLUG - 8]}-v{version.version}", run.project.policies)
     folder = settings.WEIGHTS_ROOT / "policies" / f"{run.project.slug}-{slug}"
     try:
         copy_as_base(Path(version.folder), folder)
         return register(run.project, slug, folder, weights, f"{run.title}, version {version.version}"[:200], by)
     except NotCopied as error:
         raise NothingToReplay(f"version {version.version} cannot be begun with: {error}") from None
-
-
-def _free_name(wanted: str, among) -> str:
-    taken = set(among.filter(slug__startswith=wanted[: LONGEST_SLUG - 4]).values_list("slug", flat=True))
-    tried = (wanted, *(f"{wanted[: LONGEST_SLUG - 4]}-{n}" for n in range(2, 1000)))
-    return next(name for name in tried if name not in taken)
