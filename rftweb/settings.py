@@ -50,6 +50,9 @@ SLICE_SECONDS = environment.number("RFTWEB_SLICE_SECONDS", 10, at_least=1)
 # What one token may ask of REST, averaged over a few seconds; whoever goes beyond it is told to wait.
 REQUESTS_PER_SECOND = environment.number("RFTWEB_REQUESTS_PER_SECOND", 200, at_least=1)
 
+# How old what /metrics tells a person of runs may be: within that the database is not asked again.
+METRICS_SECONDS = environment.number("RFTWEB_METRICS_SECONDS", 5)
+
 DATABASE_URL, REDIS_URL = environment.text("DATABASE_URL"), environment.text("REDIS_URL")
 if not (DATABASE_URL and REDIS_URL):
     from rftweb import embedded
@@ -90,6 +93,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "rftweb.metrics.process.Timed",
     "django.middleware.security.SecurityMiddleware",
     "rftweb.static_files.CompressedStatic",
     "csp.middleware.CSPMiddleware",

@@ -75,6 +75,8 @@ TABLE = {
     API_RUN + "rescorings/<int:rescoring>/": {"GET": API_STEERER, "POST": None},
     API_RUN + "rescorings/<int:rescoring>/stop/": {"GET": None, "POST": API_STEERER},
     API_RUN + "replay/": {"GET": None, "POST": API_STEERER},
+    API_RUN + "events/": {"GET": API_MEMBER, "POST": None},
+    **{API_RUN + f"exports/{what}/": {"GET": API_STEERER, "POST": None} for what in ("metrics", "events", "audit")},
     API_RUN + "exports/<slug:kind>/": {"GET": API_STEERER, "POST": None},
     API_RUN + "episodes.jsonl": {"GET": API_STEERER, "POST": None},
     "api/v1/pictures/<sha256:sha256>/": {"GET": API_MEMBER, "POST": None},
@@ -148,6 +150,9 @@ TABLE = {
     RUN + "suspicions/<int:pk>/": {"GET": ("login", "absent", "forbidden", "absent", "absent"), "POST": None},
     RUN + "suspicions/<int:pk>/<slug:verb>/": {"GET": None, "POST": ("login", "absent", "forbidden", "absent", "absent")},
     RUN + "exports/": {"GET": STEERER, "POST": None},
+    RUN + "exports/metrics-<slug:shape>.<slug:format>": {"GET": STEERER, "POST": None},
+    RUN + "exports/events.jsonl": {"GET": STEERER, "POST": None},
+    RUN + "exports/audit.jsonl": {"GET": STEERER, "POST": None},
     RUN + "exports/<slug:what>.<slug:format>": {"GET": STEERER, "POST": None},
     RUN + "trace/": {"GET": STEERER, "POST": None},
     RUN + "trace/<int:version>/": {"GET": STEERER, "POST": None},
@@ -249,6 +254,7 @@ def visit(cast, run, finish):
         pk = rescoring.pk if "rescorings/<int:pk>" in route else pk
         pk = importing.pk if "imports/<int:pk>" in route else pk
         kind = "votes" if "exports" in route else "stop"
+        route = route.replace("<slug:shape>.<slug:format>", "wide.csv")
         for part, value in {**named, "<slug:slug>": slug, "<int:pk>": pk, "<slug:kind>": kind}.items():
             route = route.replace(part, str(value))
         if route.endswith(("/say/", "/end/")):  # as who plays it, for nobody else gets beyond the door
