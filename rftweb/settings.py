@@ -38,6 +38,8 @@ IMPORTS_ROOT = Path(environment.text("RFTWEB_IMPORTS", str(VAR / "imports"))).re
 # Days after which ended runs that say nothing of their own let go of their rollouts' arrays; 0 keeps them.
 RETENTION_DAYS = environment.number("RFTWEB_RETENTION_DAYS", 0, at_most=36_500)
 ENGINES_PER_WORKER = environment.number("RFTWEB_ENGINES_PER_WORKER", 4, at_least=1)
+# Where engines are fewer than runs: seconds after which one makes room for a run that nobody serves.
+ENGINE_TURN_SECONDS = environment.number("RFTWEB_ENGINE_TURN_SECONDS", 60, at_least=1)
 TRAINERS_PER_WORKER = environment.number("RFTWEB_TRAINERS_PER_WORKER", 2, at_least=1)
 # What an engine takes: threads of the embedded one, and of a GPU's memory vLLM's share (a trainer may live there too).
 ENGINE_THREADS = environment.number("RFTWEB_ENGINE_THREADS", 1, at_least=1)
@@ -47,6 +49,9 @@ LEASE_SECONDS = environment.number("RFTWEB_LEASE_SECONDS", 30, at_least=2)
 SLICE_SECONDS = environment.number("RFTWEB_SLICE_SECONDS", 10, at_least=1)
 # What one token may ask of REST, averaged over a few seconds; whoever goes beyond it is told to wait.
 REQUESTS_PER_SECOND = environment.number("RFTWEB_REQUESTS_PER_SECOND", 200, at_least=1)
+
+# How old what /metrics tells a person of runs may be: within that the database is not asked again.
+METRICS_SECONDS = environment.number("RFTWEB_METRICS_SECONDS", 5)
 
 DATABASE_URL, REDIS_URL = environment.text("DATABASE_URL"), environment.text("REDIS_URL")
 if not (DATABASE_URL and REDIS_URL):
@@ -88,6 +93,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "rftweb.metrics.process.Timed",
     "django.middleware.security.SecurityMiddleware",
     "rftweb.static_files.CompressedStatic",
     "csp.middleware.CSPMiddleware",

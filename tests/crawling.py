@@ -52,6 +52,7 @@ def _filled(route: str, run: Run, rollouts: list[int]) -> list[str]:
     suspicion = Suspicion.objects.filter(run=run).values_list("pk", flat=True).first() or 0
     model = RaterModel.objects.filter(run=run).values_list("number", flat=True).first() or 0
     picture = Picture.objects.filter(project=run.project).values_list("sha256", flat=True).first() or "0" * 64
+    route = route.replace("<slug:shape>.<slug:format>", "long.csv")
     parts = {
         "<slug:name>": [environment],
         "<slug:project>": [run.project.slug], "<slug:slug>": [slug], "<slug:part>": ["now", "beside", "newest"],

@@ -4,6 +4,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.functional import SimpleLazyObject
 
+from apps.dashboard.tour import tour_of
 from apps.feedback.claiming import waiting_for
 
 PLACES = (
@@ -19,9 +20,13 @@ MOST_COUNTED = 99
 
 
 def frame(request: HttpRequest) -> dict:
-    """Context processor. The count is bounded, and asked for only by pages that show the rail."""
+    """Context processor. The count is bounded, and asked for only by pages that show the rail; so is where the tour is."""
     places = [{"name": name, "word": word, "key": key, "url": reverse(name)} for name, word, key in PLACES]
-    return {"rail": places, "waiting_ratings": SimpleLazyObject(lambda: waiting(request))}
+    return {
+        "rail": places,
+        "waiting_ratings": SimpleLazyObject(lambda: waiting(request)),
+        "tour": SimpleLazyObject(lambda: tour_of(request)),
+    }
 
 
 def waiting(request: HttpRequest) -> str:

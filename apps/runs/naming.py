@@ -1,4 +1,6 @@
-"""Names that are free."""
+"""Names for what is made by itself: as wanted where that is free, else with a number."""
+
+from itertools import chain, count
 
 from django.db.models import QuerySet
 
@@ -6,8 +8,8 @@ LONGEST_SLUG = 50
 
 
 def free_name(wanted: str, among: QuerySet) -> str:
-    """The slug `wanted`, or the first of `wanted-2`, `wanted-3`, … that none of these rows has."""
-    wanted = wanted[:LONGEST_SLUG]
-    taken = set(among.filter(slug__startswith=wanted[: LONGEST_SLUG - 4]).values_list("slug", flat=True))
-    tried = (wanted, *(f"{wanted[: LONGEST_SLUG - 4]}-{n}" for n in range(2, 1000)))
+    """A slug that none of these rows has."""
+    room = LONGEST_SLUG - 7
+    taken = set(among.filter(slug__startswith=wanted[:room]).values_list("slug", flat=True))
+    tried = chain((wanted[:LONGEST_SLUG],), (f"{wanted[:room]}-{n}" for n in count(2)))
     return next(name for name in tried if name not in taken)

@@ -13,6 +13,7 @@ from apps.runs.config import RunConfig, parse
 from apps.runs.models import Run, WeightVersion
 from apps.runs.naming import LONGEST_SLUG, free_name
 
+EVALUATES = "it asks weights and learns nothing: go on from the run that made them"
 REPLAYS = "it learns again from what another run has recorded: exclude and replay that run instead"
 
 
@@ -45,7 +46,8 @@ def folder_of_policy(run: Run, slug: str) -> Path:
 
 def why_no_branch(run: Run) -> str:
     """Why no run can go on from a version of this one under its configuration; empty where one can."""
-    return REPLAYS if run.settings.replay else ""
+    plan = run.settings
+    return REPLAYS if plan.replay else EVALUATES if plan.evaluation else ""
 
 
 def plan_of_branch(run: Run, policy: str, steps: int) -> RunConfig:

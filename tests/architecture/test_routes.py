@@ -77,6 +77,8 @@ TABLE = {
     API_RUN + "rescorings/<int:rescoring>/": {"GET": API_STEERER, "POST": None},
     API_RUN + "rescorings/<int:rescoring>/stop/": {"GET": None, "POST": API_STEERER},
     API_RUN + "replay/": {"GET": None, "POST": API_STEERER},
+    API_RUN + "events/": {"GET": API_MEMBER, "POST": None},
+    **{API_RUN + f"exports/{what}/": {"GET": API_STEERER, "POST": None} for what in ("metrics", "events", "audit")},
     API_RUN + "exports/<slug:kind>/": {"GET": API_STEERER, "POST": None},
     API_RUN + "episodes.jsonl": {"GET": API_STEERER, "POST": None},
     "api/v1/pictures/<sha256:sha256>/": {"GET": API_MEMBER, "POST": None},
@@ -121,6 +123,7 @@ TABLE = {
     "live/<int:rollout>/<slug:kind>/": {
         "GET": ("unknown", "absent", "absent", "in", "in"), "POST": ("unknown", "absent", "absent", "in", "in"),
     },
+    "tour/": {"GET": None, "POST": PERSON},
     "runs/": {"GET": PERSON, "POST": None},
     RUN: {"GET": MEMBER, "POST": None},
     RUN + "curves/": {"GET": MEMBER, "POST": None},
@@ -149,6 +152,9 @@ TABLE = {
     RUN + "suspicions/<int:pk>/": {"GET": ("login", "absent", "forbidden", "absent", "absent"), "POST": None},
     RUN + "suspicions/<int:pk>/<slug:verb>/": {"GET": None, "POST": ("login", "absent", "forbidden", "absent", "absent")},
     RUN + "exports/": {"GET": STEERER, "POST": None},
+    RUN + "exports/metrics-<slug:shape>.<slug:format>": {"GET": STEERER, "POST": None},
+    RUN + "exports/events.jsonl": {"GET": STEERER, "POST": None},
+    RUN + "exports/audit.jsonl": {"GET": STEERER, "POST": None},
     RUN + "exports/<slug:what>.<slug:format>": {"GET": STEERER, "POST": None},
     RUN + "trace/": {"GET": STEERER, "POST": None},
     RUN + "trace/<int:version>/": {"GET": STEERER, "POST": None},
@@ -273,6 +279,7 @@ def visit(cast, run, finish, tmp_path):
         pk = importing.pk if "imports/<int:pk>" in route else pk
         pk = {"compare": compared.pk, "exports": order.pk, "chat": talk.pk}.get(weights_part(route), pk)
         kind = "votes" if "exports" in route else "stop"
+        route = route.replace("<slug:shape>.<slug:format>", "wide.csv")
         verb = "pin" if route.startswith(WEIGHT) else "pause"
         for part, value in {**named, "<slug:verb>": verb, "<slug:slug>": slug, "<int:pk>": pk, "<slug:kind>": kind}.items():
             route = route.replace(part, str(value))

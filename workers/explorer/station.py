@@ -1,6 +1,7 @@
 """The explorer's loop over all runs: keep leases, follow weights, open or adopt groups, collect what was said.
 
-Runs take turns by who was served longest ago; requests stay in flight from one slice to the next.
+Runs take turns by who was served longest ago; requests stay in flight from one slice to the next. Where seats are few, one that
+was held long enough makes room for a run that nobody serves (workers.explorer.turns).
 """
 
 import time
@@ -27,6 +28,7 @@ from workers.explorer.acts import asked_in, do, let_go
 from workers.explorer.chats import Chats
 from workers.explorer.seat import Seat
 from workers.explorer.speaker import NoDialogue
+from workers.explorer.turns import Turns
 from workers.vision.eyes import Unreadable
 
 log = structlog.get_logger(__name__)
@@ -46,6 +48,7 @@ class Explorer:
         self.seats: dict[int, Seat] = {}
         self.chats = Chats(worker)
         self.deaths: dict[int, deque[float]] = defaultdict(lambda: deque(maxlen=DEATHS_ALLOWED))
+        self.turns = Turns()
         self.kept_at = self.looked_at = self.reported_at = 0.0
 
     def serve(self) -> bool:
@@ -76,6 +79,8 @@ class Explorer:
             Run.objects.exploring().select_related("policy", "taskset").order_by(F("explored_at").asc(nulls_first=True), "pk")
         )
         self._leave_ended({run.pk for run in running})
+        if self._is_full():
+            self.turns.look(self.seats, running, time.monotonic())
         for run in running:
             if seat := self._seat_for(run):
                 self._guarded(seat, lambda: self._fill(seat, run))  # noqa: B023  (called before the loop goes on)
@@ -120,6 +125,7 @@ class Explorer:
             return None
         try:
             self.seats[run.pk] = Seat.take(run, self.worker)
+            self.turns.begin(run.pk, time.monotonic())
         except EngineDied as death:
             self._bury(run, str(death))
         except LookupError as missing:
@@ -141,12 +147,13 @@ class Explorer:
     def _give_up_a_seat(self) -> bool:
         idle = [seat for seat in self.seats.values() if not seat.flights]
         if idle:
-            self._leave(idle[0])
+            self._leave(min(idle, key=lambda seat: not self.turns.is_over(seat.run.pk)))  # one whose turn is over goes first
         return bool(idle)
 
     def _makes_way(self, seat: Seat) -> bool:
-        """Whether this seat begins nothing new, so that somebody who has waited long to chat gets its place when it is empty."""
-        return self.chats.wants_room and seat is min(self.seats.values(), key=lambda one: len(one.flights))
+        """Whether this seat begins nothing new: its turn is over, or somebody has waited long to chat and gets its place then."""
+        fewest = min(self.seats.values(), key=lambda one: len(one.flights))
+        return self.turns.is_over(seat.run.pk) or (self.chats.wants_room and seat is fewest)
 
     def _do_what_people_ask(self) -> None:
         for seat, act in asked_in(self.seats.values()):
@@ -183,6 +190,7 @@ class Explorer:
 
     def _leave(self, seat: Seat) -> None:
         del self.seats[seat.run.pk]
+        self.turns.end(seat.run.pk)
         seat.leave()
 
     # -- faults -----------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from django.db.models.functions import Now
 from safetensors import SafetensorError
 
 from apps.buffer.models import Experience, batch_of, commit_step, plan_step
+from apps.feedback.evaluation.scheduled import keep_up
 from apps.pipelines.applying import OperatorFailed
 from apps.pipelines.batching import treat
 from apps.pipelines.crediting import of_batch
@@ -190,6 +191,7 @@ class Desk:
             with self.run.fenced(self.fence):
                 version.verify()
                 version.publish()
+            keep_up(self.run)  # before its folder could go; the sweep does the same, should we die here
             shelf.retire(self.run, self.fence)
         self.run.refresh_from_db()
 

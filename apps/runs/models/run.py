@@ -11,11 +11,12 @@ from django.db.models.functions import Now
 
 from apps.accounts.models import AuditEntry, Project, User
 from apps.policies.models import Policy
-from apps.runs import limits, pictures, scales, sources
-from apps.runs.admission import Pace
+from apps.runs import evaluated, limits, pictures, scales, sources
+from apps.runs.admission import Pace, pace_of_evaluation
 from apps.runs.algorithms.snapshot import SOURCES
 from apps.runs.changing import changed
 from apps.runs.config import ConfigError, RunConfig, parse
+from apps.runs.evaluation import set_of
 from apps.streaming import bells
 from apps.streaming.models import Topic
 from apps.tasksets.models import Task, Taskset
@@ -46,8 +47,12 @@ class RunQuerySet(models.QuerySet):
     def running(self) -> "RunQuerySet":
         return self.filter(state=Run.State.RUNNING)
 
+    def training(self) -> "RunQuerySet":
+        """Running, and to be learned from: not evaluations."""
+        return self.running().filter(is_evaluation=False)
+
     def exploring(self) -> "RunQuerySet":
-        """Running, and learning from what their own policy samples."""
+        """Running, and asking their own policy: to learn from what it samples, or to evaluate it."""
         own = self.running().exclude(config__algorithm__name__in=list(SOURCES))
         return own.filter(Q(config__replay=None) | Q(config__replay__isnull=True))
 
@@ -90,6 +95,19 @@ class Run(models.Model):
         default=0, db_default=0, help_text="Groups in committed updates that an earlier one had taken: experience replay."
     )
 
+    is_evaluation = models.BooleanField(
+        default=False, db_default=False, help_text="Asks every task once and learns nothing: the others train."
+    )
+    evaluates = models.ForeignKey(
+        "runs.WeightVersion", null=True, on_delete=models.PROTECT, related_name="evaluations",
+        help_text="Whose weights it asks; NULL for a policy's own, and in runs that train.",
+    )  # fmt: skip
+
+    evaluation_set = models.CharField(
+        max_length=16, blank=True, default="", db_default="",
+        help_text="The same for all evaluations that ask the same, whatever weights (apps.runs.evaluation.set_of).",
+    )  # fmt: skip
+
     lease_owner = models.CharField(max_length=80, blank=True, help_text="The worker that trains it.")
     lease_until = models.DateTimeField(null=True)
     fence = models.BigIntegerField(default=0)
@@ -108,6 +126,7 @@ class Run(models.Model):
             models.UniqueConstraint(fields=["project", "slug"], name="one_run_per_slug"),
             models.CheckConstraint(condition=Q(step__lte=F("planned_steps")), name="no_step_beyond_the_plan"),
             models.CheckConstraint(condition=Q(groups_dropped__lte=F("groups_opened")), name="no_more_dropped_than_opened"),
+            models.CheckConstraint(condition=Q(evaluates=None) | Q(is_evaluation=True), name="only_evaluations_evaluate"),
         ]
         # The coordinator's sweep and every station: running runs, least recently served first.
         indexes = [models.Index(fields=["state"], name="running_runs", condition=Q(state="running"))]
@@ -126,6 +145,8 @@ class Run(models.Model):
         except ConfigError as wrong:
             tasksets, missing = [], missing | wrong.problems
         missing |= cls._missing_reference(project, plan) | cls._missing_replay(project, plan, policy)
+        version, unfit = evaluated.version_of(project, plan, policy)
+        missing |= unfit
         if policy:
             missing |= pictures.problems_of(plan, policy, tasksets)
         if not missing:
@@ -136,16 +157,18 @@ class Run(models.Model):
         run = cls.objects.create(
             project=project, slug=slug, title=title, owner=owner, policy=policy, topic=topic, planned_steps=plan.steps,
             taskset=None if plan.tasksets else tasksets[0], config=plan.model_dump(mode="json"),
+            is_evaluation=plan.evaluation is not None, evaluates=version,
+            evaluation_set=set_of(plan) if plan.evaluation else "",
         )  # fmt: skip
         run.shares.bulk_create(
             run.shares.model(run=run, taskset=one, share=plan.tasksets[one.slug]) for one in tasksets if plan.tasksets
         )
-        versions = run.weight_versions
+        versions, weights = run.weight_versions, version or policy
         versions.create(
             version=0,
             state=versions.model.State.PUBLISHED,
-            folder=policy.folder,
-            fingerprint=policy.fingerprint,
+            folder=weights.folder,
+            fingerprint=weights.fingerprint,
             published_at=Now(),
         )
         return run
@@ -237,12 +260,20 @@ class Run(models.Model):
     @property
     def pace(self) -> Pace:
         plan = self.settings
+        if plan.evaluation:
+            return pace_of_evaluation(self.tasks_asked, self.groups_opened)
         return Pace(
             published_version=self.published_version, groups_opened=self.groups_opened, groups_dropped=self.groups_dropped,
             groups_per_step=plan.groups_per_step, sync_interval=plan.sync_interval, max_staleness=plan.max_staleness,
             planned_steps=self.planned_steps, step=self.step, groups_again=self.groups_again,
             again_per_step=plan.groups_again_per_step, over_rollout=plan.over_rollout,
         )  # fmt: skip
+
+    @property
+    def tasks_asked(self) -> int:
+        """How many tasks an evaluation asks: all of its set, or the first so many."""
+        most = self.settings.evaluation.tasks
+        return self.taskset.size if most is None else min(most, self.taskset.size)
 
     # -- acts of people ---------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('policies', '0002_policies_that_see'),
-        ('runs', '0006_several_tasksets'),
+        ("runs", "0007_evaluations"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

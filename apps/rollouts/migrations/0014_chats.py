@@ -9,8 +9,8 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('rollouts', '0012_failed_groups'),
-        ('runs', '0007_weights_kept_and_branched'),
+        ("rollouts", "0013_evaluated_groups"),
+        ('runs', '0008_weights_kept_and_branched'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
