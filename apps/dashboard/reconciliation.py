@@ -44,6 +44,7 @@ from apps.rollouts.ledger import (
 )
 from apps.rollouts.models import Group, Rollout
 from apps.rollouts.partial import PartialRollout
+from apps.runs.kept_weights import branches_begin_with_what_they_name, kept_weights_are_there
 from apps.runs.models import Acknowledgement, Run, TrainStep, WeightVersion
 from apps.streaming.models import Event, Topic
 from apps.tasksets.ledger import tasks_made_of_others_name_them, tasksets_are_what_they_were
@@ -305,6 +306,8 @@ CHECKS = (
     Check("snapshots are whole", snapshots_are_whole),
     Check("published weights are what their manifests say", published_weights_are_what_their_manifests_say),
     Check("engines served what was published", engines_served_what_was_published),
+    Check("kept weights are there", kept_weights_are_there),
+    Check("branches begin with what they name", branches_begin_with_what_they_name),
     Check("replays are what was recorded", replays_are_what_was_recorded),
     Check("sets of rewards made again are whole", sets_made_again_are_whole),
     Check("people's rewards are their ratings", rewards_of_people_are_their_ratings),
