@@ -12,6 +12,7 @@ from apps.dashboard.trends import Drawing, drawing_of
 from apps.feedback.models import Rating
 from apps.policies.damage import DamagedWeights
 from apps.policies.manifest import Manifest, read_manifest
+from apps.policies.registering import parameter_count
 from apps.runs.models import Acknowledgement, Metric, TrainStep, WeightVersion
 from apps.tasksets.models import Task
 
@@ -137,13 +138,7 @@ def content_of(version: WeightVersion) -> Content | str:
     except (DamagedWeights, OSError) as error:
         return f"Its folder cannot be read here: {error}."
     kinds = Counter(spec.dtype for spec in manifest.tensors.values())
-    numbers = 0
-    for spec in manifest.tensors.values():
-        size = 1
-        for side in spec.shape:
-            size *= side
-        numbers += size
-    return Content(manifest, kinds.most_common(), numbers)
+    return Content(manifest, kinds.most_common(), parameter_count(manifest))
 
 
 @dataclass(frozen=True)

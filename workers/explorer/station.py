@@ -140,9 +140,9 @@ class Explorer:
         return True
 
     def _is_full(self) -> bool:
-        """A vLLM takes the GPU's memory for itself; small engines share a worker. One that is being loaded may become either."""
+        """A vLLM takes the GPU's memory for itself; small engines share a worker. One that is being loaded may become a vLLM."""
         engines = [*(seat.engine for seat in self.seats.values()), *(chair.engine for chair in self.chats.chairs.values())]
-        return len(engines) >= settings.ENGINES_PER_WORKER or any(engine and engine.name == "vllm" for engine in engines)
+        return len(engines) >= settings.ENGINES_PER_WORKER or any(engine is None or engine.name == "vllm" for engine in engines)
 
     def _give_up_a_seat(self) -> bool:
         idle = [seat for seat in self.seats.values() if not seat.flights]

@@ -143,20 +143,25 @@ def turns_of(talk: Chat) -> dict:
     is_open = bool(turns) and turns[-1].is_open
     shown = [{"turn": turn, "question": turn.prompt[-1]["content"], "seconds": seconds_of(turn)} for turn in turns]
     if is_open:
-        shown[-1]["waits"] = waiting_words(turns[-1], talk.weight_version)
+        shown[-1]["waits"] = waiting_words(turns[-1], talk.weight_version, explorer_is_there())
     return {"turns": shown, "is_open": is_open}
 
 
-def waiting_words(turn: ChatTurn, version: WeightVersion) -> tuple[str, str]:
-    """What an open answer waits for, and what to do about it ("": nothing)."""
+def explorer_is_there() -> bool:
+    """Whether one has been heard of lately: one that answers, or serves a run, says so every two seconds."""
+    recent = Now() - timedelta(seconds=HEARD_S)
+    return Worker.objects.filter(role=Worker.Role.EXPLORER, stopped_at=None, heartbeat_at__gte=recent).exists()
+
+
+def waiting_words(turn: ChatTurn, version: WeightVersion, is_served: bool) -> tuple[str, str]:
+    """What an open answer waits for, and what to do about it ("": nothing). `is_served`: an explorer is there."""
     if turn.state == ChatTurn.State.WRITING:
         return "", ""
     if turn.state == ChatTurn.State.LOADING:
         return f"loading v{version.version} into an engine", ""
     if (timezone.now() - turn.asked_at).total_seconds() < SLOW_S:
         return "waiting for an engine", ""
-    explorers = Worker.objects.filter(role=Worker.Role.EXPLORER, heartbeat_at__gte=Now() - timedelta(seconds=HEARD_S))
-    if explorers.exists():
+    if is_served:
         return "waiting for its turn", "Every engine is busy with a run; one makes room when it has finished what it writes."
     return "no explorer is there", "Start one: manage.py up starts all workers, celery -A rftweb worker -Q explore one explorer."
 

@@ -12,7 +12,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from apps.dashboard import weight_line
 from apps.dashboard.access import steered_run
-from apps.dashboard.views.chatting import TOKENS, Knobs, seconds_of, waiting_words
+from apps.dashboard.views.chatting import TOKENS, Knobs, explorer_is_there, seconds_of, waiting_words
 from apps.rollouts.models import ChatTurn, Comparison
 from apps.rollouts.models.chats import COLDEST, LONGEST_TEXT, MOST_TOKENS
 from apps.runs.models import NotPossible, Run, WeightVersion
@@ -87,15 +87,15 @@ def _answers(request: HttpRequest, project: str, slug: str, pk: int) -> dict:
     turns = ChatTurn.objects.filter(chat__comparison=made, is_replaced=False).select_related("chat", "worker")
     cells = {(turn.chat.place, turn.chat.weight_version_id): turn for turn in turns}
     places = sorted({place for place, _ in cells})
-    sides = (made.one, made.other)
-    rows = [(cells[place, made.one_id].prompt, [_cell(cells[place, side.pk], side) for side in sides]) for place in places]
-    is_open = any(turn.is_open for turn in cells.values())
+    sides, is_open = (made.one, made.other), any(turn.is_open for turn in cells.values())
+    served = is_open and explorer_is_there()
+    rows = [(cells[place, made.one_id].prompt, [_cell(cells[place, side.pk], side, served) for side in sides]) for place in places]
     same = sum(cells[place, made.one_id].said == cells[place, made.other_id].said for place in places)
     return {"section": "weights", "run": run, "made": made, "rows": rows, "is_open": is_open, "same": same}
 
 
-def _cell(turn: ChatTurn, version: WeightVersion) -> dict:
-    waits = waiting_words(turn, version) if turn.is_open else None
+def _cell(turn: ChatTurn, version: WeightVersion, is_served: bool) -> dict:
+    waits = waiting_words(turn, version, is_served) if turn.is_open else None
     return {"turn": turn, "version": version, "seconds": seconds_of(turn), "waits": waits}
 
 
