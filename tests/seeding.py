@@ -207,7 +207,7 @@ class _Story:
     def movement(self) -> dict:
         """As the trainer measures it: later layers move more, and all of them less as the run goes on."""
         pace = 0.004 / (1 + self.run.step / 20)
-        groups = {"embedding": pace / 4} | {f"layer {n}": pace * (1 + n / 4) for n in range(6)} | {"last norm": pace / 9}
+        groups = [["embedding", pace / 4], *([f"layer {n}", pace * (1 + n / 4)] for n in range(6)), ["last norm", pace / 9]]
         return {"whole": pace, "groups": groups, "sampled": False}
 
     def publish(self) -> None:

@@ -16,7 +16,7 @@ from apps.policies.models import Policy
 from apps.runs.models import Acknowledgement, Run, WeightOrder, WeightVersion
 from workers.policies.tiny import build_tiny
 
-MOVED = {"whole": 0.00125, "groups": {"embedding": 0.0005, "layer 0": 0.002, "last norm": 0.0}, "sampled": False}
+MOVED = {"whole": 0.00125, "groups": [["embedding", 0.0005], ["layer 0", 0.002], ["last norm", 0.0]], "sampled": False}
 
 
 def at(name: str, *more: object) -> str:
