@@ -16,6 +16,8 @@ VAR = Path(environment.text("RFTWEB_VAR", str(BASE_DIR / "var"))).resolve()
 DEBUG = environment.flag("RFTWEB_DEBUG", False)
 SECRET_KEY = environment.secret_key(VAR, DEBUG)
 ALLOWED_HOSTS = environment.names("RFTWEB_HOSTS", "localhost,127.0.0.1,[::1]")
+# Where people reach this installation, for links in what is told outside of it; empty leaves links out.
+SITE_ADDRESS = environment.web_address("RFTWEB_ADDRESS")
 CSRF_TRUSTED_ORIGINS = environment.names("RFTWEB_ORIGINS")
 HTTPS = environment.flag("RFTWEB_HTTPS", False)
 # What inside this network environments may be called at; the outside may be on the ports of http and https.
@@ -88,6 +90,7 @@ INSTALLED_APPS = [
     "apps.pipelines",
     "apps.environments",
     "apps.feedback",
+    "apps.alerts",
     "apps.dashboard",
     "rftweb",
 ]
@@ -184,6 +187,8 @@ CELERY_TASK_ROUTES = {
     "train": {"queue": "train"},
     "sweep": {"queue": "control"},
     "watch": {"queue": "control"},
+    "alert": {"queue": "control"},
+    "tell": {"queue": "control"},
     "retain": {"queue": "control"},
     "import": {"queue": "control"},
     "fill_orders": {"queue": "control"},
@@ -195,6 +200,7 @@ CELERY_IMPORTS = [
     "workers.trainer.job",
     "workers.coordinator",
     "workers.watching",
+    "workers.alerting",
     "workers.retaining",
     "workers.importing.job",
     "workers.orders.job",
@@ -209,6 +215,8 @@ CELERY_BEAT_SCHEDULE = {
     },
     "sweep": {"task": "sweep", "schedule": 10.0, "options": {"expires": 60.0}},
     "watch": {"task": "watch", "schedule": 15.0, "options": {"expires": 15.0}},
+    "alert": {"task": "alert", "schedule": 10.0, "options": {"expires": 10.0}},
+    "tell": {"task": "tell", "schedule": 5.0, "options": {"expires": 5.0}},
     "retain": {"task": "retain", "schedule": 600.0, "options": {"expires": 600.0}},
     "import": {"task": "import", "schedule": 5.0, "options": {"expires": 15.0}},
     "fill_orders": {"task": "fill_orders", "schedule": 2.0, "options": {"expires": 10.0}},
@@ -298,6 +306,15 @@ STATICFILES_DIRS = [BASE_DIR / "static"]
 # Served straight from the source folders, found once at start: no collect step between an edit and the page.
 WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = DEBUG
+
+# Mail, for alerts alone; without a server none is sent, and pages say so.
+EMAIL_HOST = environment.text("RFTWEB_EMAIL_HOST")
+EMAIL_SECURITY = environment.choice("RFTWEB_EMAIL_SECURITY", "starttls", ("starttls", "tls", "none"))
+EMAIL_USE_TLS, EMAIL_USE_SSL = EMAIL_SECURITY == "starttls", EMAIL_SECURITY == "tls"
+EMAIL_PORT = environment.number("RFTWEB_EMAIL_PORT", {"starttls": 587, "tls": 465, "none": 25}[EMAIL_SECURITY], 1, 65_535)
+EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = environment.text("RFTWEB_EMAIL_USER"), environment.text("RFTWEB_EMAIL_PASSWORD")
+DEFAULT_FROM_EMAIL = environment.text("RFTWEB_EMAIL_FROM", "rftweb@localhost")
+EMAIL_TIMEOUT = 10  # seconds
 
 LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"

@@ -77,7 +77,7 @@ def _filled(route: str, run: Run, rollouts: list[int]) -> list[str]:
         "weights/exports/": [0],
         "chat/": [0],
     }
-    numbers |= {"settings/tokens/": [0], "pipeline/release/": [0]}
+    numbers |= {"settings/tokens/": [0], "pipeline/release/": [0], "alerts/": [0], "alerts/channels/<slug:project>/": [0]}
     before = route.partition("<int:pk>")[0]
     parts["<int:pk>"] = next((values for ends, values in numbers.items() if before.endswith(ends)), ["<?>"])
     filled = [route]

@@ -61,6 +61,11 @@ function setOffline(off) {
   dot.textContent = off ? "offline" : "";
 }
 
+// Open alerts of a run stand on each of its pages, and are asked for again while somebody looks.
+const BANNER_MS = 15_000;
+const banner = document.getElementById("alert-banner");
+if (banner) setInterval(() => document.visibilityState === "visible" && window.htmx?.trigger(banner, "changed"), BANNER_MS);
+
 bindKeys();
 for (const here of document.querySelectorAll(".tabs [aria-current]")) here.scrollIntoView({ block: "nearest", inline: "center" });
 refreshAges();

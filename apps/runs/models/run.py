@@ -83,6 +83,7 @@ class Run(models.Model):
         "runs.WeightVersion", null=True, on_delete=models.SET_NULL, related_name="branches", help_text="What another run left it."
     )
     state = models.CharField(max_length=10, choices=State.choices, default=State.CREATED)
+    state_since = models.DateTimeField(null=True, help_text="When it came into its state; empty: before this was kept.")
     state_reason = models.CharField(max_length=500, blank=True)
     waiting_on = models.CharField(max_length=200, blank=True, help_text="What the trainer waits for, in words.")
 
@@ -302,7 +303,7 @@ class Run(models.Model):
     def _move(self, allowed: tuple, to: str, *, by: User | None = None, reason: str = "", **stamps: object) -> None:
         with transaction.atomic():
             changed = Run.objects.filter(pk=self.pk, state__in=allowed).update(
-                state=to, state_reason=reason, waiting_on="", **stamps
+                state=to, state_since=Now(), state_reason=reason, waiting_on="", **stamps
             )
             self.refresh_from_db()
             if not changed:
