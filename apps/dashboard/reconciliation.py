@@ -40,6 +40,7 @@ from apps.rewards.rescoring.ledger import sets_made_again_are_whole
 from apps.rollouts.ledger import runs_draw_from_their_tasksets, tasks_are_quarantined_for_their_failures
 from apps.rollouts.models import Group, Rollout
 from apps.rollouts.partial import PartialRollout
+from apps.runs.ledger import runs_show_their_newest_reward
 from apps.runs.models import Acknowledgement, Run, TrainStep, WeightVersion
 from apps.streaming.models import Event, Topic
 from apps.tasksets.ledger import tasks_made_of_others_name_them, tasksets_are_what_they_were
@@ -298,6 +299,7 @@ CHECKS = (
     Check("offspring say what their parents said", offspring_say_what_their_parents_said),
     Check("pairs are what their rollouts said", pairs_are_what_their_rollouts_said),
     Check("what operators left out is on record", what_operators_left_out_is_on_record),
+    Check("runs show their newest reward", runs_show_their_newest_reward),
     Check("snapshots are whole", snapshots_are_whole),
     Check("published weights are what their manifests say", published_weights_are_what_their_manifests_say),
     Check("engines served what was published", engines_served_what_was_published),
