@@ -204,6 +204,12 @@ class _Story:
         })  # fmt: skip
         self.run.topic.record("step_committed", step=n, reward=s)
 
+    def movement(self) -> dict:
+        """As the trainer measures it: later layers move more, and all of them less as the run goes on."""
+        pace = 0.004 / (1 + self.run.step / 20)
+        groups = {"embedding": pace / 4} | {f"layer {n}": pace * (1 + n / 4) for n in range(6)} | {"last norm": pace / 9}
+        return {"whole": pace, "groups": groups, "sampled": False}
+
     def publish(self) -> None:
         from apps.runs.models import Acknowledgement, WeightVersion
 
@@ -212,6 +218,8 @@ class _Story:
             run=self.run,
             version=self.run.step,
             step=self.run.step,
+            parent=self.run.weight_versions.filter(version=self.run.step - 1).first(),
+            movement=self.movement(),
             folder="/nonexistent",
             fingerprint=fingerprint,
             bytes=12_400_000,

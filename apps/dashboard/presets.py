@@ -70,7 +70,7 @@ PRESETS = (
     ),
     Preset(
         "evaluation", "Evaluation only", "Measures a policy on a taskset, and trains nothing.",
-        {"steps": 1, "evaluation": {}, "rewards": [{"scorer": "math"}]}, ("math",), needs="evaluation",
+        {"steps": 0, "group_size": 4, "evaluation": {}, "rewards": [{"scorer": "math"}]}, ("math",), needs="evaluation",
     ),
 )  # fmt: skip
 

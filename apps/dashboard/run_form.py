@@ -47,10 +47,11 @@ GROUPS = (
     ("Choice of tasks", "Which tasks are drawn, and from which sets.", ("tasksets", "selection")),
     ("Environment and callers", "What the policy acts in, or whom it serves.", ("environment", "serve")),
     ("Pipeline and buffer", "What becomes of groups between judging and training.", ("pipeline", "reading")),
+    ("Evaluation", "What is measured beside training, or instead of it.", ("evaluations", "evaluation")),
     ("Lessons and replay", "For runs that sample nothing.", ("snapshot", "replay")),
     ("Sampling and optimizer", "", ("sampling", "optimizer", "lora", "tower", "engine")),
-    ("Pace, safety and keeping", "", ("sync_interval", "over_rollout", "group_attempts", "task_attempts", "hacking", "checkpoints",
-                                      "retention")),
+    ("Pace, safety and keeping", "", ("sync_interval", "over_rollout", "group_attempts", "task_attempts", "budget", "alerts",
+                                      "hacking", "checkpoints", "retention")),
     ("More", "", ()),
 )  # fmt: skip
 FOLDED_FROM = 3
@@ -123,7 +124,7 @@ def check(project: Project, said: Mapping[str, Any], owner: User) -> RunConfig:
     require_known_environment(plan, project)
     require_known_operators(plan, project)
     with transaction.atomic():
-        Run.check(project, plan, owner)
+        Run.checked(project, plan, owner)
         transaction.set_rollback(True)
     return plan
 

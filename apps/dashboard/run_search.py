@@ -13,7 +13,6 @@ SORTS = {
     "reward": ("highest reward", "reward_now", False), "name": ("name", "slug", True),
 }  # fmt: skip
 ANY = [("", "any")]
-EVALUATES = Q(config__evaluation__isnull=False) & ~Q(config__evaluation=None)
 
 
 class RunFilter(forms.Form):
@@ -91,4 +90,4 @@ def _of_kind(runs: QuerySet[Run], evaluations: str | None) -> QuerySet[Run]:
     """Runs that only evaluate train nothing: they are asked for."""
     if evaluations == "all":
         return runs
-    return runs.filter(EVALUATES) if evaluations == "only" else runs.exclude(EVALUATES)
+    return runs.filter(is_evaluation=evaluations == "only")

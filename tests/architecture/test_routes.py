@@ -13,7 +13,8 @@ from apps.accounts.models import Token
 from apps.environments.models import Environment, Episode
 from apps.feedback.models import Rating
 from apps.rewards.models import Rescoring
-from apps.rollouts.models import Rollout
+from apps.rollouts.models import Chat, Comparison, Rollout
+from apps.runs.models import WeightOrder
 from apps.tasksets.models import Picture, TasksetImport
 
 DOT = b64decode("R0lGODlhAQABAIAAAAAAAP///ywAAAAAAQABAAACAUwAOw==")  # a GIF of one pixel
@@ -40,6 +41,7 @@ AGENT_ADDRESSES = (
 OPENENV = ("openenv/<slug:name>/", "openenv/<slug:project>/<slug:name>/")
 OPENENV_ADDRESSES = ("metadata", "schema", "openapi.json", "state", "reset", "step", "mcp")
 RUN = "runs/<slug:project>/<slug:slug>/"
+WEIGHT = RUN + "weights/<int:version>/"
 ENVIRONMENT = "environments/<slug:project>/<slug:name>/"
 API_RUN = "api/v1/runs/<int:pk>/"
 SLOT_VERBS = ("keep", "release", "skip", "flag", "rewrite")
@@ -76,6 +78,8 @@ TABLE = {
     API_RUN + "rescorings/<int:rescoring>/": {"GET": API_STEERER, "POST": None},
     API_RUN + "rescorings/<int:rescoring>/stop/": {"GET": None, "POST": API_STEERER},
     API_RUN + "replay/": {"GET": None, "POST": API_STEERER},
+    API_RUN + "events/": {"GET": API_MEMBER, "POST": None},
+    **{API_RUN + f"exports/{what}/": {"GET": API_STEERER, "POST": None} for what in ("metrics", "events", "audit")},
     API_RUN + "exports/<slug:kind>/": {"GET": API_STEERER, "POST": None},
     API_RUN + "episodes.jsonl": {"GET": API_STEERER, "POST": None},
     "api/v1/pictures/<sha256:sha256>/": {"GET": API_MEMBER, "POST": None},
@@ -120,6 +124,7 @@ TABLE = {
     "live/<int:rollout>/<slug:kind>/": {
         "GET": ("unknown", "absent", "absent", "in", "in"), "POST": ("unknown", "absent", "absent", "in", "in"),
     },
+    "tour/": {"GET": None, "POST": PERSON},
     "runs/": {"GET": PERSON, "POST": None},
     "runs/new/": {"GET": MAKER, "POST": MAKER},
     "runs/new-check/": {"GET": None, "POST": MAKER},
@@ -152,7 +157,21 @@ TABLE = {
     RUN + "suspicions/": {"GET": STEERER, "POST": None},
     RUN + "suspicions/<int:pk>/": {"GET": ("login", "absent", "forbidden", "absent", "absent"), "POST": None},
     RUN + "suspicions/<int:pk>/<slug:verb>/": {"GET": None, "POST": ("login", "absent", "forbidden", "absent", "absent")},
+    "alerts/": {"GET": PERSON, "POST": None},
+    "alerts/now/": {"GET": PERSON, "POST": None},
+    "alerts/channels/<slug:project>/": {"GET": STEERER, "POST": STEERER},
+    "alerts/channels/<slug:project>/<int:pk>/<slug:verb>/": {
+        "GET": None, "POST": ("login", "absent", "forbidden", "absent", "absent"),
+    },
+    RUN + "alerts/": {"GET": MEMBER, "POST": None},
+    RUN + "alerts/now/": {"GET": MEMBER, "POST": None},
+    RUN + "alerts/banner/": {"GET": MEMBER, "POST": None},
+    RUN + "alerts/rules/": {"GET": STEERER, "POST": STEERER},
+    RUN + "alerts/<int:pk>/acknowledge/": {"GET": None, "POST": ("login", "absent", "forbidden", "absent", "absent")},
     RUN + "exports/": {"GET": STEERER, "POST": None},
+    RUN + "exports/metrics-<slug:shape>.<slug:format>": {"GET": STEERER, "POST": None},
+    RUN + "exports/events.jsonl": {"GET": STEERER, "POST": None},
+    RUN + "exports/audit.jsonl": {"GET": STEERER, "POST": None},
     RUN + "exports/<slug:what>.<slug:format>": {"GET": STEERER, "POST": None},
     RUN + "trace/": {"GET": STEERER, "POST": None},
     RUN + "trace/<int:version>/": {"GET": STEERER, "POST": None},
@@ -169,6 +188,17 @@ TABLE = {
     RUN + "rescorings/<int:pk>/stop/": {"GET": None, "POST": STEERER},
     RUN + "rollouts/": {"GET": MEMBER, "POST": None},
     RUN + "weights/": {"GET": MEMBER, "POST": None},
+    RUN + "weights/compare/": {"GET": STEERER, "POST": STEERER},
+    RUN + "weights/compare/<int:pk>/": {"GET": STEERER, "POST": None},
+    RUN + "weights/compare/<int:pk>/now/": {"GET": STEERER, "POST": None},
+    RUN + "weights/exports/<int:pk>.zip": {"GET": STEERER, "POST": None},
+    RUN + "weights/exports/<int:pk>/delete/": {"GET": None, "POST": STEERER},
+    WEIGHT: {"GET": MEMBER, "POST": None},
+    WEIGHT + "now/": {"GET": STEERER, "POST": None},
+    WEIGHT + "act/<slug:verb>/": {"GET": None, "POST": STEERER},
+    WEIGHT + "chat/": {"GET": STEERER, "POST": STEERER},
+    WEIGHT + "chat/<int:pk>/": {"GET": ("login", "absent", "forbidden", "in", "absent"), "POST": None},
+    WEIGHT + "chat/<int:pk>/<slug:verb>/": {"GET": None, "POST": ("login", "absent", "forbidden", "in", "absent")},
     "rollouts/<int:pk>/": {"GET": MEMBER, "POST": None},
     "ratings/<int:pk>/": {"GET": MEMBER, "POST": None},
     "lessons/<slug:project>/import/": {
@@ -212,6 +242,11 @@ def routes(patterns: list | None = None, prefix: str = "") -> Iterator[str]:
             yield from routes(pattern.url_patterns, route)
 
 
+def weights_part(route: str) -> str:
+    """Which of the pages about weight versions it belongs to; empty for any other."""
+    return next((part for part in ("compare", "exports", "chat") if f"/{part}/<int:pk>" in route and "/weights/" in route), "")
+
+
 OPEN_IN_THE_ADMIN = {"admin/login/", "admin/logout/"}
 ADMIN = sorted(route for route in routes() if route.startswith("admin/"))
 
@@ -224,7 +259,7 @@ def meeting(answer: HttpResponse) -> str:
 
 
 @pytest.fixture
-def visit(cast, run, finish):
+def visit(cast, run, finish, tmp_path):
     """Call `visit(role, method, route)`: the route with the cast's own run, rollout, taskset and token in it."""
     [group] = finish(run)
     token, _ = Token.issue(cast.alice, "hers", ["read"])
@@ -237,6 +272,12 @@ def visit(cast, run, finish):
     picture = Picture.take(run.project, DOT)
     importing = TasksetImport.objects.create(project=run.project, name="a.jsonl", bytes=0)
     rescoring = Rescoring.create(run, run.settings, {}, [(group.pk, 2)])
+    base = run.weight_versions.get()
+    compared = Comparison.objects.create(run=run, one=base, other=base, temperature=1.0, max_tokens=8)
+    talk = Chat.objects.create(weight_version=base, by=cast.alice)
+    folder = tmp_path / "exported"
+    folder.mkdir()
+    order = WeightOrder.objects.create(weight_version=base, kind="export", state="done", folder=str(folder))
     people = dict(zip(ROLES, (None, cast.carol, cast.bob, cast.alice, cast.admin), strict=True))
     named = {
         "<slug:project>": "lab", "<slug:name>": environment.name,
@@ -253,8 +294,11 @@ def visit(cast, run, finish):
         pk = episode.pk if "episodes/<" in route else pk
         pk = rescoring.pk if "rescorings/<int:pk>" in route else pk
         pk = importing.pk if "imports/<int:pk>" in route else pk
+        pk = {"compare": compared.pk, "exports": order.pk, "chat": talk.pk}.get(weights_part(route), pk)
         kind = "votes" if "exports" in route else "stop"
-        for part, value in {**named, "<slug:slug>": slug, "<int:pk>": pk, "<slug:kind>": kind}.items():
+        route = route.replace("<slug:shape>.<slug:format>", "wide.csv")
+        verb = "pin" if route.startswith(WEIGHT) else "pause"
+        for part, value in {**named, "<slug:verb>": verb, "<slug:slug>": slug, "<int:pk>": pk, "<slug:kind>": kind}.items():
             route = route.replace(part, str(value))
         if route.endswith(("/say/", "/end/")):  # as who plays it, for nobody else gets beyond the door
             Episode.objects.filter(pk=episode.pk).update(client=people[role], state=Episode.State.ENVIRONMENT)
