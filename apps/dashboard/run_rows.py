@@ -10,9 +10,11 @@ from django.db.models.fields.json import KeyTextTransform
 from apps.accounts.models import User
 from apps.dashboard.curves import polyline, recent_rewards
 from apps.runs.blindness import open_among
+from apps.runs.costs import Cost, cost_of
 from apps.runs.models import Metric, Run
 
 NEWEST = ("people_share", "explore_tokens_per_s")  # of the newest update
+SHORT_HOURS = 0.1
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,7 @@ class RunRow:
     spark: str
     people_share: float | None
     tokens_per_s: float | None
+    cost: str
 
 
 def listed(runs: QuerySet[Run]) -> QuerySet[Run]:
@@ -36,18 +39,18 @@ def listed(runs: QuerySet[Run]) -> QuerySet[Run]:
 
 
 def rows_of(runs: Sequence[Run], user: User) -> list[RunRow]:
-    """Three queries."""
+    """Five queries."""
     keys = [run.pk for run in runs]
     is_open = open_among(user, keys)
     rewards = recent_rewards([run for run in runs if run.pk in is_open])
-    newest = _newest(keys)
+    newest, costs = _newest(keys), cost_of(runs)
     return [
         RunRow(
             run, run.pk in is_open,
             reward=run.reward_now if run.pk in is_open else None,
             trend=_trend(rewards.get(run.pk, [])), spark=polyline(rewards.get(run.pk, [])),
             people_share=newest[run.pk].get("people_share") if run.pk in is_open else None,
-            tokens_per_s=newest[run.pk].get("explore_tokens_per_s"),
+            tokens_per_s=newest[run.pk].get("explore_tokens_per_s"), cost=_cost_words(costs[run.pk]),
         )
         for run in runs
     ]  # fmt: skip
@@ -57,6 +60,16 @@ def _trend(rewards: Sequence[float]) -> float | None:
     """By how much the mean of the later half is above that of the earlier; None of less than four."""
     half = len(rewards) // 2
     return sum(rewards[-half:]) / half - sum(rewards[:half]) / half if half > 1 else None
+
+
+def _cost_words(cost: Cost) -> str:
+    """Money where the project has said what hours cost, else the hours of the dearest device that was used."""
+    if cost.has_prices:
+        return f"{cost.money:,.2f} {cost.currency}".strip()
+    for hours, device in ((cost.gpu_hours, "GPU"), (cost.cpu_hours, "CPU")):
+        if hours:
+            return f"{hours:,.1f} {device} h" if hours >= SHORT_HOURS else f"{60 * hours:,.0f} {device} min"
+    return ""
 
 
 def _newest(keys: Sequence[int]) -> dict[int, dict[str, float]]:

@@ -11,7 +11,7 @@ class Migration(migrations.Migration):
     dependencies = [
         ('accounts', '0005_audit_entries'),
         ('policies', '0002_policies_that_see'),
-        ('runs', '0006_several_tasksets'),
+        ('runs', '0010_what_runs_use'),
         ('streaming', '0001_initial'),
         ('tasksets', '0013_tasks_name_their_parents'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
