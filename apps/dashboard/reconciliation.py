@@ -45,6 +45,7 @@ from apps.rollouts.ledger import (
 from apps.rollouts.models import Group, Rollout
 from apps.rollouts.partial import PartialRollout
 from apps.runs.kept_weights import branches_begin_with_what_they_name, kept_weights_are_there
+from apps.runs.ledger import runs_show_their_newest_reward
 from apps.runs.models import Acknowledgement, Run, TrainStep, WeightVersion
 from apps.streaming.models import Event, Topic
 from apps.tasksets.ledger import tasks_made_of_others_name_them, tasksets_are_what_they_were
@@ -303,6 +304,7 @@ CHECKS = (
     Check("offspring say what their parents said", offspring_say_what_their_parents_said),
     Check("pairs are what their rollouts said", pairs_are_what_their_rollouts_said),
     Check("what operators left out is on record", what_operators_left_out_is_on_record),
+    Check("runs show their newest reward", runs_show_their_newest_reward),
     Check("snapshots are whole", snapshots_are_whole),
     Check("published weights are what their manifests say", published_weights_are_what_their_manifests_say),
     Check("engines served what was published", engines_served_what_was_published),

@@ -24,6 +24,7 @@ OPEN = ("in", "in", "in", "in", "in")
 PERSON = ("login", "in", "in", "in", "in")
 MEMBER = ("login", "absent", "in", "in", "in")
 STEERER = ("login", "absent", "forbidden", "in", "in")
+MAKER = ("login", "forbidden", "forbidden", "in", "in")  # of things in a project of theirs
 TO_LOGIN = ("login", "login", "login", "login", "login")  # closed: leads to the login page
 SECOND_FACTOR = ("login", "absent", "absent", "absent", "absent")  # for those who have one
 NOWHERE = ("absent", "absent", "absent", "absent", "absent")
@@ -125,8 +126,13 @@ TABLE = {
     },
     "tour/": {"GET": None, "POST": PERSON},
     "runs/": {"GET": PERSON, "POST": None},
+    "runs/new/": {"GET": MAKER, "POST": MAKER},
+    "runs/new-check/": {"GET": None, "POST": MAKER},
+    "runs/now/": {"GET": PERSON, "POST": None},
+    "runs/act/": {"GET": None, "POST": ("login", "absent", "absent", "absent", "absent")},  # the form says what
     RUN: {"GET": MEMBER, "POST": None},
     RUN + "curves/": {"GET": MEMBER, "POST": None},
+    RUN + "labels/": {"GET": MEMBER, "POST": STEERER},
     RUN + "part/<slug:part>/": {"GET": MEMBER, "POST": None},
     RUN + "act/<slug:verb>/": {"GET": None, "POST": STEERER},
     RUN + "simulated-rater/": {"GET": None, "POST": STEERER},

@@ -5,6 +5,8 @@ from contextlib import contextmanager
 from datetime import timedelta
 
 from django.conf import settings
+from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex
 from django.db import models, transaction
 from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
@@ -96,6 +98,14 @@ class Run(models.Model):
         default=0, db_default=0, help_text="Groups in committed updates that an earlier one had taken: experience replay."
     )
 
+    reward_now = models.FloatField(
+        null=True, editable=False, help_text="Mean reward of the newest update that has one, for sorting; kept by Metric.record."
+    )
+
+    tags = ArrayField(models.CharField(max_length=30), default=list, db_default=[], blank=True)
+    notes = models.TextField(blank=True, db_default="", help_text="In people's words; changed by apps.runs.labelling alone.")
+    archived_at = models.DateTimeField(null=True, help_text="Since when lists leave it out unless asked.")
+
     is_evaluation = models.BooleanField(
         default=False, db_default=False, help_text="Asks every task once and learns nothing: the others train."
     )
@@ -130,15 +140,22 @@ class Run(models.Model):
             models.CheckConstraint(condition=Q(evaluates=None) | Q(is_evaluation=True), name="only_evaluations_evaluate"),
         ]
         # The coordinator's sweep and every station: running runs, least recently served first.
-        indexes = [models.Index(fields=["state"], name="running_runs", condition=Q(state="running"))]
+        indexes = [
+            models.Index(fields=["state"], name="running_runs", condition=Q(state="running")),
+            GinIndex(fields=["tags"], name="tags_of_runs"),
+        ]
 
     def __str__(self) -> str:
         return self.slug
 
     @classmethod
-    @transaction.atomic
-    def create(cls, *, project: Project, slug: str, title: str, plan: RunConfig, owner: User | None = None) -> "Run":
-        """A run that is not started. Raises ConfigError when the policy or the taskset is not in the project."""
+    def checked(
+        cls, project: Project, plan: RunConfig, owner: User | None = None
+    ) -> tuple[Policy, list[Taskset], "models.Model | None"]:
+        """What a run of this plan would train, draw from and evaluate; scales, and what keeps callers' words, are made.
+
+        Raises ConfigError when the policy or the taskset is not in the project.
+        """
         policy = project.policies.filter(slug=plan.policy).first()
         missing = {} if policy else {"policy": f"no policy {plan.policy!r} in project {project.slug!r}"}
         try:
@@ -154,6 +171,13 @@ class Run(models.Model):
             missing |= scales.problems_of(plan, tasksets) | limits.problems_of(plan, tasksets)
         if missing:
             raise ConfigError(missing)
+        return policy, tasksets, version
+
+    @classmethod
+    @transaction.atomic
+    def create(cls, *, project: Project, slug: str, title: str, plan: RunConfig, owner: User | None = None) -> "Run":
+        """A run that is not started. Raises ConfigError as `checked` does."""
+        policy, tasksets, version = cls.checked(project, plan, owner)
         topic = Topic.objects.create(project=project, name=f"run:{project.slug}/{slug}")
         run = cls.objects.create(
             project=project, slug=slug, title=title, owner=owner, policy=policy, topic=topic, planned_steps=plan.steps,
