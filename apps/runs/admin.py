@@ -3,7 +3,7 @@
 from django.contrib import admin
 
 from apps.accounts.ledger_admin import LedgerAdmin
-from apps.runs.models import Acknowledgement, Metric, Run, TasksetShare, TrainStep, WeightVersion, Worker
+from apps.runs.models import Acknowledgement, Metric, MetricSpan, Run, TasksetShare, TrainStep, WeightVersion, Worker
 
 
 @admin.register(Run)
@@ -56,5 +56,12 @@ class TrainStepAdmin(LedgerAdmin):
 @admin.register(Metric)
 class MetricAdmin(LedgerAdmin):
     list_display = ["run", "step", "name", "value"]
+    list_select_related = ["run"]
+    ordering = ["-pk"]
+
+
+@admin.register(MetricSpan)
+class MetricSpanAdmin(LedgerAdmin):
+    list_display = ["run", "name", "level", "first", "count", "mean", "low", "high"]
     list_select_related = ["run"]
     ordering = ["-pk"]

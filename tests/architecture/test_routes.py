@@ -122,6 +122,8 @@ TABLE = {
     "runs/": {"GET": PERSON, "POST": None},
     RUN: {"GET": MEMBER, "POST": None},
     RUN + "curves/": {"GET": MEMBER, "POST": None},
+    RUN + "curves.csv": {"GET": STEERER, "POST": None},
+    RUN + "pulse/": {"GET": MEMBER, "POST": None},
     RUN + "part/<slug:part>/": {"GET": MEMBER, "POST": None},
     RUN + "act/<slug:verb>/": {"GET": None, "POST": STEERER},
     RUN + "simulated-rater/": {"GET": None, "POST": STEERER},

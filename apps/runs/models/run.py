@@ -86,6 +86,9 @@ class Run(models.Model):
     groups_again = models.PositiveIntegerField(
         default=0, db_default=0, help_text="Groups in committed updates that an earlier one had taken: experience replay."
     )
+    experiences_trained = models.PositiveIntegerField(
+        default=0, db_default=0, help_text="Experiences that committed updates took, each counted once; experts' stay ready."
+    )
 
     lease_owner = models.CharField(max_length=80, blank=True, help_text="The worker that trains it.")
     lease_until = models.DateTimeField(null=True)
