@@ -6,6 +6,7 @@ from apps.accounts.ledger_admin import LedgerAdmin
 from apps.runs.models import (
     Acknowledgement,
     Metric,
+    MetricSpan,
     Prices,
     Run,
     TasksetShare,
@@ -76,6 +77,13 @@ class TrainStepAdmin(LedgerAdmin):
 @admin.register(Metric)
 class MetricAdmin(LedgerAdmin):
     list_display = ["run", "step", "name", "value"]
+    list_select_related = ["run"]
+    ordering = ["-pk"]
+
+
+@admin.register(MetricSpan)
+class MetricSpanAdmin(LedgerAdmin):
+    list_display = ["run", "name", "level", "first", "count", "mean", "low", "high"]
     list_select_related = ["run"]
     ordering = ["-pk"]
 

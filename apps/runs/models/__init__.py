@@ -3,13 +3,13 @@
 from apps.runs.models.orders import OrderOver, WeightOrder
 from apps.runs.models.run import NotPossible, Run, StaleFence, after
 from apps.runs.models.shares import TasksetShare
+from apps.runs.models.spans import MetricSpan, metric_names
 from apps.runs.models.steps import Metric, TrainStep
 from apps.runs.models.usage import Prices, Usage
 from apps.runs.models.weights import Acknowledgement, WeightVersion
 from apps.runs.models.worker import Worker
 
 __all__ = [
-    "Acknowledgement", "Metric", "NotPossible", "OrderOver", "Prices", "Run", "StaleFence", "TasksetShare", "TrainStep", "Usage",
-    "WeightOrder",
-    "WeightVersion", "Worker", "after",
+    "Acknowledgement", "Metric", "MetricSpan", "NotPossible", "OrderOver", "Prices", "Run", "StaleFence", "TasksetShare",
+    "TrainStep", "Usage", "WeightOrder", "WeightVersion", "Worker", "after", "metric_names",
 ]  # fmt: skip

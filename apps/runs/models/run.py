@@ -97,6 +97,9 @@ class Run(models.Model):
     groups_again = models.PositiveIntegerField(
         default=0, db_default=0, help_text="Groups in committed updates that an earlier one had taken: experience replay."
     )
+    experiences_trained = models.PositiveIntegerField(
+        default=0, db_default=0, help_text="Experiences that committed updates took, each counted once; experts' stay ready."
+    )
 
     reward_now = models.FloatField(
         null=True, editable=False, help_text="Mean reward of the newest update that has one, for sorting; kept by Metric.record."
