@@ -46,5 +46,5 @@ def serve() -> bool:
     for run in {group.run_id: group.run for group in groups}.values():
         ours = [group for group in groups if group.run_id == run.pk]
         admitted = sum(group.state == Group.State.ADMITTED for group in ours)
-        log.info("refined", run=run.slug, groups=[group.pk for group in ours], admitted=admitted)
+        log.info("refined", run=run, groups=[group.pk for group in ours], admitted=admitted)
     return True

@@ -58,7 +58,7 @@ def serve() -> bool:
         open_items(done)
     bells.ring("refine")
     for run in {group.run_id: group.run for group in done}.values():
-        log.info("scored", run=run.slug, groups=[group.pk for group in done if group.run_id == run.pk])
+        log.info("scored", run=run, groups=[group.pk for group in done if group.run_id == run.pk])
     return True
 
 
@@ -80,7 +80,7 @@ def with_their_base(groups: Sequence[Group]) -> list[Group]:
             find_surprise(run, ours)
             ready += ours
         except (OSError, DamagedWeights, ValueError) as error:
-            log.error("base_policy_unusable", run=run.slug, error=str(error))
+            log.error("base_policy_unusable", run=run, error=str(error))
             for group in ours:
                 fail(group, f"surprise under the base weights: {error}")
     return ready

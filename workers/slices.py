@@ -15,6 +15,7 @@ from celery import current_app
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, close_old_connections
 
+from apps.runs import log_keeper
 from apps.runs.models import Run, Worker
 from apps.streaming import bells
 
@@ -60,6 +61,7 @@ def register(role: str, **described: object) -> Worker:
         key=f"{role}@{host}:{pid}:{_started_at(pid)}",
         defaults={"role": role, "host": host, "pid": pid, "details": details, **described},
     )
+    log_keeper.call_it(worker.key)
     return worker
 
 

@@ -3,7 +3,7 @@
 from django.contrib import admin
 
 from apps.accounts.ledger_admin import LedgerAdmin
-from apps.runs.models import Acknowledgement, Metric, Run, TasksetShare, TrainStep, WeightVersion, Worker
+from apps.runs.models import Acknowledgement, LogLine, Metric, Run, TasksetShare, TrainStep, WeightVersion, Worker
 
 
 @admin.register(Run)
@@ -57,4 +57,12 @@ class TrainStepAdmin(LedgerAdmin):
 class MetricAdmin(LedgerAdmin):
     list_display = ["run", "step", "name", "value"]
     list_select_related = ["run"]
+    ordering = ["-pk"]
+
+
+@admin.register(LogLine)
+class LogLineAdmin(LedgerAdmin):
+    list_display = ["at", "level", "event", "run", "worker"]
+    list_select_related = ["run"]
+    list_filter = ["level"]
     ordering = ["-pk"]

@@ -126,6 +126,7 @@ TABLE = {
     RUN + "act/<slug:verb>/": {"GET": None, "POST": STEERER},
     RUN + "simulated-rater/": {"GET": None, "POST": STEERER},
     RUN + "people/": {"GET": MEMBER, "POST": STEERER},
+    RUN + "settings/": {"GET": MEMBER, "POST": STEERER},
     RUN + "people/preview/": {"GET": None, "POST": STEERER},
     RUN + "people/quality/": {"GET": STEERER, "POST": None},
     RUN + "people/calibration/": {"GET": STEERER, "POST": ("login", "absent", "forbidden", "absent", "absent")},

@@ -107,7 +107,7 @@ class Explorer:
         except (NoDialogue, Unreadable, BadLimits) as why:
             self._pause(seat.run, str(why))
         else:
-            log.info("groups_begun", run=seat.run.slug, groups=[group.pk for group in groups], weight_version=seat.version)
+            log.info("groups_begun", run=seat.run, groups=[group.pk for group in groups], weight_version=seat.version)
 
     def _seat_for(self, run: Run) -> Seat | None:
         """The run's seat; a new one where there is room, or where a seat with nothing in flight can be given up."""
@@ -155,7 +155,7 @@ class Explorer:
             kept = Group.objects.keep(claims, settings.LEASE_SECONDS)
             lost = {claim.group_id for claim in claims} - kept
             if lost:
-                log.warning("leases_lost", run=seat.run.slug, groups=sorted(lost))
+                log.warning("leases_lost", run=seat.run, groups=sorted(lost))
                 seat.abandon(lost)
         for seat in list(self.seats.values()):
             self._guarded(seat, lambda: seat.require_alive(SILENCE_SECONDS, HEALTH_SECONDS))  # noqa: B023
@@ -178,7 +178,7 @@ class Explorer:
         try:
             act()
         except EngineDied as death:
-            log.error("engine_died", run=seat.run.slug, reason=str(death))
+            log.error("engine_died", run=seat.run, reason=str(death))
             self._free_groups(seat, str(death))
             self._leave(seat)
             self._bury(seat.run, str(death))
@@ -205,7 +205,7 @@ class Explorer:
         try:
             run.pause(reason=reason[:500])
         except NotPossible:
-            log.info("run_not_live", run=run.slug)
+            log.info("run_not_live", run=run)
 
     def _report(self, now: float) -> None:
         if now - self.reported_at < REPORT_SECONDS:

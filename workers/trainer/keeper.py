@@ -38,7 +38,7 @@ class Keeper:
         """Extend every lease on the database's clock; those taken over or lapsed are `lost`."""
         for run_id, (run, fence) in list(self.held.items()):
             if not run.keep_trainer(fence, settings.LEASE_SECONDS):
-                log.warning("trainer_lease_lost", run=run.slug, fence=fence)
+                log.warning("trainer_lease_lost", run=run, fence=fence)
                 self.lost.add(run_id)
         self.worker.beat(self.doing)
 

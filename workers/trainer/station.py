@@ -46,13 +46,13 @@ class Trainer:
                 self._leave(run)
             return made
         except StaleFence as taken:
-            log.warning("run_taken_over", run=run.slug, reason=str(taken))
+            log.warning("run_taken_over", run=run, reason=str(taken))
             self._leave(run)
         except OperationalError:
             self._leave(run)
             raise
         except Exception as error:
-            log.exception("training_failed", run=run.slug)
+            log.exception("training_failed", run=run)
             self._leave(run)
             self._pause(run, error)
         return False
@@ -70,7 +70,7 @@ class Trainer:
         self.keeper.hold(run, run.fence)
         desk = self.desks[run.pk] = desk_for(run)
         desk.open()
-        log.info("run_taken", run=run.slug, fence=run.fence, step=run.step)
+        log.info("run_taken", run=run, fence=run.fence, step=run.step)
         return desk
 
     def _has_room(self) -> bool:
@@ -96,13 +96,13 @@ class Trainer:
             try:
                 desk.leave()
             except OperationalError as error:
-                log.warning("lease_not_released", run=run.slug, error=str(error).strip())
+                log.warning("lease_not_released", run=run, error=str(error).strip())
 
     def _pause(self, run: Run, error: Exception) -> None:
         try:
             run.pause(reason=f"training failed: {type(error).__name__}: {error}"[:500])
         except NotPossible:
-            log.info("run_not_live", run=run.slug)
+            log.info("run_not_live", run=run)
 
     def stop(self) -> None:
         self.keeper.stop()

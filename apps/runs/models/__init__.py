@@ -1,5 +1,6 @@
 """A run, its steps, its weight versions, and the workers that serve it."""
 
+from apps.runs.models.log_lines import LogLine
 from apps.runs.models.run import NotPossible, Run, StaleFence, after
 from apps.runs.models.shares import TasksetShare
 from apps.runs.models.steps import Metric, TrainStep
@@ -7,6 +8,6 @@ from apps.runs.models.weights import Acknowledgement, WeightVersion
 from apps.runs.models.worker import Worker
 
 __all__ = [
-    "Acknowledgement", "Metric", "NotPossible", "Run", "StaleFence", "TasksetShare", "TrainStep", "WeightVersion", "Worker",
-    "after",
+    "Acknowledgement", "LogLine", "Metric", "NotPossible", "Run", "StaleFence", "TasksetShare", "TrainStep", "WeightVersion",
+    "Worker", "after",
 ]  # fmt: skip

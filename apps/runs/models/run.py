@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import models, transaction
@@ -86,6 +86,10 @@ class Run(models.Model):
     groups_again = models.PositiveIntegerField(
         default=0, db_default=0, help_text="Groups in committed updates that an earlier one had taken: experience replay."
     )
+
+    checkpoint_asked_at = models.DateTimeField(null=True, help_text="Somebody wants one after the next update; NULL: nobody.")
+    checkpoint_step = models.PositiveIntegerField(null=True, help_text="After which update the newest checkpoint was written.")
+    checkpoint_at = models.DateTimeField(null=True)
 
     lease_owner = models.CharField(max_length=80, blank=True, help_text="The worker that trains it.")
     lease_until = models.DateTimeField(null=True)
@@ -250,8 +254,8 @@ class Run(models.Model):
         """Stop opening groups and training; requests in flight finish and are kept."""
         self._move((self.State.RUNNING,), self.State.PAUSED, by=by, reason=reason or "paused by hand")
 
-    def resume(self, by: User | None = None) -> None:
-        self._move((self.State.PAUSED,), self.State.RUNNING, by=by)
+    def resume(self, by: User | None = None, reason: str = "") -> None:
+        self._move((self.State.PAUSED,), self.State.RUNNING, by=by, reason=reason)
 
     def stop(self, by: User | None = None, reason: str = "") -> None:
         self._move(
@@ -264,6 +268,24 @@ class Run(models.Model):
 
     def complete(self) -> None:
         self._move((self.State.RUNNING, self.State.PAUSED), self.State.COMPLETED, ended_at=Now())
+
+    def ask_checkpoint(self, by: User | None = None, reason: str = "") -> None:
+        """Have the trainer write a checkpoint after its next update, whenever that comes."""
+        with transaction.atomic():
+            live = Run.objects.filter(pk=self.pk, state__in=(self.State.RUNNING, self.State.PAUSED))
+            asked = live.update(checkpoint_asked_at=Now())
+            self.refresh_from_db()
+            if not asked:
+                raise NotPossible(f"run {self.slug} is {self.get_state_display()}; only one that learns or pauses has a checkpoint")
+            self.topic.record("checkpoint_asked", reason=reason, by=str(by or ""))
+            AuditEntry.record("checkpoint asked", self.address, by, self.project, reason=reason)
+
+    def note_checkpoint(self, step: int, asked_at: datetime | None) -> None:
+        """Inside `fenced`: it lies on disk, sealed. `asked_at`: the wish that it answers; a newer one waits for the next."""
+        Run.objects.filter(pk=self.pk).update(checkpoint_step=step, checkpoint_at=Now())
+        if asked_at:
+            Run.objects.filter(pk=self.pk, checkpoint_asked_at=asked_at).update(checkpoint_asked_at=None)
+        self.topic.record("checkpoint_written", step=step, asked=bool(asked_at))
 
     def _move(self, allowed: tuple, to: str, *, by: User | None = None, reason: str = "", **stamps: object) -> None:
         with transaction.atomic():
@@ -278,8 +300,8 @@ class Run(models.Model):
             AuditEntry.record(f"run {self.State(to).name.lower()}", self.address, by, self.project, reason=reason)
             transaction.on_commit(lambda: bells.ring(*bells.STATIONS), robust=True)
 
-    def change_config(self, by: User | None, **fields: object) -> None:
-        """Replace fields, and fields of sections (given as dicts); the event keeps before, after and who.
+    def change_config(self, by: User | None, *, reason: str = "", **fields: object) -> None:
+        """Replace fields, and fields of sections (given as dicts); the event keeps before, after, who and why.
 
         Raises ConfigError for a wrong value, and for a field that a run which has begun cannot take up any more.
         """
@@ -300,8 +322,8 @@ class Run(models.Model):
             before, after = locked.settings.model_dump(mode="json"), plan.model_dump(mode="json")
             Run.objects.filter(pk=self.pk).update(config=after, planned_steps=plan.steps)
             turned = {"before": {name: before[name] for name in fields}, "after": {name: after[name] for name in fields}}
-            self.topic.record("config_changed", **turned, by=str(by or ""))
-            AuditEntry.record("run configuration changed", self.address, by, self.project, **turned)
+            self.topic.record("config_changed", **turned, by=str(by or ""), reason=reason)
+            AuditEntry.record("run configuration changed", self.address, by, self.project, **turned, reason=reason)
         self.refresh_from_db()
 
     # -- the trainer's lease ----------------------------------------------------------------------------------------
