@@ -32,6 +32,8 @@ def me() -> Worker:
 
 def serve() -> bool:
     """Send on groups whose deadline for people has passed, then refine what is judged."""
+    if me().takes_nothing:
+        return False
     Slot.objects.release_expired()
     close_overdue()
     settle_ready()

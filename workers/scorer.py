@@ -43,6 +43,8 @@ def me() -> Worker:
 
 def serve() -> bool:
     """Score the oldest unscored groups of live runs, or else some that are to be scored again; says whether there were any."""
+    if me().takes_nothing:
+        return False
     send_on()
     groups = Group.objects.claim(Group.State.SCORING, me().key, settings.LEASE_SECONDS, GROUPS_AT_ONCE)
     if not groups:

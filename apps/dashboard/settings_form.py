@@ -138,7 +138,7 @@ def knobs_of(plan: BaseModel, wrong: Mapping[str, str], prefix: str = "") -> Ite
             yield from knobs_of(value, wrong, f"{address}.")
         elif address == "rewards":
             yield from _scorers(value, wrong)
-        elif get_args(info.annotation)[:1] == (str,) and isinstance(value, tuple):
+        elif isinstance(value, tuple) and _is_of_words(info.annotation):
             yield _words(address, info.description, value, wrong)
         elif _may_be_section(info.annotation):
             yield _yaml(address, info.description, _dumped(value), wrong)
@@ -174,6 +174,12 @@ def _may_be_section(annotation: object) -> bool:
     if isinstance(annotation, type):
         return issubclass(annotation, BaseModel)
     return get_origin(annotation) in (tuple, dict) or any(map(_may_be_section, get_args(annotation)))
+
+
+def _is_of_words(annotation: object) -> bool:
+    """tuple[str, …], its members bounded or not."""
+    first = next(iter(get_args(annotation)), None)
+    return first is str or next(iter(get_args(first)), None) is str
 
 
 def _dumped(value: object) -> object:

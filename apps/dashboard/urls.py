@@ -7,6 +7,7 @@ from django.views.generic import RedirectView
 from apps.dashboard.views import (
     account,
     adjudication,
+    audit,
     bought,
     buffer,
     calibration,
@@ -18,6 +19,7 @@ from apps.dashboard.views import (
     imports,
     lessons,
     live,
+    logs,
     people,
     pictures,
     pipelines,
@@ -36,6 +38,7 @@ from apps.dashboard.views import (
     tasksets,
     tracing,
     weights,
+    workers,
 )
 
 RUN = "runs/<slug:project>/<slug:slug>/"
@@ -89,6 +92,8 @@ urlpatterns = [
     path(RUN + "asked-tasks/", tasksets.ask, name="ask-for-task"),
     path(RUN + "rollouts/", rollouts.rollouts, name="rollouts"),
     path(RUN + "settings/", run_settings.run_settings, name="run-settings"),
+    path(RUN + "logs/", logs.run_logs, name="run-logs"),
+    path(RUN + "audit/", audit.run_audit, name="run-audit"),
     path(RUN + "weights/", weights.weights_of_run, name="run-weights"),
     path("rollouts/<int:pk>/", rollouts.rollout, name="rollout"),
     path("ratings/<int:pk>/", tracing.rating, name="rating"),
@@ -113,6 +118,14 @@ urlpatterns = [
     path("episodes/<int:pk>/say/", playing.say_turn, name="episode-say"),
     path("episodes/<int:pk>/end/", playing.end_episode, name="episode-end"),
     path("weights/", weights.weights, name="weights"),
+    path("audit/<slug:project>/", audit.project_audit, name="project-audit"),
+    path("logs/", logs.logs, name="logs"),
+    path("workers/", workers.workers, name="workers"),
+    path("workers/now/", workers.workers_now, name="workers-now"),
+    path("workers/<int:pk>/", workers.worker, name="worker"),
+    path("workers/<int:pk>/now/", workers.worker_now, name="worker-now"),
+    path("workers/<int:pk>/logs/", logs.worker_logs, name="worker-logs"),
+    path("workers/<int:pk>/order/<slug:verb>/", workers.order, name="worker-order"),
     path("settings/", account.settings_page, name="settings"),
     path("settings/keys/", account.rating_keys, name="rating-keys"),
     path("settings/tokens/", account.issue_token, name="issue-token"),

@@ -14,6 +14,7 @@ from apps.environments.models import Environment, Episode
 from apps.feedback.models import Rating
 from apps.rewards.models import Rescoring
 from apps.rollouts.models import Rollout
+from apps.runs.models import Worker
 from apps.tasksets.models import Picture, TasksetImport
 
 DOT = b64decode("R0lGODlhAQABAIAAAAAAAP///ywAAAAAAQABAAACAUwAOw==")  # a GIF of one pixel
@@ -127,6 +128,16 @@ TABLE = {
     RUN + "simulated-rater/": {"GET": None, "POST": STEERER},
     RUN + "people/": {"GET": MEMBER, "POST": STEERER},
     RUN + "settings/": {"GET": MEMBER, "POST": STEERER},
+    RUN + "logs/": {"GET": MEMBER, "POST": None},
+    RUN + "audit/": {"GET": STEERER, "POST": None},
+    "audit/<slug:project>/": {"GET": STEERER, "POST": None},
+    "logs/": {"GET": PERSON, "POST": None},
+    "workers/": {"GET": PERSON, "POST": None},
+    "workers/now/": {"GET": PERSON, "POST": None},
+    "workers/<int:pk>/": {"GET": PERSON, "POST": None},
+    "workers/<int:pk>/now/": {"GET": PERSON, "POST": None},
+    "workers/<int:pk>/logs/": {"GET": PERSON, "POST": None},
+    "workers/<int:pk>/order/<slug:verb>/": {"GET": None, "POST": ("login", "forbidden", "forbidden", "forbidden", "absent")},
     RUN + "people/preview/": {"GET": None, "POST": STEERER},
     RUN + "people/quality/": {"GET": STEERER, "POST": None},
     RUN + "people/calibration/": {"GET": STEERER, "POST": ("login", "absent", "forbidden", "absent", "absent")},
@@ -231,6 +242,7 @@ def visit(cast, run, finish):
     episode = Episode.objects.create(environment=environment, run=run, seed=0, turn_limit=3, state=Episode.State.WAITING)
     picture = Picture.take(run.project, DOT)
     importing = TasksetImport.objects.create(project=run.project, name="a.jsonl", bytes=0)
+    worker = Worker.objects.create(key="scorer@here:1:1", role=Worker.Role.SCORER, host="here", pid=1)
     rescoring = Rescoring.create(run, run.settings, {}, [(group.pk, 2)])
     people = dict(zip(ROLES, (None, cast.carol, cast.bob, cast.alice, cast.admin), strict=True))
     named = {
@@ -247,6 +259,7 @@ def visit(cast, run, finish):
         pk = rating.pk if "ratings/<" in route else pk
         pk = episode.pk if "episodes/<" in route else pk
         pk = rescoring.pk if "rescorings/<int:pk>" in route else pk
+        pk = worker.pk if "workers/<int:pk>" in route else pk
         pk = importing.pk if "imports/<int:pk>" in route else pk
         kind = "votes" if "exports" in route else "stop"
         for part, value in {**named, "<slug:slug>": slug, "<int:pk>": pk, "<slug:kind>": kind}.items():

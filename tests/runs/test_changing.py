@@ -63,7 +63,8 @@ def test_a_section_with_one_refused_field_changes_nothing(run):
     assert Run.objects.get().settings.sampling.max_tokens == 64
 
 
-def test_a_weight_of_what_nobody_measures_is_refused(run):
+def test_a_weight_of_what_nobody_measures_is_refused(new_run):
+    run = new_run(algorithm={"name": "grpo", "kl": {"estimator": "none", "coefficient": 0.0}})
     assert "without an estimator" in str(refused(run, algorithm={"kl": {"coefficient": 0.1}}))
 
 

@@ -49,6 +49,8 @@ class Explorer:
     def serve(self) -> bool:
         """One turn; says whether anything is in flight or came in."""
         now = time.monotonic()
+        if self.worker.order == Worker.Order.QUARANTINE:
+            self._let_go_of_all()
         if now - self.kept_at > settings.LEASE_SECONDS / 4:
             self._keep_leases()
             self.kept_at = now
@@ -73,6 +75,10 @@ class Explorer:
             Run.objects.exploring().select_related("policy", "taskset").order_by(F("explored_at").asc(nulls_first=True), "pk")
         )
         self._leave_ended({run.pk for run in running})
+        if self.worker.takes_nothing:  # what is in flight goes on to its end
+            while self._give_up_a_seat():
+                pass
+            running = [run for run in running if run.pk in self.seats]
         for run in running:
             if seat := self._seat_for(run):
                 self._guarded(seat, lambda: self._fill(seat, run))  # noqa: B023  (called before the loop goes on)
@@ -81,7 +87,7 @@ class Explorer:
         seat.reread(run)
         weights.follow(seat, run.published_version)
         room = (ROLLOUTS_IN_FLIGHT - seat.places) // seat.plan.group_size
-        if room < 1 or seat.version != run.published_version or seat.environment_rests:
+        if self.worker.takes_nothing or room < 1 or seat.version != run.published_version or seat.environment_rests:
             return
         lease = settings.LEASE_SECONDS
         groups = Group.objects.claim(Group.State.SAMPLING, self.worker.key, lease, room, run)
@@ -167,6 +173,12 @@ class Explorer:
             if seat.run.state in Run.ENDED:
                 self._leave(seat)
 
+    def _let_go_of_all(self) -> None:
+        """Its groups were fenced: others have them by now, and nothing of what was said here is written."""
+        for seat in list(self.seats.values()):
+            seat.abandon({flight.claim.group_id for flight in seat.flights.values()})
+            self._leave(seat)
+
     def _leave(self, seat: Seat) -> None:
         del self.seats[seat.run.pk]
         seat.leave()
@@ -210,12 +222,10 @@ class Explorer:
     def _report(self, now: float) -> None:
         if now - self.reported_at < REPORT_SECONDS:
             return
-        doing = [
-            f"{seat.run.slug}: {len(seat.flights)} rollouts, {seat.rate():.0f} tok/s"
-            for seat in self.seats.values()
-            if seat.flights
-        ]
-        self.worker.beat("; ".join(doing) or "waiting for room to open groups")
+        flying = [seat for seat in self.seats.values() if seat.flights]
+        words = {seat.run.pk: f"{len(seat.flights)} rollouts, {seat.rate():.0f} tok/s" for seat in flying}
+        idle = "takes nothing, as it was told" if self.worker.takes_nothing else "waiting for room to open groups"
+        self.worker.beat("; ".join(f"{seat.run.slug}: {words[seat.run.pk]}" for seat in flying) or idle, words)
         self.reported_at = now
 
     def stop(self) -> None:

@@ -79,7 +79,7 @@ class SeamTrainer(GRPOTrainer):
         if self.eyes and spec.tower == "frozen":
             loading.tower_of(self.model).requires_grad_(False)
         self.coefficient = tuning.Coefficient.of(spec.knobs)
-        self.temperature_now: float | None = None  # of the head that the next pass goes through
+        self.temperature_now = spec.temperature  # of the head that the next pass goes through
         self.reference = None
         if spec.objective.needs_reference:
             self.reference = reference.build(spec.objective.reference, self.model, has_adapters=spec.lora is not None)
@@ -123,7 +123,7 @@ class SeamTrainer(GRPOTrainer):
         return batch
 
     def _take_up(self, knobs: Knobs) -> None:
-        """Make what follows with these. Always the same way, so that an update made again after a restart is the same one."""
+        """Make what follows with these."""
         tuning.set_learning_rate(self.lr_scheduler, self.optimizer, knobs.learning_rate)
         self.coefficient.take_up(knobs)
         if knobs.temperature != self.temperature_now:

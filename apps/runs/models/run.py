@@ -247,15 +247,15 @@ class Run(models.Model):
 
     # -- acts of people ---------------------------------------------------------------------------------------------
 
-    def start(self, by: User | None = None) -> None:
-        self._move((self.State.CREATED,), self.State.RUNNING, by=by, started_at=Now())
+    def start(self, by: User | None = None, reason: str = "") -> None:
+        self._move((self.State.CREATED,), self.State.RUNNING, by=by, reason=reason, act="started", started_at=Now())
 
     def pause(self, by: User | None = None, reason: str = "") -> None:
         """Stop opening groups and training; requests in flight finish and are kept."""
         self._move((self.State.RUNNING,), self.State.PAUSED, by=by, reason=reason or "paused by hand")
 
     def resume(self, by: User | None = None, reason: str = "") -> None:
-        self._move((self.State.PAUSED,), self.State.RUNNING, by=by, reason=reason)
+        self._move((self.State.PAUSED,), self.State.RUNNING, by=by, reason=reason, act="resumed")
 
     def stop(self, by: User | None = None, reason: str = "") -> None:
         self._move(
@@ -287,17 +287,17 @@ class Run(models.Model):
             Run.objects.filter(pk=self.pk, checkpoint_asked_at=asked_at).update(checkpoint_asked_at=None)
         self.topic.record("checkpoint_written", step=step, asked=bool(asked_at))
 
-    def _move(self, allowed: tuple, to: str, *, by: User | None = None, reason: str = "", **stamps: object) -> None:
+    def _move(self, allowed: tuple, to: str, *, by: User | None = None, reason: str = "", act: str = "", **stamps: object) -> None:
         with transaction.atomic():
             changed = Run.objects.filter(pk=self.pk, state__in=allowed).update(
-                state=to, state_reason=reason, waiting_on="", **stamps
+                state=to, state_reason="" if to == self.State.RUNNING else reason, waiting_on="", **stamps
             )
             self.refresh_from_db()
             if not changed:
                 words = " or ".join(self.State(state).label for state in allowed)
                 raise NotPossible(f"run {self.slug} is {self.get_state_display()}; this needs it to be {words}")
             self.topic.record("state_changed", state=to, reason=reason, by=str(by or ""))
-            AuditEntry.record(f"run {self.State(to).name.lower()}", self.address, by, self.project, reason=reason)
+            AuditEntry.record(f"run {act or self.State(to).name.lower()}", self.address, by, self.project, reason=reason)
             transaction.on_commit(lambda: bells.ring(*bells.STATIONS), robust=True)
 
     def change_config(self, by: User | None, *, reason: str = "", **fields: object) -> None:
