@@ -15,6 +15,7 @@ import threading
 import time
 import traceback
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -38,7 +39,7 @@ class LogKeeper(logging.Handler):
     def __init__(self, worker: str, waiting: int = LINES_WAITING) -> None:
         super().__init__(logging.INFO)
         self.worker, self.dropped = worker, 0
-        self.waiting: queue.Queue[dict[str, Any]] = queue.Queue(waiting)
+        self.waiting: queue.Queue[dict[str, Any] | None] = queue.Queue(waiting)  # None: write no more
         self.thread: threading.Thread | None = None
         self.pid = os.getpid()
         self.written = threading.Condition()
@@ -58,13 +59,21 @@ class LogKeeper(logging.Handler):
         try:
             self.waiting.put_nowait({**line, "worker": self.worker})
         except queue.Full:
-            self.dropped += 1
+            self._drop(1)
             self._done(1)
 
     def settle(self, seconds: float) -> bool:
         """Wait until all that was said until now is written, at most so long; says whether it is."""
         with self.written:
             return self.written.wait_for(lambda: self.unwritten == 0, seconds)
+
+    def close(self) -> None:
+        """Write what waits, and end the thread."""
+        if self.thread is not None and self.pid == os.getpid():
+            with suppress(queue.Full):
+                self.waiting.put(None, timeout=RETRY_S)
+            self.thread.join(RETRY_S)
+        super().close()
 
     def _be_here(self) -> None:
         """Start the thread with the first line; a forked child needs one of its own."""
@@ -81,11 +90,17 @@ class LogKeeper(logging.Handler):
             except queue.Empty:
                 connections.close_all()
                 continue
-            time.sleep(GATHER_S)  # a slice says several things at once
+            if lines != [None]:
+                time.sleep(GATHER_S)  # a slice says several things at once
             while len(lines) < LINES_AT_ONCE and not self.waiting.empty():
                 lines.append(self.waiting.get_nowait())
-            self._write(lines)
-            self._done(len(lines))
+            said = [line for line in lines if line is not None]
+            if said:
+                self._write(said)
+                self._done(len(said))
+            if len(said) < len(lines):
+                connections.close_all()
+                return
 
     def _write(self, lines: list[dict[str, Any]]) -> None:
         """Until the database takes them. Lines that it refuses are dropped, and counted."""
@@ -98,10 +113,10 @@ class LogKeeper(logging.Handler):
                 connections.close_all()
                 time.sleep(RETRY_S)
             except DatabaseError:
-                self.dropped += len(lines)
+                self._drop(len(lines))
                 return
             else:
-                self.dropped -= dropped
+                self._drop(-dropped)
                 return
 
     def _told(self, dropped: int) -> list[dict[str, Any]]:
@@ -110,6 +125,10 @@ class LogKeeper(logging.Handler):
         words = {"lines": dropped, "reason": "the database took them too slowly, or was away"}
         said = {"at": datetime.now(UTC), "level": logging.WARNING, "event": "log_lines_dropped", "logger": __name__}
         return [{**said, "run_id": None, "fields": words, "worker": self.worker}]
+
+    def _drop(self, lines: int) -> None:
+        with self.written:
+            self.dropped += lines
 
     def _done(self, lines: int) -> None:
         with self.written:
@@ -187,4 +206,5 @@ def told(value: Any, name: str = "", longest: int = LONGEST_VALUE) -> Any:
         return {str(key)[:60]: told(inner, str(key), longest) for key, inner in list(value.items())[:MOST_ITEMS]}
     if isinstance(value, list | tuple | set | frozenset):
         return [told(inner, "", longest) for inner in list(value)[:MOST_ITEMS]]
-    return SECRETS.sub(HIDDEN, str(value).replace("\x00", "�"))[:longest]
+    text = str(value)[: 4 * longest].replace("\x00", "�").encode("utf-8", "replace").decode()  # no half of a character
+    return SECRETS.sub(HIDDEN, text)[:longest]

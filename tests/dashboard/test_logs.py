@@ -8,6 +8,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from apps.accounts.models import User
 from apps.runs.models import LogLine, Run, Worker
 
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
@@ -44,11 +45,12 @@ def test_the_page_of_all_lines_shows_a_member_those_of_runs_and_staff_all(client
     say("step_committed", run)
     say("database_away")
     seen = {}
-    for person in (alice, carol, admin):
+    keeper = User.objects.create(username="keeper", is_staff=True)
+    for person in (alice, carol, keeper, admin):
         client.force_login(person)
         shown = text(client, reverse("logs"))
         seen[person.username] = ("step_committed" in shown, "database_away" in shown)
-    assert seen == {"alice": (True, False), "carol": (False, False), "root": (True, True)}
+    assert seen == {"alice": (True, False), "carol": (False, False), "keeper": (False, True), "root": (True, True)}
 
 
 def test_who_judges_a_run_blind_reads_nothing_of_how_it_learns(client, bob, page, run):

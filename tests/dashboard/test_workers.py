@@ -120,6 +120,15 @@ def test_quarantine_fences_what_the_worker_holds_and_nothing_else(client, admin,
     assert (again.pk, again.attempts) == (group.pk, 0)
 
 
+def test_a_worker_that_has_not_heard_yet_takes_nothing_all_the_same(admin, explorer, run, finish):
+    finish(run)
+    explorer.tell(Worker.Order.DRAIN, admin)
+    assert Group.open(run, explorer.key, MINUTE, 1, 0) == []
+    assert Group.objects.claim(Group.State.SCORING, explorer.key, MINUTE, 1) == []
+    assert not run.claim_trainer(explorer.key, MINUTE)
+    assert Group.objects.claim(Group.State.SCORING, "another", MINUTE, 1) and run.claim_trainer("another", MINUTE)
+
+
 def test_a_worker_that_is_gone_takes_no_order(client, admin, explorer):
     explorer.stop()
     told(client, admin, explorer, "drain")

@@ -24,6 +24,8 @@ def keeper(transactional_db):
     yield made
     logger.removeHandler(made)
     assert made.settle(LONG_S)
+    made.close()
+    assert made.thread is None or not made.thread.is_alive()
 
 
 @pytest.fixture
@@ -82,9 +84,9 @@ def test_words_that_only_sound_like_a_secret_stay():
 
 
 def test_what_no_column_takes_is_made_fit(keeper, log):
-    log.info("odd", text="a\x00b", nan=float("nan"), long="x" * 10_000, thing=object, many=list(range(1000)))
+    log.info("odd", text="a\x00b", half="\ud800", nan=float("nan"), long="x" * 10_000, thing=object, many=list(range(1000)))
     [line] = kept(keeper)
-    assert (line.fields["text"], line.fields["nan"]) == ("a�b", "nan")
+    assert (line.fields["text"], line.fields["nan"], line.fields["half"]) == ("a�b", "nan", "?")
     assert len(line.fields["long"]) == log_keeper.LONGEST_VALUE and len(line.fields["many"]) == log_keeper.MOST_ITEMS
 
 

@@ -176,6 +176,7 @@ class Explorer:
     def _let_go_of_all(self) -> None:
         """Its groups were fenced: others have them by now, and nothing of what was said here is written."""
         for seat in list(self.seats.values()):
+            Group.objects.give_back(seat.claims)  # what it took before it heard
             seat.abandon({flight.claim.group_id for flight in seat.flights.values()})
             self._leave(seat)
 

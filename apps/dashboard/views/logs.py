@@ -22,7 +22,7 @@ def run_logs(request: HttpRequest, project: str, slug: str) -> HttpResponse:
     run = seen_run(request, project, slug)
     if not sees_judgements(request.user, run):
         return render(request, "dashboard/logs.html", {"section": "runs", "run": run, "is_open": False})
-    return _answer(request, LogLine.objects.filter(run=run).select_related("run__project"), run.slug, section="runs", run=run)
+    return _answer(request, lines_for(request.user).filter(run=run), run.slug, section="runs", run=run)
 
 
 @require_safe

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import models, transaction
-from django.db.models import F, Q, QuerySet
+from django.db.models import Exists, F, Q, QuerySet
 from django.db.models.functions import Now
 
 from apps.accounts.models import AuditEntry, Project, User
@@ -16,6 +16,7 @@ from apps.runs.admission import Pace
 from apps.runs.algorithms.snapshot import SOURCES
 from apps.runs.changing import changed
 from apps.runs.config import ConfigError, RunConfig, parse
+from apps.runs.models.worker import Worker
 from apps.streaming import bells
 from apps.streaming.models import Topic
 from apps.tasksets.models import Task, Taskset
@@ -331,8 +332,9 @@ class Run(models.Model):
     def claim_trainer(self, owner: str, seconds: float) -> bool:
         """Become the one trainer of this run until the lease ends on the database's clock; a new owner gets a new fence."""
         free = Q(lease_until=None) | Q(lease_until__lt=Now())
+        ordered = Worker.objects.told_to_take_nothing(owner)
         with transaction.atomic():
-            taken = Run.objects.filter(Q(pk=self.pk) & free).update(
+            taken = Run.objects.filter(Q(pk=self.pk) & free).exclude(Exists(ordered)).update(
                 lease_owner=owner, lease_until=after(seconds), fence=F("fence") + 1
             )
         self.refresh_from_db()

@@ -11,6 +11,12 @@ from django.utils import timezone
 from apps.accounts.models import AuditEntry, User
 
 
+class WorkerQuerySet(models.QuerySet):
+    def told_to_take_nothing(self, key: str) -> "WorkerQuerySet":
+        """The worker of this key, where it was told so."""
+        return self.filter(key=key).exclude(order=Worker.Order.SERVE)
+
+
 class Worker(models.Model):
     """A process that serves runs: what it is, what it does now, when it last said so."""
 
@@ -50,6 +56,8 @@ class Worker(models.Model):
     order_reason = models.CharField(max_length=300, blank=True, db_default="", default="")
     ordered_by = models.CharField(max_length=150, blank=True, db_default="", default="")
     ordered_at = models.DateTimeField(null=True)
+
+    objects = WorkerQuerySet.as_manager()
 
     class Meta:
         # The page of workers: those that are here, and by key those that were.
