@@ -53,6 +53,7 @@ def _filled(route: str, run: Run, rollouts: list[int]) -> list[str]:
     suspicion = Suspicion.objects.filter(run=run).values_list("pk", flat=True).first() or 0
     model = RaterModel.objects.filter(run=run).values_list("number", flat=True).first() or 0
     picture = Picture.objects.filter(project=run.project).values_list("sha256", flat=True).first() or "0" * 64
+    route = route.replace("<slug:shape>.<slug:format>", "long.csv")
     parts = {
         "<slug:name>": [environment],
         "<slug:project>": [run.project.slug], "<slug:slug>": [slug], "<slug:part>": ["now", "beside", "newest"],
@@ -74,8 +75,11 @@ def _filled(route: str, run: Run, rollouts: list[int]) -> list[str]:
         "imports/": [importing],
         "suspicions/": [suspicion],
         "workers/": [worker],
+        "compare/": [run.comparisons.values_list("pk", flat=True).first() or 0],
+        "weights/exports/": [0],
+        "chat/": [0],
     }
-    numbers |= {"settings/tokens/": [0], "pipeline/release/": [0]}
+    numbers |= {"settings/tokens/": [0], "pipeline/release/": [0], "alerts/": [0], "alerts/channels/<slug:project>/": [0]}
     before = route.partition("<int:pk>")[0]
     parts["<int:pk>"] = next((values for ends, values in numbers.items() if before.endswith(ends)), ["<?>"])
     filled = [route]

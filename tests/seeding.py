@@ -194,7 +194,7 @@ class _Story:
         n, s = self.run.step, self.skill
         Metric.record(self.run, n, {
             "reward_mean": near(s, 0.02), "reward_std": near(0.32 - s / 5, 0.01), "success": near(s**3, 0.03),
-            "reward_human": near(s - 0.04, 0.03), "reward_machine": near(s + 0.04, 0.02),
+            "reward_human": near(s - 0.04, 0.03), "reward_machine": near(s + 0.04, 0.02), "people_share": 0.5,
             "completion_length": near(26 - n / 20, 0.8), "kl": near(n * 4e-4, 1e-3), "behaviour_kl": near(2e-3, 5e-4),
             "entropy": near(2.4 - s, 0.05), "staleness": near(0.8, 0.2),
             "behaviour_gap": near(0.004, 0.001), "explore_tokens_per_s": near(1900, 120),
@@ -204,6 +204,12 @@ class _Story:
         })  # fmt: skip
         self.run.topic.record("step_committed", step=n, reward=s)
 
+    def movement(self) -> dict:
+        """As the trainer measures it: later layers move more, and all of them less as the run goes on."""
+        pace = 0.004 / (1 + self.run.step / 20)
+        groups = {"embedding": pace / 4} | {f"layer {n}": pace * (1 + n / 4) for n in range(6)} | {"last norm": pace / 9}
+        return {"whole": pace, "groups": groups, "sampled": False}
+
     def publish(self) -> None:
         from apps.runs.models import Acknowledgement, WeightVersion
 
@@ -212,6 +218,8 @@ class _Story:
             run=self.run,
             version=self.run.step,
             step=self.run.step,
+            parent=self.run.weight_versions.filter(version=self.run.step - 1).first(),
+            movement=self.movement(),
             folder="/nonexistent",
             fingerprint=fingerprint,
             bytes=12_400_000,

@@ -37,10 +37,16 @@ from apps.policies.manifest import DamagedWeights, verify
 from apps.rewards.combining import PEOPLE
 from apps.rewards.models import Reward
 from apps.rewards.rescoring.ledger import sets_made_again_are_whole
-from apps.rollouts.ledger import runs_draw_from_their_tasksets, tasks_are_quarantined_for_their_failures
+from apps.rollouts.ledger import (
+    evaluations_ask_each_task_once,
+    runs_draw_from_their_tasksets,
+    tasks_are_quarantined_for_their_failures,
+)
 from apps.rollouts.models import Group, Rollout
 from apps.rollouts.partial import PartialRollout
 from apps.runs.changing import UPDATES
+from apps.runs.kept_weights import branches_begin_with_what_they_name, kept_weights_are_there
+from apps.runs.ledger import runs_show_their_newest_reward
 from apps.runs.models import Acknowledgement, Run, TrainStep, WeightVersion
 from apps.streaming.models import Event, Topic
 from apps.tasksets.ledger import tasks_made_of_others_name_them, tasksets_are_what_they_were
@@ -307,9 +313,12 @@ CHECKS = (
     Check("offspring say what their parents said", offspring_say_what_their_parents_said),
     Check("pairs are what their rollouts said", pairs_are_what_their_rollouts_said),
     Check("what operators left out is on record", what_operators_left_out_is_on_record),
+    Check("runs show their newest reward", runs_show_their_newest_reward),
     Check("snapshots are whole", snapshots_are_whole),
     Check("published weights are what their manifests say", published_weights_are_what_their_manifests_say),
     Check("engines served what was published", engines_served_what_was_published),
+    Check("kept weights are there", kept_weights_are_there),
+    Check("branches begin with what they name", branches_begin_with_what_they_name),
     Check("replays are what was recorded", replays_are_what_was_recorded),
     Check("sets of rewards made again are whole", sets_made_again_are_whole),
     Check("people's rewards are their ratings", rewards_of_people_are_their_ratings),
@@ -319,6 +328,7 @@ CHECKS = (
     Check("episodes end with their rollouts", episodes_end_with_their_rollouts),
     Check("episodes end with their sessions", episodes_end_with_their_sessions),
     Check("what was played was rewarded once", what_was_played_was_rewarded_once),
+    Check("evaluations ask each task once", evaluations_ask_each_task_once),
 )
 
 
@@ -352,7 +362,7 @@ def one_moment() -> Iterator[None]:
 
 
 def group_ledger(run: Run) -> dict[str, int]:
-    """Where the run's groups are: issued = sampling + waiting + ready + claimed + trained + dropped."""
+    """Where the run's groups are: issued = sampling + waiting + ready + claimed + trained + measured + dropped."""
     by_state = dict(run.groups.filter(draw_index__isnull=False).values_list("state").annotate(n=Count("pk")))
     # A group's experiences move together, so each group counts in one state.
     by_experience = dict(Experience.objects.usual().filter(run=run).values_list("state").annotate(n=Count("group", distinct=True)))
@@ -363,5 +373,6 @@ def group_ledger(run: Run) -> dict[str, int]:
         "ready": by_experience.get(Experience.State.READY, 0),
         "claimed": by_experience.get(Experience.State.CLAIMED, 0),
         "trained": by_experience.get(Experience.State.TRAINED, 0),
+        "measured": by_state.get(Group.State.MEASURED, 0),
         "dropped": by_state.get(Group.State.DROPPED, 0) + by_experience.get(Experience.State.DROPPED, 0),
     }

@@ -6,7 +6,6 @@ lists of sections are small YAML texts; a scorer's weight is a field of its own.
 
 import hashlib
 import json
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, get_args, get_origin
@@ -16,7 +15,7 @@ from pydantic import BaseModel
 
 from apps.dashboard import people_form
 from apps.dashboard.differences import Difference, differences, nested
-from apps.dashboard.knobs import ON, Knob, is_optional, leaf_of
+from apps.dashboard.knobs import ON, Knob, is_optional, leaf_of, placed_among
 from apps.runs.changing import changed, flat, why_fixed
 from apps.runs.config import ConfigError, RunConfig, ScorerChoice, as_yaml, loaded
 from apps.runs.models import Run
@@ -73,8 +72,7 @@ class SettingsForm:
     @property
     def general(self) -> str:
         """What is wrong with no field that is shown."""
-        shown = {knob.address for part in self.parts for knob in part.knobs}
-        return "; ".join(f"{address}: {words}" for address, words in self.wrong.items() if address not in shown)
+        return self.wrong.get("", "")
 
     @property
     def digest(self) -> str:
@@ -157,7 +155,7 @@ def _scorers(chosen: tuple[ScorerChoice, ...], wrong: Mapping[str, str]) -> Iter
 
 def _yaml(address: str, why: str | None, value: object, wrong: Mapping[str, str], label: str = "") -> Knob:
     text = as_yaml(value).strip() if value not in (None, [], {}) else ""
-    return _written(address, label, why, "words", text, wrong)
+    return _written(address, label, why, "yaml", text, wrong)
 
 
 def _words(address: str, why: str | None, value: tuple[str, ...], wrong: Mapping[str, str]) -> Knob:
@@ -279,22 +277,11 @@ def _empty(run: Run, address: str) -> Any:
 
 
 def _placed(run: Run, plan: RunConfig, problems: Mapping[str, str]) -> dict[str, str]:
-    """Problems at the fields that are shown: of `people.rubric.0.low` the field is `people.rubric`."""
+    """Problems at the fields that are shown; "" has those of others, by their names."""
     addresses = {knob.address for knob in _editable(run, plan)}
     found: dict[str, str] = {}
-    for name, words in problems.items():
-        address = name
-        while address and address not in addresses:
-            address = address.rpartition(".")[0]
-        address = address or _first_named(words, addresses) or name
-        found[address] = "; ".join(filter(None, (found.get(address), _plain(words))))
+    for name, problem in problems.items():
+        for address, words in placed_among({name: problem}, addresses).items():
+            said = words if address else f"{name} {words}"
+            found[address] = "; ".join(filter(None, (found.get(address), said)))
     return found
-
-
-def _first_named(words: str, addresses: set[str]) -> str:
-    spoken = [word.strip(".") for word in re.findall(r"[a-z_.]+", words)]
-    return next((word for word in spoken if word in addresses and "." in word), "")
-
-
-def _plain(words: str) -> str:
-    return words.replace("Input should be", "must be").replace("`", "")

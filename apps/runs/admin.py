@@ -3,7 +3,19 @@
 from django.contrib import admin
 
 from apps.accounts.ledger_admin import LedgerAdmin
-from apps.runs.models import Acknowledgement, LogLine, Metric, Run, TasksetShare, TrainStep, WeightVersion, Worker
+from apps.runs.models import (
+    Acknowledgement,
+    LogLine,
+    Metric,
+    Prices,
+    Run,
+    TasksetShare,
+    TrainStep,
+    Usage,
+    WeightOrder,
+    WeightVersion,
+    Worker,
+)
 
 
 @admin.register(Run)
@@ -29,6 +41,15 @@ class WeightVersionAdmin(LedgerAdmin):
     list_display = ["run", "version", "state", "step", "fingerprint", "published_at"]
     list_select_related = ["run"]
     list_filter = ["state"]
+    ordering = ["-pk"]
+
+
+@admin.register(WeightOrder)
+class WeightOrderAdmin(LedgerAdmin):
+    list_display = ["weight_version", "kind", "by", "state", "reason", "created_at", "ended_at"]
+    list_select_related = ["weight_version", "by"]
+    list_filter = ["kind", "state"]
+    raw_id_fields = ["weight_version", "by", "policy", "run"]
     ordering = ["-pk"]
 
 
@@ -65,4 +86,19 @@ class LogLineAdmin(LedgerAdmin):
     list_display = ["at", "level", "event", "run", "worker"]
     list_select_related = ["run"]
     list_filter = ["level"]
+    ordering = ["-pk"]
+
+
+@admin.register(Usage)
+class UsageAdmin(LedgerAdmin):
+    list_display = ["run", "kind", "worker", "hour", "amount"]
+    list_select_related = ["run"]
+    list_filter = ["kind"]
+    ordering = ["-pk"]
+
+
+@admin.register(Prices)
+class PricesAdmin(LedgerAdmin):
+    list_display = ["project", "currency", "gpu_hour", "cpu_hour", "judge_tokens", "person_hour"]
+    list_select_related = ["project"]
     ordering = ["-pk"]

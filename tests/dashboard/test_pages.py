@@ -192,7 +192,7 @@ def test_a_cursor_that_is_no_id_is_not_there(alice_client, seeded, query):
 
 def test_no_runs_teaches_how_to_start_one(client, cast):
     client.force_login(cast.carol)
-    assert "manage.py run create" in page(client, "runs")
+    assert "manage.py runs create" in page(client, "runs")
 
 
 def test_answers_of_tasks_are_not_shown(alice_client, seeded):

@@ -47,7 +47,7 @@ def test_a_healthy_ledger_is_clean(trained):
 
 def test_every_group_is_counted_once(trained):
     ledger = group_ledger(trained)
-    assert ledger == {"issued": 3, "sampling": 0, "waiting": 0, "ready": 1, "claimed": 0, "trained": 2, "dropped": 0}
+    assert ledger == {"issued": 3, "sampling": 0, "waiting": 0, "ready": 1, "claimed": 0, "trained": 2, "measured": 0, "dropped": 0}
 
 
 def test_a_lost_group_is_found(trained):

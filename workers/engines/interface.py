@@ -10,6 +10,7 @@ from typing import Literal, Protocol
 
 from apps.policies.manifest import Shown
 
+COLDEST = 0.01  # as good as greedy; vLLM takes anything below for this, without an error
 StopReason = Literal["stop", "length", "abort", "error"]
 
 

@@ -15,13 +15,16 @@ from types import MappingProxyType
 
 import structlog
 from django.db.models.functions import Now
+from safetensors import SafetensorError
 
 from apps.buffer.models import Experience, batch_of, commit_step, plan_step
+from apps.feedback.evaluation.scheduled import keep_up
 from apps.pipelines.applying import OperatorFailed
 from apps.pipelines.batching import treat
 from apps.pipelines.crediting import of_batch
 from apps.policies.manifest import DamagedWeights, Manifest, Shown, require_like, verify
 from apps.runs.models import Metric, NotPossible, Run, TrainStep, WeightVersion
+from workers.movement import movement
 from workers.pictures import pngs_of
 from workers.trainer import checkpoint, experts, figures, shelf
 from workers.trainer.collate import Row
@@ -115,6 +118,15 @@ class Desk:
         shutil.rmtree(folder, ignore_errors=True)
         manifest = self.host.publish(folder, version.version, version.parent.version)
         version.folder, version.fingerprint, version.bytes = str(folder), manifest.fingerprint, _size(manifest)
+        version.movement = self._movement(version)
+
+    def _movement(self, version: WeightVersion) -> dict | None:
+        """How far it has moved from its parent; None where the parent's folder is gone: a figure is no reason to stop."""
+        try:
+            return movement(Path(version.folder), Path(version.parent.folder))
+        except (DamagedWeights, SafetensorError, OSError, KeyError) as why:
+            log.warning("movement_not_measured", run=self.run, weight_version=version.version, reason=str(why))
+            return None
 
     def _commit(self, step: TrainStep, batch: Sequence, report: StepReport, staged: WeightVersion | None) -> None:
         """Say in one transaction, under the fence, that the update happened. Raises StaleFence and writes nothing."""
@@ -181,6 +193,7 @@ class Desk:
             with self.run.fenced(self.fence):
                 version.verify()
                 version.publish()
+            keep_up(self.run)  # before its folder could go; the sweep does the same, should we die here
             shelf.retire(self.run, self.fence)
         self.run.refresh_from_db()
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from itertools import takewhile
 
-from django.db.models import Avg, Count, Max, Q, StdDev, Sum
+from django.db.models import Avg, Count, Max, Q, StdDev, Sum, Value
 
 from apps.buffer.models import Experience, experts_missing, groups_again, stragglers
 from apps.rewards.combining import full_reward
@@ -27,6 +27,7 @@ ON_THE_WAY = {
 
 def of_batch(run: Run, step: TrainStep, batch: Sequence[Experience]) -> dict[str, float]:
     """Means over what the policy sampled; `staleness` in weight versions, `completion_length` in tokens. `rows`: all.
+    `people_share`: of the rollouts, those of whose reward a person, or a stand-in, has said something.
 
     What an update takes again is stale and fills rows, and was in the other means when it came first.
     """
@@ -41,6 +42,7 @@ def of_batch(run: Run, step: TrainStep, batch: Sequence[Experience]) -> dict[str
         reward_human=Avg("value", filter=one_by_one),
         reward_human_std=StdDev("value", filter=one_by_one),
         reward_machine=Avg("value", filter=~human),
+        people_share=Count("rollout", filter=one_by_one, distinct=True) / Value(float(len(batch))),
     )
     return {
         "reward_mean": statistics.fmean(rewards),

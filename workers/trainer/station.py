@@ -29,7 +29,7 @@ class Trainer:
     def serve(self) -> bool:
         """One turn of every run that is live, the least recently trained first; says whether any update was made."""
         running = list(
-            Run.objects.running().select_related("policy", "topic").order_by(F("trained_at").asc(nulls_first=True), "pk")
+            Run.objects.training().select_related("policy", "topic").order_by(F("trained_at").asc(nulls_first=True), "pk")
         )
         self._leave_ended({run.pk for run in running})
         if self.worker.takes_nothing:

@@ -1,4 +1,4 @@
-"""The list of runs, and the page of one: its state, curves, ledger, weights, workers and newest rollouts."""
+"""The page of a run: its state, curves, ledger, weights, workers and newest rollouts."""
 
 from django.contrib.auth.decorators import login_required
 from django.db.models import Count, Max
@@ -9,10 +9,9 @@ from django.views.decorators.http import require_safe
 from apps.buffer.models import Snapshot
 from apps.dashboard.access import may_steer, seen_run
 from apps.dashboard.charts import charts_of
-from apps.dashboard.curves import changes, curves, polyline, recent_rewards
+from apps.dashboard.curves import changes, curves
 from apps.dashboard.environments import played_by
 from apps.dashboard.ledger import drop_reasons, ledger_of, skipped_steps, workers_for
-from apps.dashboard.paging import page_of
 from apps.dashboard.people_now import people_now
 from apps.dashboard.rollout_rows import newest_rollouts
 from apps.dashboard.serving import serving_now
@@ -22,30 +21,10 @@ from apps.rewards.hacking import TITLES
 from apps.rollouts.left_out import quarantined
 from apps.runs.algorithms.describing import parts, reading_parts
 from apps.runs.algorithms.table import TABLE
-from apps.runs.blindness import open_among, sees_judgements
+from apps.runs.blindness import sees_judgements
 from apps.runs.models import Run, WeightVersion
 
 VERSIONS_SHOWN, ROLLOUTS_SHOWN, WORKERS_SHOWN = 5, 8, 12
-
-
-@require_safe
-@login_required
-def runs(request: HttpRequest) -> HttpResponse:
-    """Everybody signed in: the runs of their projects."""
-    found = Run.objects.visible_to(request.user).select_related("project", "policy").with_tasksets()
-    page = page_of(found, request, size=25)
-    is_open = open_among(request.user, [run.pk for run in page.rows])
-    rewards = recent_rewards([run for run in page.rows if run.pk in is_open])
-    rows = [
-        {
-            "run": run,
-            "reward": (rewards.get(run.pk) or [None])[-1],
-            "spark": polyline(rewards.get(run.pk, [])),
-            "is_open": run.pk in is_open,
-        }
-        for run in page.rows
-    ]
-    return render(request, "dashboard/runs.html", {"section": "runs", "page": page, "rows": rows})
 
 
 @require_safe

@@ -1,7 +1,8 @@
 """Groups of rollouts drawn for one task, and their way through the stations.
 
 A group's state is where it stands on its way (the next station finds its work by it):
-sampling → scoring → waiting (for people) → judged → admitted, or dropped with a reason.
+sampling → scoring → waiting (for people) → judged → admitted, or dropped with a reason; in an evaluation, of which nothing
+is learned, measured in the place of admitted.
 """
 
 from collections import Counter
@@ -121,9 +122,11 @@ class Group(models.Model):
         WAITING = "waiting", "waiting for people"
         JUDGED = "judged"
         ADMITTED = "admitted"
+        MEASURED = "measured", "evaluated"
         DROPPED = "dropped"
 
     OPEN = (State.SAMPLING, State.SCORING, State.WAITING, State.JUDGED)
+    CLOSED = (State.ADMITTED, State.MEASURED, State.DROPPED)
     # Until then what people say is heard: a judged group's rewards are being made.
     HEARING = (State.SAMPLING, State.SCORING, State.WAITING)
     # Work on it was done: it is anybody's, and failures before were not this group's doing.
@@ -152,7 +155,7 @@ class Group(models.Model):
     opened_at = models.DateTimeField(auto_now_add=True)
     sampled_at = models.DateTimeField(null=True)
     judged_at = models.DateTimeField(null=True)
-    closed_at = models.DateTimeField(null=True, help_text="Admitted or dropped.")
+    closed_at = models.DateTimeField(null=True, help_text="Admitted, measured or dropped.")
 
     objects = GroupQuerySet.as_manager()
 

@@ -3,10 +3,12 @@
 import math
 
 from django.db import models
-from django.db.models import Q
+from django.db.models import OuterRef, Q, QuerySet, Subquery
 
 from apps.runs.changing import knobs_of_update
 from apps.runs.models.run import Run
+
+REWARD = "reward_mean"  # whose newest value stands on the run, where lists sort by it
 
 
 class TrainStep(models.Model):
@@ -73,3 +75,10 @@ class Metric(models.Model):
         """Write a step's figures once; a replay of the same step changes nothing. Not finite ones are left out."""
         rows = [cls(run=run, step=step, name=name, value=value) for name, value in values.items() if math.isfinite(value)]
         cls.objects.bulk_create(rows, ignore_conflicts=True)
+        if REWARD in values:
+            Run.objects.filter(pk=run.pk).update(reward_now=Subquery(cls.newest(REWARD)))
+
+    @classmethod
+    def newest(cls, name: str) -> QuerySet:
+        """Of the run that is asked about outside, the value of this metric at the last step that has one."""
+        return cls.objects.filter(run=OuterRef("pk"), name=name).order_by("-step").values("value")[:1]

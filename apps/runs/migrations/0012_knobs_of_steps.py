@@ -13,7 +13,7 @@ KNOWN = """
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("runs", "0006_several_tasksets"),
+        ("runs", "0011_labels_and_reward_now"),
     ]
 
     operations = [
