@@ -39,7 +39,12 @@ WEIGHTS_ROOT = Path(environment.text("RFTWEB_WEIGHTS", str(VAR / "weights"))).re
 IMPORTS_ROOT = Path(environment.text("RFTWEB_IMPORTS", str(VAR / "imports"))).resolve()
 # Days after which ended runs that say nothing of their own let go of their rollouts' arrays; 0 keeps them.
 RETENTION_DAYS = environment.number("RFTWEB_RETENTION_DAYS", 0, at_most=36_500)
+# How many lines of its processes' logs the installation keeps as rows, and for how long; 0 lines keeps none.
+LOG_ROWS = environment.number("RFTWEB_LOG_ROWS", 1_000_000, at_most=100_000_000)
+LOG_DAYS = environment.number("RFTWEB_LOG_DAYS", 14, at_least=1, at_most=3_650)
 ENGINES_PER_WORKER = environment.number("RFTWEB_ENGINES_PER_WORKER", 4, at_least=1)
+# Where engines are fewer than runs: seconds after which one makes room for a run that nobody serves.
+ENGINE_TURN_SECONDS = environment.number("RFTWEB_ENGINE_TURN_SECONDS", 60, at_least=1)
 TRAINERS_PER_WORKER = environment.number("RFTWEB_TRAINERS_PER_WORKER", 2, at_least=1)
 # What an engine takes: threads of the embedded one, and of a GPU's memory vLLM's share (a trainer may live there too).
 ENGINE_THREADS = environment.number("RFTWEB_ENGINE_THREADS", 1, at_least=1)
@@ -49,6 +54,9 @@ LEASE_SECONDS = environment.number("RFTWEB_LEASE_SECONDS", 30, at_least=2)
 SLICE_SECONDS = environment.number("RFTWEB_SLICE_SECONDS", 10, at_least=1)
 # What one token may ask of REST, averaged over a few seconds; whoever goes beyond it is told to wait.
 REQUESTS_PER_SECOND = environment.number("RFTWEB_REQUESTS_PER_SECOND", 200, at_least=1)
+
+# How old what /metrics tells a person of runs may be: within that the database is not asked again.
+METRICS_SECONDS = environment.number("RFTWEB_METRICS_SECONDS", 5)
 
 DATABASE_URL, REDIS_URL = environment.text("DATABASE_URL"), environment.text("REDIS_URL")
 if not (DATABASE_URL and REDIS_URL):
@@ -91,6 +99,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "rftweb.metrics.process.Timed",
     "django.middleware.security.SecurityMiddleware",
     "rftweb.static_files.CompressedStatic",
     "csp.middleware.CSPMiddleware",
@@ -185,6 +194,7 @@ CELERY_TASK_ROUTES = {
     "tell": {"queue": "control"},
     "retain": {"queue": "control"},
     "import": {"queue": "control"},
+    "fill_orders": {"queue": "control"},
 }
 CELERY_IMPORTS = [
     "workers.explorer.job",
@@ -196,6 +206,7 @@ CELERY_IMPORTS = [
     "workers.alerting",
     "workers.retaining",
     "workers.importing.job",
+    "workers.orders.job",
     "workers.processes",
 ]
 # Every station is rung each second, by beat itself: were the sweep to ring them, it would wait behind the slices
@@ -211,6 +222,7 @@ CELERY_BEAT_SCHEDULE = {
     "tell": {"task": "tell", "schedule": 5.0, "options": {"expires": 5.0}},
     "retain": {"task": "retain", "schedule": 600.0, "options": {"expires": 600.0}},
     "import": {"task": "import", "schedule": 5.0, "options": {"expires": 15.0}},
+    "fill_orders": {"task": "fill_orders", "schedule": 2.0, "options": {"expires": 10.0}},
 }
 CELERY_BEAT_SCHEDULE_FILENAME = str(VAR / "run" / "beat-schedule")
 

@@ -5,6 +5,7 @@ from django.urls import reverse
 from django.utils.functional import SimpleLazyObject
 
 from apps.alerts.models import Alert
+from apps.dashboard.tour import tour_of
 from apps.feedback.claiming import waiting_for
 
 PLACES = (
@@ -14,18 +15,21 @@ PLACES = (
     ("tasksets", "Tasksets", "t"),
     ("environments", "Environments", "e"),
     ("weights", "Weights", "w"),
+    ("workers", "Workers", "o"),
     ("settings", "Settings", "s"),
 )
 MOST_COUNTED = 99
 
 
 def frame(request: HttpRequest) -> dict:
-    """Context processor. The counts are bounded, and asked for only by pages that show the frame."""
+    """Context processor. The counts are bounded, and asked for only by pages that show the frame; so is where the tour is."""
     places = [{"name": name, "word": word, "key": key, "url": reverse(name)} for name, word, key in PLACES]
     return {
-        "rail": places, "waiting_ratings": SimpleLazyObject(lambda: waiting(request)),
+        "rail": places,
+        "waiting_ratings": SimpleLazyObject(lambda: waiting(request)),
         "unheard_alerts": SimpleLazyObject(lambda: unheard(request)),
-    }  # fmt: skip
+        "tour": SimpleLazyObject(lambda: tour_of(request)),
+    }
 
 
 def waiting(request: HttpRequest) -> str:

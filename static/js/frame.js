@@ -70,3 +70,5 @@ bindKeys();
 for (const here of document.querySelectorAll(".tabs [aria-current]")) here.scrollIntoView({ block: "nearest", inline: "center" });
 refreshAges();
 setInterval(refreshAges, 1000);
+const aim = document.querySelector("[data-tour-aim]");
+if (aim) document.querySelector(aim.dataset.tourAim)?.classList.add("aimed");

@@ -13,7 +13,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ("accounts", "0005_audit_entries"),
-        ("runs", "0008_what_runs_use"),
+        ("runs", "0010_what_runs_use"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

@@ -21,7 +21,7 @@ class Migration(migrations.Migration):
         ("buffer", "0009_rollouts_made_of_others"),
         ("environments", "0009_people_have_a_time_of_their_own"),
         ("rollouts", "0012_failed_groups"),
-        ("runs", "0008_what_runs_use"),
+        ("runs", "0010_what_runs_use"),
     ]
 
     operations = [migrations.RunSQL(COUNT, migrations.RunSQL.noop)]

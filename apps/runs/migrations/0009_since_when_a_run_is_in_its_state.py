@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("runs", "0006_several_tasksets"),
+        ("runs", "0008_weights_kept_and_branched"),
     ]
 
     operations = [

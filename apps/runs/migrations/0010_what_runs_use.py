@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
     dependencies = [
         ("accounts", "0005_audit_entries"),
-        ("runs", "0007_since_when_a_run_is_in_its_state"),
+        ("runs", "0009_since_when_a_run_is_in_its_state"),
     ]
 
     operations = [
