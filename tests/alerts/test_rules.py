@@ -153,7 +153,8 @@ def test_an_evaluation_makes_no_updates_and_needs_no_trainer():
 
 def test_a_budget_that_is_used_up_stops_the_run():
     used = facts({"budget": {"tokens": 1_000}}, spent={"tokens": 1_000.0})
-    assert [found.is_final for found in look(used, "budget")] == [True]
+    untold = replace(used, plan=parse({**used.plan.model_dump(mode="json"), "alerts": {"budget": None}}))
+    assert [found.is_final for one in (used, untold) for found in look(one, "budget")] == [True, True]
 
 
 @pytest.mark.parametrize(("seconds", "words"), [(40, "40 s"), (900, "15 min"), (9_000, "2 h 30 min"), (400_000, "4 days")])

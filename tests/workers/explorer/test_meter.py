@@ -1,5 +1,9 @@
 """An explorer's seconds go to the runs that have something in flight, and are told as sums."""
 
+import pytest
+
+from apps.alerts.ledger import what_was_sampled_is_counted
+from apps.rollouts.models import Group
 from apps.runs.costs import cost_of
 from apps.runs.models import Usage
 from workers.explorer.meter import Meter
@@ -31,3 +35,19 @@ def test_time_with_nothing_in_flight_is_nobodys(run):
     meter.turn({run.pk: True})
     meter.put()
     assert Usage.objects.get().amount == 1.0
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_explorer_at_work_counts_its_tokens_and_its_processors_time(new_run, tiny_policy, stage):
+    run = new_run(sampling={"max_tokens": 8}, engine="transformers")
+
+    def is_done() -> bool:
+        stage.explorer.serve()
+        return Group.objects.filter(run=run, state="scoring").exists()
+
+    stage.eventually(is_done, 300)
+    stage.explorer.meter.put()
+    used = dict(Usage.objects.filter(run=run).values_list("kind", "amount"))
+    assert used["tokens.sampled"] > 0 and used["explorer.cpu_s"] > 0
+    assert set(Usage.objects.values_list("worker", flat=True)) == {stage.explorer.worker.key}
+    assert list(what_was_sampled_is_counted()) == []

@@ -8,7 +8,8 @@ from django.db.models import Count
 from apps.buffer.models import Experience, StepItem
 from apps.dashboard.reconciliation import reconcile
 from apps.policies.manifest import verify
-from apps.runs.models import Metric, Run, TrainStep, WeightVersion
+from apps.runs.costs import cost_of
+from apps.runs.models import Metric, Run, TrainStep, Usage, WeightVersion, Worker
 from tests.workers.trainer.feeding import feed, train_to_the_end
 
 
@@ -57,6 +58,16 @@ def test_figures_are_written_with_the_step(tiny_run, new_station):
     }  # fmt: skip
     assert wanted <= figures.keys()
     assert figures["reward_mean"] == pytest.approx(sum(Experience.objects.values_list("reward", flat=True)) / 8)
+
+
+def test_what_an_update_used_is_counted_with_its_commit(tiny_run, new_station):
+    run = tiny_run()
+    feed(run)
+    new_station().serve()
+    used = Usage.objects.get(run=run, kind="trainer.cpu_s")
+    assert used.amount > 0 and used.worker == Worker.objects.get(role="trainer").key
+    recorded = Metric.objects.get(run=run, step=1, name="cost_cpu_hours").value
+    assert recorded == pytest.approx(cost_of([run])[run.pk].cpu_hours)
 
 
 def test_the_buffer_is_counted_when_a_step_is_committed(tiny_run, new_station):
