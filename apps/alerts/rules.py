@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 
 from apps.alerts.facts import Facts, Points
 from apps.runs import alerts as rule
+from apps.runs.config import RunConfig
 
 STAYS = 0.9  # share of a limit under which a figure must come, for its alert to end
 DIVERGENCE = "divergence"  # the suspicion that is about agreement
@@ -49,6 +50,8 @@ def look(facts: Facts, name: str, is_open: frozenset[str] = frozenset()) -> list
 
 
 def no_progress(facts: Facts, limit: rule.NoProgress, is_open: frozenset[str]) -> Iterator[Found]:
+    if facts.plan.evaluation:  # it makes no updates
+        return
     idle, seconds = facts.since(facts.moved_at), _values(facts.curves.get("step_seconds", ()))
     usual = statistics.median(seconds) if seconds else 0.0
     if idle < max(limit.after_s, limit.times * usual) or _waits_for_callers(facts):
@@ -175,7 +178,7 @@ def disk(facts: Facts, limit: rule.Disk, is_open: frozenset[str]) -> Iterator[Fo
 
 
 def silence(facts: Facts, limit: rule.Silence, is_open: frozenset[str]) -> Iterator[Found]:
-    for role in ("explorer", "scorer", "refiner", "trainer") if facts.plan.samples else ("trainer",):
+    for role in _needed(facts.plan):
         heard = facts.heard.get(role)
         since = max(heard, facts.live_since) if heard else facts.live_since
         if facts.since(since) < limit.after_s:
@@ -223,6 +226,12 @@ def spoken(seconds: float) -> str:
     if minutes < 48 * 60:
         return f"{minutes // 60} h {minutes % 60} min"
     return f"{length.days} days"
+
+
+def _needed(plan: RunConfig) -> tuple[str, ...]:
+    """The roles without which the run stands still."""
+    sampling = ("explorer", "scorer", "refiner") if plan.samples else ()
+    return sampling if plan.evaluation else (*sampling, "trainer")
 
 
 def _values(points: Points) -> Sequence[float]:

@@ -5,7 +5,9 @@ from django.contrib import admin
 from apps.accounts.ledger_admin import LedgerAdmin
 from apps.runs.models import (
     Acknowledgement,
+    LogLine,
     Metric,
+    MetricSpan,
     Prices,
     Run,
     TasksetShare,
@@ -77,6 +79,21 @@ class TrainStepAdmin(LedgerAdmin):
 class MetricAdmin(LedgerAdmin):
     list_display = ["run", "step", "name", "value"]
     list_select_related = ["run"]
+    ordering = ["-pk"]
+
+
+@admin.register(MetricSpan)
+class MetricSpanAdmin(LedgerAdmin):
+    list_display = ["run", "name", "level", "first", "count", "mean", "low", "high"]
+    list_select_related = ["run"]
+    ordering = ["-pk"]
+
+
+@admin.register(LogLine)
+class LogLineAdmin(LedgerAdmin):
+    list_display = ["at", "level", "event", "run", "worker"]
+    list_select_related = ["run"]
+    list_filter = ["level"]
     ordering = ["-pk"]
 
 

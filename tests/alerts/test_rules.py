@@ -153,3 +153,9 @@ def test_a_budget_that_is_used_up_stops_the_run():
 @pytest.mark.parametrize(("seconds", "words"), [(40, "40 s"), (900, "15 min"), (9_000, "2 h 30 min"), (400_000, "4 days")])
 def test_lengths_of_time_are_said_as_people_say_them(seconds, words):
     assert spoken(seconds) == words
+
+
+def test_an_evaluation_needs_no_trainer_and_makes_no_progress():
+    asking = {"steps": 0, "evaluation": {}}
+    assert [found.key for found in look(facts(asking, heard={}), "silence")] == ["explorer", "scorer", "refiner"]
+    assert look(facts(asking, moved_at=ago(80_000)), "no_progress") == []

@@ -77,7 +77,7 @@ class Chats:
         if version not in self.chairs:
             row = WeightVersion.objects.select_related("run__policy").get(pk=version)
             self.chairs[version] = Chair.take(row)
-            log.info("chat_loading", run=row.run.slug, weight_version=row.version)
+            log.info("chat_loading", run=row.run, weight_version=row.version)
         self.chairs[version].turns += turns
 
     def _guarded(self, chair: Chair, timeout: float) -> None:
@@ -92,7 +92,7 @@ class Chats:
             self._drop(chair, f"version {chair.version.version} cannot be loaded: {refusal}")
 
     def _drop(self, chair: Chair, reason: str) -> None:
-        log.error("chat_engine_lost", run=chair.version.run.slug, weight_version=chair.version.version, reason=reason)
+        log.error("chat_engine_lost", run=chair.version.run, weight_version=chair.version.version, reason=reason)
         chair.fail(reason)
         self._leave(chair)
 
