@@ -126,6 +126,8 @@ TABLE = {
     },
     "tour/": {"GET": None, "POST": PERSON},
     "runs/": {"GET": PERSON, "POST": None},
+    "compare/": {"GET": PERSON, "POST": None},
+    "compare/curves/": {"GET": PERSON, "POST": None},
     "runs/new/": {"GET": MAKER, "POST": MAKER},
     "runs/new-check/": {"GET": None, "POST": MAKER},
     "runs/now/": {"GET": PERSON, "POST": None},

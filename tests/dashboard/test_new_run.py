@@ -134,7 +134,7 @@ def test_a_scorers_own_options_survive_a_change_of_its_weight(lab, seeded):
 @pytest.mark.parametrize(
     ("changes", "address", "words"),
     [
-        ({"steps": "0"}, "steps", "greater than or equal to 1"),
+        ({"steps": "0"}, "steps", "plan 1 update or more"),
         ({"steps": "many"}, "steps", "valid integer"),
         ({"optimizer__learning_rate": "2"}, "optimizer.learning_rate", "less than or equal to 1"),
         ({"group_size": "1", "people__per_group": "0"}, "group_size", "compares the rollouts"),
