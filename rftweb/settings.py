@@ -39,6 +39,9 @@ WEIGHTS_ROOT = Path(environment.text("RFTWEB_WEIGHTS", str(VAR / "weights"))).re
 IMPORTS_ROOT = Path(environment.text("RFTWEB_IMPORTS", str(VAR / "imports"))).resolve()
 # Days after which ended runs that say nothing of their own let go of their rollouts' arrays; 0 keeps them.
 RETENTION_DAYS = environment.number("RFTWEB_RETENTION_DAYS", 0, at_most=36_500)
+# How many lines of its processes' logs the installation keeps as rows, and for how long; 0 lines keeps none.
+LOG_ROWS = environment.number("RFTWEB_LOG_ROWS", 1_000_000, at_most=100_000_000)
+LOG_DAYS = environment.number("RFTWEB_LOG_DAYS", 14, at_least=1, at_most=3_650)
 ENGINES_PER_WORKER = environment.number("RFTWEB_ENGINES_PER_WORKER", 4, at_least=1)
 # Where engines are fewer than runs: seconds after which one makes room for a run that nobody serves.
 ENGINE_TURN_SECONDS = environment.number("RFTWEB_ENGINE_TURN_SECONDS", 60, at_least=1)

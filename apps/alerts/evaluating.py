@@ -53,7 +53,7 @@ def _readable(runs: Iterable[Run]) -> list[Run]:
         try:
             found += [run] if run.settings else []
         except ConfigError as error:
-            log.error("configuration_unreadable", run=run.slug, reason=str(error))
+            log.error("configuration_unreadable", run=run, reason=str(error))
     return found
 
 
@@ -112,7 +112,7 @@ def _open(run: Run, place: tuple[str, str], one: Found) -> Alert:
     alert = Alert.objects.create(run=run, rule=rule, key=key, words=one.words, todo=one.todo, figure=one.figure, since=one.since)
     alert.enter(AlertEntry.What.OPENED, one.words)
     run.topic.record("alert_opened", alert=alert.pk, rule=rule, words=one.words)
-    log.warning("alert_opened", run=run.slug, rule=rule, words=one.words)
+    log.warning("alert_opened", run=run, rule=rule, words=one.words)
     return alert
 
 
@@ -121,7 +121,7 @@ def _close(run: Run, alert: Alert, why: str) -> None:
     alert.run = run
     alert.enter(AlertEntry.What.CLOSED, why)
     run.topic.record("alert_closed", alert=alert.pk, rule=alert.rule, reason=why)
-    log.info("alert_closed", run=run.slug, rule=alert.rule, reason=why)
+    log.info("alert_closed", run=run, rule=alert.rule, reason=why)
 
 
 def _asks_for_pause(run: Run, facts: Facts, alert: Alert | None, rule: str, one: Found) -> bool:

@@ -15,6 +15,7 @@ PLACES = (
     ("tasksets", "Tasksets", "t"),
     ("environments", "Environments", "e"),
     ("weights", "Weights", "w"),
+    ("workers", "Workers", "o"),
     ("settings", "Settings", "s"),
 )
 MOST_COUNTED = 99

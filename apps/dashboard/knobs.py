@@ -5,7 +5,7 @@ A field's address is dotted, `gold.rate`; that is its name in the form, and wher
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -214,6 +214,19 @@ def _leaf(
     kind = "whole" if inner is int else "number"
     shown = "" if value is None else f"{value:.10g}" if isinstance(value, float) else value
     return _knob(address, info, kind, shown, labels, wrong, unit=_unit(address), bounds=_bounds(info))
+
+
+def leaf_of(
+    address: str, info: FieldInfo, value: Any, labels: Mapping[str, str], units: Mapping[str, str], wrong: Mapping[str, str]
+) -> Knob:
+    """One field that is no section, as it stands."""
+    inner, can_be_empty = _inner(info)
+    knob = _leaf(address, info, inner, can_be_empty, value, labels, wrong)
+    return replace(knob, unit=knob.unit or units.get(address, ""))
+
+
+def is_optional(info: FieldInfo) -> bool:
+    return _inner(info)[1]
 
 
 def _written(value: Any) -> str:

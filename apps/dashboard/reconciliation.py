@@ -44,6 +44,7 @@ from apps.rollouts.ledger import (
 )
 from apps.rollouts.models import Group, Rollout
 from apps.rollouts.partial import PartialRollout
+from apps.runs.changing import UPDATES
 from apps.runs.kept_weights import branches_begin_with_what_they_name, kept_weights_are_there
 from apps.runs.ledger import runs_show_their_newest_reward
 from apps.runs.models import Acknowledgement, Run, TrainStep, WeightVersion
@@ -139,6 +140,13 @@ def trained_means_committed_once() -> Iterator[str]:
     ):
         if (run.n, run.last or 0) != (run.step, run.step):
             yield f"{run}: at step {run.step} with {run.n} committed steps, the last being {run.last}"
+
+
+def updates_say_what_they_are_made_with() -> Iterator[str]:
+    """Or the next trainer could not make them again; runs that had ended before it was recorded are not trained any more."""
+    silent = TrainStep.objects.exclude(run__state__in=Run.ENDED).exclude(knobs__has_keys=list(UPDATES))
+    for step in silent.select_related("run")[:SHOWN]:
+        yield f"{step}: its record lacks what it is made with, so that it cannot be made again: run `manage.py migrate`"
 
 
 def nothing_stale_or_unjudged_was_trained() -> Iterator[str]:
@@ -301,6 +309,7 @@ CHECKS = (
     Check("what was taken again was allowed", what_was_taken_again_was_allowed),
     Check("seeds are what they were taken from", seeds_are_what_they_were_taken_from),
     Check("what was let go was not needed", what_was_let_go_was_not_needed),
+    Check("updates say what they are made with", updates_say_what_they_are_made_with),
     Check("nothing stale or unjudged was trained", nothing_stale_or_unjudged_was_trained),
     Check("what was answered only was not learned from", what_was_answered_only_was_not_learned_from),
     Check("what is set aside is still being sampled", what_is_set_aside_is_still_being_sampled),

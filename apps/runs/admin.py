@@ -5,6 +5,7 @@ from django.contrib import admin
 from apps.accounts.ledger_admin import LedgerAdmin
 from apps.runs.models import (
     Acknowledgement,
+    LogLine,
     Metric,
     MetricSpan,
     Prices,
@@ -85,6 +86,14 @@ class MetricAdmin(LedgerAdmin):
 class MetricSpanAdmin(LedgerAdmin):
     list_display = ["run", "name", "level", "first", "count", "mean", "low", "high"]
     list_select_related = ["run"]
+    ordering = ["-pk"]
+
+
+@admin.register(LogLine)
+class LogLineAdmin(LedgerAdmin):
+    list_display = ["at", "level", "event", "run", "worker"]
+    list_select_related = ["run"]
+    list_filter = ["level"]
     ordering = ["-pk"]
 
 

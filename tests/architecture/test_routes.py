@@ -14,7 +14,7 @@ from apps.environments.models import Environment, Episode
 from apps.feedback.models import Rating
 from apps.rewards.models import Rescoring
 from apps.rollouts.models import Chat, Comparison, Rollout
-from apps.runs.models import WeightOrder
+from apps.runs.models import WeightOrder, Worker
 from apps.tasksets.models import Picture, TasksetImport
 
 DOT = b64decode("R0lGODlhAQABAIAAAAAAAP///ywAAAAAAQABAAACAUwAOw==")  # a GIF of one pixel
@@ -139,6 +139,17 @@ TABLE = {
     RUN + "act/<slug:verb>/": {"GET": None, "POST": STEERER},
     RUN + "simulated-rater/": {"GET": None, "POST": STEERER},
     RUN + "people/": {"GET": MEMBER, "POST": STEERER},
+    RUN + "settings/": {"GET": MEMBER, "POST": STEERER},
+    RUN + "logs/": {"GET": MEMBER, "POST": None},
+    RUN + "audit/": {"GET": STEERER, "POST": None},
+    "audit/<slug:project>/": {"GET": STEERER, "POST": None},
+    "logs/": {"GET": PERSON, "POST": None},
+    "workers/": {"GET": PERSON, "POST": None},
+    "workers/now/": {"GET": PERSON, "POST": None},
+    "workers/<int:pk>/": {"GET": PERSON, "POST": None},
+    "workers/<int:pk>/now/": {"GET": PERSON, "POST": None},
+    "workers/<int:pk>/logs/": {"GET": PERSON, "POST": None},
+    "workers/<int:pk>/order/<slug:verb>/": {"GET": None, "POST": ("login", "forbidden", "forbidden", "forbidden", "absent")},
     RUN + "people/preview/": {"GET": None, "POST": STEERER},
     RUN + "people/quality/": {"GET": STEERER, "POST": None},
     RUN + "people/calibration/": {"GET": STEERER, "POST": ("login", "absent", "forbidden", "absent", "absent")},
@@ -273,6 +284,7 @@ def visit(cast, run, finish, tmp_path):
     episode = Episode.objects.create(environment=environment, run=run, seed=0, turn_limit=3, state=Episode.State.WAITING)
     picture = Picture.take(run.project, DOT)
     importing = TasksetImport.objects.create(project=run.project, name="a.jsonl", bytes=0)
+    worker = Worker.objects.create(key="scorer@here:1:1", role=Worker.Role.SCORER, host="here", pid=1)
     rescoring = Rescoring.create(run, run.settings, {}, [(group.pk, 2)])
     base = run.weight_versions.get()
     compared = Comparison.objects.create(run=run, one=base, other=base, temperature=1.0, max_tokens=8)
@@ -295,6 +307,7 @@ def visit(cast, run, finish, tmp_path):
         pk = rating.pk if "ratings/<" in route else pk
         pk = episode.pk if "episodes/<" in route else pk
         pk = rescoring.pk if "rescorings/<int:pk>" in route else pk
+        pk = worker.pk if "workers/<int:pk>" in route else pk
         pk = importing.pk if "imports/<int:pk>" in route else pk
         pk = {"compare": compared.pk, "exports": order.pk, "chat": talk.pk}.get(weights_part(route), pk)
         kind = "votes" if "exports" in route else "stop"

@@ -44,8 +44,8 @@ class _Wish:
 class TransformersEngine:
     """One model in one permanent thread; every public method may be called from any thread.
 
-    All requests of one engine are sampled at its `temperature`, or, where it has none, each at its own; one `seed` and the
-    same requests at the same moments give the same tokens.
+    All requests of one engine are sampled at its `temperature`, which may be set to another one for those that come then, or, where
+    it has none, each at its own; one `seed` and the same requests at the same moments give the same tokens.
     """
 
     name = "transformers"

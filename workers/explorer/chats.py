@@ -54,6 +54,10 @@ class Chats:
     def _take_turns(self, has_room: Callable[[], bool]) -> None:
         """Claim what is asked of versions that are here, and load others where there is room."""
         self.wants_room = False
+        if self.worker.takes_nothing:  # what is being answered goes on to its end, unless nobody shall trust it
+            if self.worker.order == Worker.Order.QUARANTINE:
+                self.stop()
+            return
         due = ChatTurn.objects.due().order_by().values("chat__weight_version").annotate(first=Min("asked_at"), oldest=Min("pk"))
         waited = {"elsewhere": ELSEWHERE_SECONDS, "patience": PATIENCE_SECONDS}
         due = due.annotate(**{name: Now() - timedelta(seconds=seconds) for name, seconds in waited.items()})
@@ -77,7 +81,7 @@ class Chats:
         if version not in self.chairs:
             row = WeightVersion.objects.select_related("run__policy").get(pk=version)
             self.chairs[version] = Chair.take(row)
-            log.info("chat_loading", run=row.run.slug, weight_version=row.version)
+            log.info("chat_loading", run=row.run, weight_version=row.version)
         self.chairs[version].turns += turns
 
     def _guarded(self, chair: Chair, timeout: float) -> None:
@@ -92,7 +96,7 @@ class Chats:
             self._drop(chair, f"version {chair.version.version} cannot be loaded: {refusal}")
 
     def _drop(self, chair: Chair, reason: str) -> None:
-        log.error("chat_engine_lost", run=chair.version.run.slug, weight_version=chair.version.version, reason=reason)
+        log.error("chat_engine_lost", run=chair.version.run, weight_version=chair.version.version, reason=reason)
         chair.fail(reason)
         self._leave(chair)
 

@@ -54,6 +54,8 @@ class Explorer:
     def serve(self) -> bool:
         """One turn; says whether anything is in flight or came in."""
         now = time.monotonic()
+        if self.worker.order == Worker.Order.QUARANTINE:
+            self._let_go_of_all()
         if now - self.kept_at > settings.LEASE_SECONDS / 4:
             self._keep_leases()
             self.kept_at = now
@@ -79,6 +81,10 @@ class Explorer:
             Run.objects.exploring().select_related("policy", "taskset").order_by(F("explored_at").asc(nulls_first=True), "pk")
         )
         self._leave_ended({run.pk for run in running})
+        if self.worker.takes_nothing:  # what is in flight goes on to its end
+            while self.chats.give_up_one() or self._give_up_a_seat():
+                pass
+            running = [run for run in running if run.pk in self.seats]
         if self._is_full():
             self.turns.look(self.seats, running, time.monotonic())
         for run in running:
@@ -89,7 +95,9 @@ class Explorer:
         seat.reread(run)
         weights.follow(seat, run.published_version)
         room = (ROLLOUTS_IN_FLIGHT - seat.places) // seat.plan.group_size
-        if room < 1 or seat.version != run.published_version or seat.environment_rests or self._makes_way(seat):
+        if self.worker.takes_nothing or self._makes_way(seat):
+            return
+        if room < 1 or seat.version != run.published_version or seat.environment_rests:
             return
         lease = settings.LEASE_SECONDS
         groups = Group.objects.claim(Group.State.SAMPLING, self.worker.key, lease, room, run)
@@ -115,7 +123,7 @@ class Explorer:
         except (NoDialogue, Unreadable, BadLimits) as why:
             self._pause(seat.run, str(why))
         else:
-            log.info("groups_begun", run=seat.run.slug, groups=[group.pk for group in groups], weight_version=seat.version)
+            log.info("groups_begun", run=seat.run, groups=[group.pk for group in groups], weight_version=seat.version)
 
     def _seat_for(self, run: Run) -> Seat | None:
         """The run's seat; a new one where there is room, or where a seat with nothing in flight can be given up."""
@@ -176,7 +184,7 @@ class Explorer:
             kept = Group.objects.keep(claims, settings.LEASE_SECONDS)
             lost = {claim.group_id for claim in claims} - kept
             if lost:
-                log.warning("leases_lost", run=seat.run.slug, groups=sorted(lost))
+                log.warning("leases_lost", run=seat.run, groups=sorted(lost))
                 seat.abandon(lost)
         for seat in list(self.seats.values()):
             self._guarded(seat, lambda: seat.require_alive(SILENCE_SECONDS, HEALTH_SECONDS))  # noqa: B023
@@ -187,6 +195,13 @@ class Explorer:
             seat.run.refresh_from_db(fields=["state"])
             if seat.run.state in Run.ENDED:
                 self._leave(seat)
+
+    def _let_go_of_all(self) -> None:
+        """Its groups were fenced: others have them by now, and nothing of what was said here is written."""
+        for seat in list(self.seats.values()):
+            Group.objects.give_back(seat.claims)  # what it took before it heard
+            seat.abandon({flight.claim.group_id for flight in seat.flights.values()})
+            self._leave(seat)
 
     def _leave(self, seat: Seat) -> None:
         del self.seats[seat.run.pk]
@@ -200,7 +215,7 @@ class Explorer:
         try:
             act()
         except EngineDied as death:
-            log.error("engine_died", run=seat.run.slug, reason=str(death))
+            log.error("engine_died", run=seat.run, reason=str(death))
             self._free_groups(seat, str(death))
             self._leave(seat)
             self._bury(seat.run, str(death))
@@ -227,18 +242,17 @@ class Explorer:
         try:
             run.pause(reason=reason[:500])
         except NotPossible:
-            log.info("run_not_live", run=run.slug)
+            log.info("run_not_live", run=run)
 
     def _report(self, now: float) -> None:
         if now - self.reported_at < REPORT_SECONDS:
             return
-        doing = [
-            f"{seat.run.slug}: {len(seat.flights)} rollouts, {seat.rate():.0f} tok/s"
-            for seat in self.seats.values()
-            if seat.flights
-        ]
+        flying = [seat for seat in self.seats.values() if seat.flights]
+        words = {seat.run.pk: f"{len(seat.flights)} rollouts, {seat.rate():.0f} tok/s" for seat in flying}
+        doing = [f"{seat.run.slug}: {words[seat.run.pk]}" for seat in flying]
         doing += [f"{chair.version}: {len(chair.held)} chats" for chair in self.chats.chairs.values() if chair.held]
-        self.worker.beat("; ".join(doing) or "waiting for room to open groups")
+        idle = "takes nothing, as it was told" if self.worker.takes_nothing else "waiting for room to open groups"
+        self.worker.beat("; ".join(doing) or idle, words)
         self.reported_at = now
 
     def stop(self) -> None:

@@ -30,6 +30,7 @@ from workers.trainer import checkpoint, experts, figures, shelf
 from workers.trainer.collate import Row
 from workers.trainer.host import TrainerHost
 from workers.trainer.report import StepReport
+from workers.trainer.spec import Knobs
 
 log = structlog.get_logger(__name__)
 CAUSE_SECONDS = 1.0
@@ -55,7 +56,7 @@ class Desk:
         shelf.sweep(self.run)
         newest, damage = checkpoint.newest_intact(self.host.spec.output, at_most=self.run.step)
         for words in damage:
-            log.error("checkpoint_damaged", run=self.run.slug, reason=words)
+            log.error("checkpoint_damaged", run=self.run, reason=words)
             self.run.topic.record("checkpoint_damaged", reason=words)
         self.host.start(newest)
         self._replay()
@@ -68,7 +69,7 @@ class Desk:
         missing = self.run.step - self.host.step
         if not missing:
             return
-        log.info("replaying", run=self.run.slug, from_step=self.host.step, to_step=self.run.step)
+        log.info("replaying", run=self.run, from_step=self.host.step, to_step=self.run.step)
         self._say(f"{missing} recorded updates to be made again after a restart")
         for step in self.run.steps.filter(state=TrainStep.State.COMMITTED, number__gt=self.host.step).order_by("number"):
             self._update(step, self._batch(step))
@@ -87,7 +88,7 @@ class Desk:
             return self._wait()
         self._note_wait()
         batch = self._batch(step)
-        report = self._update(step, batch)
+        report = self._update(step, batch, self.run.checkpoint_asked_at is not None)
         staged = self._stage(step) if self._is_due(step) else None
         self._commit(step, batch, report, staged)
         self._offer()
@@ -96,12 +97,11 @@ class Desk:
         self._complete()
         return True
 
-    def _update(self, step: TrainStep, batch: Sequence) -> StepReport:
-        return self.host.grant(
-            self._rows(batch),
-            skip=step.skipped,
-            save=step.number % self.run.settings.checkpoints.every == 0,
-        )
+    def _update(self, step: TrainStep, batch: Sequence, is_asked: bool = False) -> StepReport:
+        """With what was recorded with the step, whatever stands in the configuration by now."""
+        is_due = step.number % self.run.settings.checkpoints.every == 0
+        knobs = Knobs.recorded(step.knobs)
+        return self.host.grant(self._rows(batch), skip=step.skipped, save=is_asked or is_due, knobs=knobs)
 
     def _is_due(self, step: TrainStep) -> bool:
         """Every `sync_interval` updates, and once more at the end of the plan."""
@@ -126,7 +126,7 @@ class Desk:
         try:
             return movement(Path(version.folder), Path(version.parent.folder))
         except (DamagedWeights, SafetensorError, OSError, KeyError) as why:
-            log.warning("movement_not_measured", run=self.run.slug, weight_version=version.version, reason=str(why))
+            log.warning("movement_not_measured", run=self.run, weight_version=version.version, reason=str(why))
             return None
 
     def _commit(self, step: TrainStep, batch: Sequence, report: StepReport, staged: WeightVersion | None) -> None:
@@ -137,6 +137,8 @@ class Desk:
             values["skipped"] = float(bool(report.skipped))
             commit_step(run, step, self.fence, skipped=report.skipped)
             Metric.record(run, step.number, values)
+            if report.checkpoint:
+                run.note_checkpoint(step.number, self.run.checkpoint_asked_at)
             if staged is not None:
                 staged.save()
             Run.objects.filter(pk=run.pk).update(trained_at=Now(), waiting_on="")
@@ -146,7 +148,7 @@ class Desk:
         self.starved = dict.fromkeys(figures.STATIONS, 0.0)
         log.info(
             "step_committed",
-            run=self.run.slug,
+            run=self.run,
             step=step.number,
             weight_version=step.version,
             rows=len(batch),
@@ -202,7 +204,7 @@ class Desk:
         try:
             return self._verified(version) == version.fingerprint
         except (DamagedWeights, OSError) as damage:
-            log.error("staged_weights_damaged", run=self.run.slug, weight_version=version.version, reason=str(damage))
+            log.error("staged_weights_damaged", run=self.run, weight_version=version.version, reason=str(damage))
             return False
 
     def _verified(self, version: WeightVersion) -> str:

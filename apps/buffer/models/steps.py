@@ -98,7 +98,7 @@ def record_batch(
         credits = crediting(run.settings, list(taken.select_related("rollout__payload")))
     treated = treating(run, version, taken, credits) if treating else Treated(credits)
     skipped = NOTHING_LEFT + treated.left_out[next(iter(batch))] if treated.left_out.keys() >= batch.keys() else ""
-    step = TrainStep.objects.create(run=run, number=run.step + 1, version=version, fence=fence, skipped=skipped[:200])
+    step = TrainStep.plan(run, fence, skipped)
     again = {pk for pk, state in batch.items() if state == Experience.State.TRAINED}
     Experience.objects.filter(pk__in=batch.keys() - again).update(state=Experience.State.CLAIMED)
     rows = (_item(pk, treated, pk in again) for pk in (*batch, *experts))

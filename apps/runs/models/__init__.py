@@ -1,5 +1,6 @@
 """A run, its steps, its weight versions, and the workers that serve it."""
 
+from apps.runs.models.log_lines import LogLine
 from apps.runs.models.orders import OrderOver, WeightOrder
 from apps.runs.models.run import NotPossible, Run, StaleFence, after
 from apps.runs.models.shares import TasksetShare
@@ -10,6 +11,6 @@ from apps.runs.models.weights import Acknowledgement, WeightVersion
 from apps.runs.models.worker import Worker
 
 __all__ = [
-    "Acknowledgement", "Metric", "MetricSpan", "NotPossible", "OrderOver", "Prices", "Run", "StaleFence", "TasksetShare",
+    "Acknowledgement", "LogLine", "Metric", "MetricSpan", "NotPossible", "OrderOver", "Prices", "Run", "StaleFence", "TasksetShare",
     "TrainStep", "Usage", "WeightOrder", "WeightVersion", "Worker", "after", "metric_names",
 ]  # fmt: skip

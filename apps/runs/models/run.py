@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
 from django.db import models, transaction
-from django.db.models import F, Q, QuerySet
+from django.db.models import Exists, F, Q, QuerySet
 from django.db.models.functions import Now
 
 from apps.accounts.models import AuditEntry, Project, User
@@ -19,6 +19,7 @@ from apps.runs.algorithms.snapshot import SOURCES
 from apps.runs.changing import changed
 from apps.runs.config import ConfigError, RunConfig, parse
 from apps.runs.evaluation import set_of
+from apps.runs.models.worker import Worker
 from apps.streaming import bells
 from apps.streaming.models import Topic
 from apps.tasksets.models import Task, Taskset
@@ -101,6 +102,9 @@ class Run(models.Model):
         default=0, db_default=0, help_text="Experiences that committed updates took, each counted once; experts' stay ready."
     )
 
+    checkpoint_asked_at = models.DateTimeField(null=True, help_text="Somebody wants one after the next update; NULL: nobody.")
+    checkpoint_step = models.PositiveIntegerField(null=True, help_text="After which update the newest checkpoint was written.")
+    checkpoint_at = models.DateTimeField(null=True)
     reward_now = models.FloatField(
         null=True, editable=False, help_text="Mean reward of the newest update that has one, for sorting; kept by Metric.record."
     )
@@ -305,15 +309,15 @@ class Run(models.Model):
 
     # -- acts of people ---------------------------------------------------------------------------------------------
 
-    def start(self, by: User | None = None) -> None:
-        self._move((self.State.CREATED,), self.State.RUNNING, by=by, started_at=Now())
+    def start(self, by: User | None = None, reason: str = "") -> None:
+        self._move((self.State.CREATED,), self.State.RUNNING, by=by, reason=reason, act="started", started_at=Now())
 
     def pause(self, by: User | None = None, reason: str = "") -> None:
         """Stop opening groups and training; requests in flight finish and are kept."""
         self._move((self.State.RUNNING,), self.State.PAUSED, by=by, reason=reason or "paused by hand")
 
-    def resume(self, by: User | None = None) -> None:
-        self._move((self.State.PAUSED,), self.State.RUNNING, by=by)
+    def resume(self, by: User | None = None, reason: str = "") -> None:
+        self._move((self.State.PAUSED,), self.State.RUNNING, by=by, reason=reason, act="resumed")
 
     def stop(self, by: User | None = None, reason: str = "") -> None:
         self._move(
@@ -327,21 +331,39 @@ class Run(models.Model):
     def complete(self) -> None:
         self._move((self.State.RUNNING, self.State.PAUSED), self.State.COMPLETED, ended_at=Now())
 
-    def _move(self, allowed: tuple, to: str, *, by: User | None = None, reason: str = "", **stamps: object) -> None:
+    def ask_checkpoint(self, by: User | None = None, reason: str = "") -> None:
+        """Have the trainer write a checkpoint after its next update, whenever that comes."""
+        with transaction.atomic():
+            live = Run.objects.filter(pk=self.pk, state__in=(self.State.RUNNING, self.State.PAUSED))
+            asked = live.update(checkpoint_asked_at=Now())
+            self.refresh_from_db()
+            if not asked:
+                raise NotPossible(f"run {self.slug} is {self.get_state_display()}; only one that learns or pauses has a checkpoint")
+            self.topic.record("checkpoint_asked", reason=reason, by=str(by or ""))
+            AuditEntry.record("checkpoint asked", self.address, by, self.project, reason=reason)
+
+    def note_checkpoint(self, step: int, asked_at: datetime | None) -> None:
+        """Inside `fenced`: it lies on disk, sealed. `asked_at`: the wish that it answers; a newer one waits for the next."""
+        Run.objects.filter(pk=self.pk).update(checkpoint_step=step, checkpoint_at=Now())
+        if asked_at:
+            Run.objects.filter(pk=self.pk, checkpoint_asked_at=asked_at).update(checkpoint_asked_at=None)
+        self.topic.record("checkpoint_written", step=step, asked=bool(asked_at))
+
+    def _move(self, allowed: tuple, to: str, *, by: User | None = None, reason: str = "", act: str = "", **stamps: object) -> None:
         with transaction.atomic():
             changed = Run.objects.filter(pk=self.pk, state__in=allowed).update(
-                state=to, state_since=Now(), state_reason=reason, waiting_on="", **stamps
+                state=to, state_since=Now(), state_reason="" if to == self.State.RUNNING else reason, waiting_on="", **stamps
             )
             self.refresh_from_db()
             if not changed:
                 words = " or ".join(self.State(state).label for state in allowed)
                 raise NotPossible(f"run {self.slug} is {self.get_state_display()}; this needs it to be {words}")
             self.topic.record("state_changed", state=to, reason=reason, by=str(by or ""))
-            AuditEntry.record(f"run {self.State(to).name.lower()}", self.address, by, self.project, reason=reason)
+            AuditEntry.record(f"run {act or self.State(to).name.lower()}", self.address, by, self.project, reason=reason)
             transaction.on_commit(lambda: bells.ring(*bells.STATIONS), robust=True)
 
-    def change_config(self, by: User | None, **fields: object) -> None:
-        """Replace fields, and fields of sections (given as dicts); the event keeps before, after and who.
+    def change_config(self, by: User | None, *, reason: str = "", **fields: object) -> None:
+        """Replace fields, and fields of sections (given as dicts); the event keeps before, after, who and why.
 
         Raises ConfigError for a wrong value, and for a field that a run which has begun cannot take up any more.
         """
@@ -362,8 +384,8 @@ class Run(models.Model):
             before, after = locked.settings.model_dump(mode="json"), plan.model_dump(mode="json")
             Run.objects.filter(pk=self.pk).update(config=after, planned_steps=plan.steps)
             turned = {"before": {name: before[name] for name in fields}, "after": {name: after[name] for name in fields}}
-            self.topic.record("config_changed", **turned, by=str(by or ""))
-            AuditEntry.record("run configuration changed", self.address, by, self.project, **turned)
+            self.topic.record("config_changed", **turned, by=str(by or ""), reason=reason)
+            AuditEntry.record("run configuration changed", self.address, by, self.project, **turned, reason=reason)
         self.refresh_from_db()
 
     # -- the trainer's lease ----------------------------------------------------------------------------------------
@@ -371,8 +393,9 @@ class Run(models.Model):
     def claim_trainer(self, owner: str, seconds: float) -> bool:
         """Become the one trainer of this run until the lease ends on the database's clock; a new owner gets a new fence."""
         free = Q(lease_until=None) | Q(lease_until__lt=Now())
+        ordered = Worker.objects.told_to_take_nothing(owner)
         with transaction.atomic():
-            taken = Run.objects.filter(Q(pk=self.pk) & free).update(
+            taken = Run.objects.filter(Q(pk=self.pk) & free).exclude(Exists(ordered)).update(
                 lease_owner=owner, lease_until=after(seconds), fence=F("fence") + 1
             )
         self.refresh_from_db()

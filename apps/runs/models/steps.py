@@ -5,6 +5,7 @@ import math
 from django.db import models, transaction
 from django.db.models import OuterRef, Q, QuerySet, Subquery
 
+from apps.runs.changing import knobs_of_update
 from apps.runs.models.run import Run
 from apps.runs.models.spans import MetricSpan, hold_spans
 
@@ -23,6 +24,9 @@ class TrainStep(models.Model):
     state = models.CharField(max_length=10, choices=State.choices, default=State.PLANNED)
     version = models.PositiveIntegerField(help_text="The trainer's weight version when the batch was taken.")
     fence = models.BigIntegerField()
+    knobs = models.JSONField(
+        default=dict, db_default={}, help_text="What it is made with, by dotted field of the configuration; fixed with its batch."
+    )
     skipped = models.CharField(
         max_length=200, blank=True, help_text="Why the update was not applied (loss or gradient not finite)."
     )
@@ -42,6 +46,15 @@ class TrainStep(models.Model):
 
     def __str__(self) -> str:
         return f"{self.run_id} step {self.number}"
+
+    @classmethod
+    def plan(cls, run: Run, fence: int, skipped: str = "") -> "TrainStep":
+        """The run's next step, to be made with its knobs as they stand. The caller holds the run's row, and adds the batch."""
+        plan = run.settings
+        return cls.objects.create(
+            run=run, number=run.step + 1, version=run.step // plan.sync_interval, fence=fence, skipped=skipped[:200],
+            knobs=knobs_of_update(plan),
+        )  # fmt: skip
 
 
 class Metric(models.Model):
