@@ -82,7 +82,7 @@ class Explorer:
         )
         self._leave_ended({run.pk for run in running})
         if self.worker.takes_nothing:  # what is in flight goes on to its end
-            while self._give_up_a_seat():
+            while self.chats.give_up_one() or self._give_up_a_seat():
                 pass
             running = [run for run in running if run.pk in self.seats]
         if self._is_full():
