@@ -7,9 +7,9 @@ from apps.runs.models.shares import TasksetShare
 from apps.runs.models.steps import Metric, TrainStep
 from apps.runs.models.usage import Prices, Usage
 from apps.runs.models.weights import Acknowledgement, WeightVersion
-from apps.runs.models.worker import Worker
+from apps.runs.models.worker import MAY_TAKE, Worker
 
 __all__ = [
-    "Acknowledgement", "LogLine", "Metric", "NotPossible", "OrderOver", "Prices", "Run", "StaleFence", "TasksetShare", "TrainStep",
-    "Usage", "WeightOrder", "WeightVersion", "Worker", "after",
+    "MAY_TAKE", "Acknowledgement", "LogLine", "Metric", "NotPossible", "OrderOver", "Prices", "Run", "StaleFence", "TasksetShare",
+    "TrainStep", "Usage", "WeightOrder", "WeightVersion", "Worker", "after",
 ]  # fmt: skip
