@@ -23,7 +23,7 @@ PARTS = (("embed", "embedding"), ("wte", "embedding"), ("lm_head", "head"), ("pr
 
 
 def movement(folder: Path, parent: Path) -> dict:
-    """{"whole": relative change, "groups": {group: relative change} in the model's order, "sampled": whether bands stand for all}.
+    """{"whole": relative change, "groups": [[group, relative change], …] in the model's order, "sampled": whether bands are}.
 
     Raises OSError, SafetensorError or DamagedWeights where a folder cannot be read, KeyError where they are not of one model.
     """
@@ -39,7 +39,7 @@ def movement(folder: Path, parent: Path) -> dict:
                 moved[group] += float((new - old).double().square().sum())
                 size[group] += float(old.double().square().sum())
             sampled |= math.prod(now.shape(name)) > MOST_NUMBERS
-    groups = {group: _relative(moved[group], size[group]) for group in sorted(size, key=_place)}
+    groups = [[group, _relative(moved[group], size[group])] for group in sorted(size, key=_place)]
     return {"whole": _relative(sum(moved.values()), sum(size.values())), "groups": groups, "sampled": sampled}
 
 

@@ -48,6 +48,7 @@ from apps.runs.changing import UPDATES
 from apps.runs.kept_weights import branches_begin_with_what_they_name, kept_weights_are_there
 from apps.runs.ledger import runs_show_their_newest_reward
 from apps.runs.models import Acknowledgement, Run, TrainStep, WeightVersion
+from apps.runs.spans_ledger import spans_say_what_their_points_say
 from apps.streaming.models import Event, Topic
 from apps.tasksets.ledger import tasks_made_of_others_name_them, tasksets_are_what_they_were
 
@@ -66,6 +67,7 @@ NATURAL_KEYS = (
     "a_task_is_younger_than_its_parent",
     "one_episode_per_attempt", "one_open_episode_per_rollout", "one_episode_per_key", "one_turn_per_number",
     "turn_rewards_are_finite", "rewards_are_finite", "experiences_are_finite", "metrics_are_finite",
+    "one_span_per_place",
 )  # fmt: skip
 
 
@@ -129,6 +131,9 @@ def trained_means_committed_once() -> Iterator[str]:
         yield f"{experience}: {experience.state} with {experience.uses} uses"
     claimed = Experience.objects.filter(state=Experience.State.CLAIMED).exclude(step_items__step__state=TrainStep.State.PLANNED)
     yield from (f"{experience}: claimed, in no planned step" for experience in claimed[:SHOWN])
+    trained = Q(experiences__state=Experience.State.TRAINED)
+    for run in Run.objects.annotate(n=Count("experiences", filter=trained)).exclude(n=F("experiences_trained")):
+        yield f"{run}: {run.experiences_trained} experiences trained by the counter, {run.n} by the rows"
     for run in Run.objects.annotate(
         n=Count("steps", filter=Q(steps__state=TrainStep.State.COMMITTED)),
         last=Max("steps__number", filter=Q(steps__state=TrainStep.State.COMMITTED)),
@@ -325,6 +330,7 @@ CHECKS = (
     Check("nobody is asked about closed groups", nobody_is_asked_about_closed_groups),
     Check("decisions left their ratings", decisions_left_their_ratings),
     Check("acts left their events", acts_left_their_events),
+    Check("spans say what their points say", spans_say_what_their_points_say),
     Check("episodes end with their rollouts", episodes_end_with_their_rollouts),
     Check("episodes end with their sessions", episodes_end_with_their_sessions),
     Check("what was played was rewarded once", what_was_played_was_rewarded_once),

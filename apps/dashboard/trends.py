@@ -39,7 +39,7 @@ def drawing_of(series: Mapping[str, Points], is_share: bool = True) -> Drawing |
         return None
     steps = [step for points in curves.values() for step, _ in points]
     values = [value for points in curves.values() for _, value in points]
-    low, high = min(0.0, *values), max(1.0 if is_share and max(values) <= 1 else 0.0, *values) or 1.0
+    low, high = min(0.0, *values), max(1.0 if is_share and max(values) <= 1 else 0.0, *values)
     since, until = min(steps), max(steps)
 
     def place(step: float, value: float) -> str:

@@ -75,6 +75,7 @@ def drawings_of(rows: Sequence[Row]) -> list[tuple[str, str, Drawing]]:
         ("norm change", "L2 norm of the difference to the parent, over the parent's. A jump of many times is a bad update.", moved),
         ("probe gap, nats", "Largest mean difference of an engine's and the trainer's logprobs on the probe.", gaps),
     )
+    drawn = [one for one in drawn if any(value for _, value in one[2])]  # a line along the ground says nothing
     found = [(title, why, drawing_of({title: points}, is_share=False)) for title, why, points in drawn]
     return [one for one in found if one[2] is not None]
 
@@ -179,6 +180,6 @@ def reward_of(version: WeightVersion) -> tuple[float, int] | None:
 
 def bars_of(movement: dict | None) -> list[tuple[str, float, float]]:
     """(group of layers, relative change, share of the largest), in the model's order."""
-    groups = movement["groups"] if movement else {}
-    most = max(groups.values(), default=0.0)
-    return [(group, value, value / most if most else 0.0) for group, value in groups.items()]
+    groups = movement["groups"] if movement else []
+    most = max((value for _, value in groups), default=0.0)
+    return [(group, value, value / most if most else 0.0) for group, value in groups]

@@ -7,6 +7,7 @@ from apps.runs.models import (
     Acknowledgement,
     LogLine,
     Metric,
+    MetricSpan,
     Prices,
     Run,
     TasksetShare,
@@ -77,6 +78,13 @@ class TrainStepAdmin(LedgerAdmin):
 @admin.register(Metric)
 class MetricAdmin(LedgerAdmin):
     list_display = ["run", "step", "name", "value"]
+    list_select_related = ["run"]
+    ordering = ["-pk"]
+
+
+@admin.register(MetricSpan)
+class MetricSpanAdmin(LedgerAdmin):
+    list_display = ["run", "name", "level", "first", "count", "mean", "low", "high"]
     list_select_related = ["run"]
     ordering = ["-pk"]
 

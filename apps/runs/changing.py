@@ -14,8 +14,8 @@ UPDATES = (
 )  # fmt: skip
 LIVE = (
     *UPDATES, "people", "rewards", "pipeline", "max_staleness", "over_rollout", "group_attempts", "sampling.max_tokens",
-    "sampling.time_s", "checkpoints.every", "checkpoints.weights", "hacking", "selection", "serve.over_bound", "serve.idle_s",
-    "serve.feedback_s", "serve.settle_s", "retention", "evaluations", "alerts", "budget",
+    "sampling.time_s", "checkpoints.every", "checkpoints.weights", "checkpoints.milestones", "hacking", "selection",
+    "serve.over_bound", "serve.idle_s", "serve.feedback_s", "serve.settle_s", "retention", "evaluations", "alerts", "budget",
 )  # fmt: skip
 # A run's policy and tasksets are rows it refers to, and what it replays is decided with them.
 FIXED = ("policy", "taskset", "tasksets", "replay", "evaluation")

@@ -132,7 +132,9 @@ TABLE = {
     "runs/act/": {"GET": None, "POST": ("login", "absent", "absent", "absent", "absent")},  # the form says what
     RUN: {"GET": MEMBER, "POST": None},
     RUN + "curves/": {"GET": MEMBER, "POST": None},
+    RUN + "curves.csv": {"GET": STEERER, "POST": None},
     RUN + "labels/": {"GET": MEMBER, "POST": STEERER},
+    RUN + "pulse/": {"GET": MEMBER, "POST": None},
     RUN + "part/<slug:part>/": {"GET": MEMBER, "POST": None},
     RUN + "act/<slug:verb>/": {"GET": None, "POST": STEERER},
     RUN + "simulated-rater/": {"GET": None, "POST": STEERER},

@@ -171,7 +171,7 @@ def test_what_cannot_be_compared_is_refused_with_words(alice, wrong, words):
 
 
 def test_figures_stand_side_by_side(alice, seeded):
-    seeded.run.weight_versions.filter(version=3).update(movement={"whole": 0.0123, "groups": {}, "sampled": False})
+    seeded.run.weight_versions.filter(version=3).update(movement={"whole": 0.0123, "groups": [], "sampled": False})
     html = alice.get(at("run-weights-compare") + "?one=1&other=3").content.decode()
     assert "1.230 %" in html
     assert "norm change" in html

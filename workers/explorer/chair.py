@@ -94,6 +94,7 @@ class Chair:
             except (ValueError, TemplateError) as why:  # a template may refuse roles, a tokenizer what was typed
                 turn.fail(f"the policy cannot be asked this: {why}")
             else:
+                turn.begin()
                 self.answers[request.id] = Answer(turn, Typist(self.speaker))
         self.used_at = time.monotonic()
 

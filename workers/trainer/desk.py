@@ -47,6 +47,7 @@ class Desk:
         self.taken_at = self.turned_at = time.monotonic()
         self.waited = self.idle_since = self.cause_at = 0.0
         self.cause, self.idle = "", False
+        self.starved = dict.fromkeys(figures.STATIONS, 0.0)  # seconds of the wait, by the station that was waited for
 
     # -- taking over ------------------------------------------------------------------------------------------------
 
@@ -144,6 +145,7 @@ class Desk:
             run.topic.record("step_committed", step=step.number, reward=values.get("reward_mean"), skipped=report.skipped)
         self.run.refresh_from_db()
         self.turned_at, self.waited, self.cause, self.idle = time.monotonic(), 0.0, "", False
+        self.starved = dict.fromkeys(figures.STATIONS, 0.0)
         log.info(
             "step_committed",
             run=self.run,
@@ -177,7 +179,8 @@ class Desk:
         return [row_of(experience, pngs, newest_only) for experience in batch]
 
     def _figures(self, run: Run, step: TrainStep, batch: Sequence[Experience], seconds: float) -> dict[str, float]:
-        return {**figures.of_batch(run, step, batch), **figures.of_time(run, batch, seconds, self.waited)}
+        starved = {f"starved_{station}": waited for station, waited in self.starved.items()}
+        return {**figures.of_batch(run, step, batch), **figures.of_time(run, batch, seconds, self.waited), **starved}
 
     def _cause(self) -> str:
         return figures.cause_of_waiting(self.run)
@@ -231,15 +234,25 @@ class Desk:
         self._complete()
         now = time.monotonic()
         if not self.idle:
-            self.idle, self.idle_since = True, now
-        if self.run.is_live and now - self.cause_at > CAUSE_SECONDS:
+            self.idle, self.idle_since, self.looked_at, self.awaited = True, now, now, figures.starving(self.run)
+        if not self.run.is_live:
+            self.looked_at = now  # a paused run starves of nothing
+        elif now - self.cause_at > CAUSE_SECONDS:
             self._say(self._cause())
-            self.cause_at = now
+            self._note_starving(now)
+            self.cause_at, self.awaited = now, figures.starving(self.run)
         return False
+
+    def _note_starving(self, now: float) -> None:
+        """What has passed since the last look was spent on the station that was waited for then."""
+        self.starved[self.awaited] += now - self.looked_at
+        self.looked_at = now
 
     def _note_wait(self) -> None:
         if self.idle:
-            self.waited, self.idle = time.monotonic() - self.idle_since, False
+            now = time.monotonic()
+            self.waited, self.idle = now - self.idle_since, False
+            self._note_starving(now)
 
     def _say(self, cause: str) -> None:
         if cause != self.cause:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from django.db import connection, models, transaction
-from django.db.models import Case, F, Value, When
+from django.db.models import Case, Count, F, Q, Value, When
 from django.db.models.functions import Now
 
 from apps.buffer.credit import Credit
@@ -174,8 +174,16 @@ def commit_step(run: Run, step: TrainStep, fence: int, *, skipped: str = "") -> 
         )
         becomes = Case(When(kind=Experience.Kind.EXPERT, then=F("state")), default=Value(Experience.State.TRAINED))
         Experience.objects.filter(step_items__step=step).update(state=becomes, uses=F("uses") + 1)
-        again = step.items.filter(is_again=True).values("experience__group").distinct().count()
-        Run.objects.filter(pk=run.pk).update(step=step.number, groups_again=F("groups_again") + again)
+        usual = Q(experience__kind=Experience.Kind.USUAL)
+        taken = step.items.aggregate(
+            again=Count("experience__group", distinct=True, filter=Q(is_again=True)),
+            first=Count("pk", filter=usual & Q(is_again=False)),
+        )
+        Run.objects.filter(pk=run.pk).update(
+            step=step.number,
+            groups_again=F("groups_again") + taken["again"],
+            experiences_trained=F("experiences_trained") + taken["first"],
+        )
 
 
 def _age(moment: F) -> models.Func:

@@ -107,7 +107,7 @@ def _begun(request: HttpRequest, run: Run, said: dict) -> Comparison:
             raise NotPossible(f"there is no version {number}")
     prompts = [*said["prompts"], *_drawn(run, said["tasks"] or 0)]
     if not prompts:
-        raise NotPossible("the run's tasks all show pictures, which cannot be asked here: type prompts")
+        raise NotPossible("the run has no tasks without pictures, which alone can be asked here: type prompts")
     return Comparison.begin(*sides, request.user, prompts, said["temperature"], said["max_tokens"])
 
 

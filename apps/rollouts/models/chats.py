@@ -204,6 +204,10 @@ class ChatTurn(models.Model):
 
     # -- the explorer's side ----------------------------------------------------------------------------------------
 
+    def begin(self) -> bool:
+        """Its engine has it, and reads; whether it is still ours."""
+        return bool(self._ours().update(state=self.State.WRITING))
+
     def write(self, text: str, tokens: int) -> bool:
         """The answer so far; whether it is still ours."""
         told = {"state": self.State.WRITING, "said": shown(text), "tokens": tokens}

@@ -170,6 +170,8 @@ class Group(models.Model):
                 fields=["state", "id"], name="open_groups", condition=Q(state__in=["sampling", "scoring", "waiting", "judged"])
             ),
             models.Index(fields=["run", "state"], name="groups_of_a_run"),
+            # Why the newest were dropped.
+            models.Index(fields=["run", "-id"], name="dropped_groups", condition=Q(state="dropped")),
             # apps.environments.judging: those that may go on, and those that have waited too long.
             models.Index(fields=["run"], name="groups_awaiting_rewards", condition=Q(awaits_rewards=True, state="scoring")),
         ]

@@ -98,6 +98,9 @@ class Run(models.Model):
     groups_again = models.PositiveIntegerField(
         default=0, db_default=0, help_text="Groups in committed updates that an earlier one had taken: experience replay."
     )
+    experiences_trained = models.PositiveIntegerField(
+        default=0, db_default=0, help_text="Experiences that committed updates took, each counted once; experts' stay ready."
+    )
 
     checkpoint_asked_at = models.DateTimeField(null=True, help_text="Somebody wants one after the next update; NULL: nobody.")
     checkpoint_step = models.PositiveIntegerField(null=True, help_text="After which update the newest checkpoint was written.")

@@ -2,11 +2,12 @@
 
 import math
 
-from django.db import models
+from django.db import models, transaction
 from django.db.models import OuterRef, Q, QuerySet, Subquery
 
 from apps.runs.changing import knobs_of_update
 from apps.runs.models.run import Run
+from apps.runs.models.spans import MetricSpan, hold_spans
 
 REWARD = "reward_mean"  # whose newest value stands on the run, where lists sort by it
 
@@ -37,7 +38,11 @@ class TrainStep(models.Model):
         ordering = ["-number"]
         constraints = [models.UniqueConstraint(fields=["run", "number"], name="one_step_per_number")]
         # A run's page tells of the few updates that were not applied.
-        indexes = [models.Index(fields=["run"], name="skipped_steps", condition=~Q(skipped=""))]
+        # Where a moment stands among a run's steps: marks of changes, and curves against the clock.
+        indexes = [
+            models.Index(fields=["run"], name="skipped_steps", condition=~Q(skipped="")),
+            models.Index(fields=["run", "committed_at"], name="steps_by_the_clock"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.run_id} step {self.number}"
@@ -74,9 +79,12 @@ class Metric(models.Model):
     def record(cls, run: Run, step: int, values: dict[str, float]) -> None:
         """Write a step's figures once; a replay of the same step changes nothing. Not finite ones are left out."""
         rows = [cls(run=run, step=step, name=name, value=value) for name, value in values.items() if math.isfinite(value)]
-        cls.objects.bulk_create(rows, ignore_conflicts=True)
-        if REWARD in values:
-            Run.objects.filter(pk=run.pk).update(reward_now=Subquery(cls.newest(REWARD)))
+        with transaction.atomic():
+            hold_spans(run)
+            cls.objects.bulk_create(rows, ignore_conflicts=True)
+            MetricSpan.close(run, step, [row.name for row in rows])
+            if REWARD in values:
+                Run.objects.filter(pk=run.pk).update(reward_now=Subquery(cls.newest(REWARD)))
 
     @classmethod
     def newest(cls, name: str) -> QuerySet:

@@ -13,7 +13,7 @@ KNOWN = """
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("runs", "0011_labels_and_reward_now"),
+        ("runs", "0013_spans_of_runs_that_are_there"),
     ]
 
     operations = [

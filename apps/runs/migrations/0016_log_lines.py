@@ -7,7 +7,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("runs", "0013_checkpoint_now"),
+        ("runs", "0015_checkpoint_now"),
     ]
 
     operations = [

@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("runs", "0014_log_lines"),
+        ("runs", "0016_log_lines"),
     ]
 
     operations = [

@@ -3,7 +3,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("runs", "0012_knobs_of_steps"),
+        ("runs", "0014_knobs_of_steps"),
     ]
 
     operations = [
