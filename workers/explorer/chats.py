@@ -57,6 +57,8 @@ class Chats:
         if self.worker.takes_nothing:  # what is being answered goes on to its end, unless nobody shall trust it
             if self.worker.order == Worker.Order.QUARANTINE:
                 self.stop()
+            while self.give_up_one():
+                pass
             return
         due = ChatTurn.objects.due().order_by().values("chat__weight_version").annotate(first=Min("asked_at"), oldest=Min("pk"))
         waited = {"elsewhere": ELSEWHERE_SECONDS, "patience": PATIENCE_SECONDS}

@@ -202,6 +202,7 @@ class Explorer:
             Group.objects.give_back(seat.claims)  # what it took before it heard
             seat.abandon({flight.claim.group_id for flight in seat.flights.values()})
             self._leave(seat)
+        self.chats.stop()
 
     def _leave(self, seat: Seat) -> None:
         del self.seats[seat.run.pk]

@@ -385,7 +385,8 @@ class Run(models.Model):
             Run.objects.filter(pk=self.pk).update(config=after, planned_steps=plan.steps)
             turned = {"before": {name: before[name] for name in fields}, "after": {name: after[name] for name in fields}}
             self.topic.record("config_changed", **turned, by=str(by or ""), reason=reason)
-            AuditEntry.record("run configuration changed", self.address, by, self.project, **turned, reason=reason)
+            why = {"reason": reason} if reason else {}
+            AuditEntry.record("run configuration changed", self.address, by, self.project, **turned, **why)
         self.refresh_from_db()
 
     # -- the trainer's lease ----------------------------------------------------------------------------------------
