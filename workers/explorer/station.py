@@ -26,6 +26,7 @@ from workers.engines.interface import EngineDied
 from workers.explorer import weights
 from workers.explorer.acts import asked_in, do, let_go
 from workers.explorer.chats import Chats
+from workers.explorer.meter import Meter
 from workers.explorer.seat import Seat
 from workers.explorer.speaker import NoDialogue
 from workers.explorer.turns import Turns
@@ -48,6 +49,7 @@ class Explorer:
         self.seats: dict[int, Seat] = {}
         self.chats = Chats(worker)
         self.deaths: dict[int, deque[float]] = defaultdict(lambda: deque(maxlen=DEATHS_ALLOWED))
+        self.meter = Meter(worker.key)
         self.turns = Turns()
         self.kept_at = self.looked_at = self.reported_at = 0.0
 
@@ -65,6 +67,7 @@ class Explorer:
             self.looked_at = now
         self._do_what_people_ask()
         busy = [seat for seat in self.seats.values() if seat.flights]
+        self.meter.turn({seat.run.pk: seat.awaits_engine for seat in busy})
         for seat in busy:
             self._collect(seat)
         has_chats = self.chats.serve(self._make_room, 0.0 if busy else DRAIN_SECONDS)
@@ -254,10 +257,12 @@ class Explorer:
         doing += [f"{chair.version}: {len(chair.held)} chats" for chair in self.chats.chairs.values() if chair.held]
         idle = "takes nothing, as it was told" if self.worker.takes_nothing else "waiting for room to open groups"
         self.worker.beat("; ".join(doing) or idle, words)
+        self.meter.put()
         self.reported_at = now
 
     def stop(self) -> None:
         with suppress(OperationalError):
+            self.meter.put()
             self.chats.stop()
         for seat in list(self.seats.values()):
             with suppress(OperationalError):  # without a database the leases end by themselves
