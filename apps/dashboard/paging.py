@@ -24,7 +24,7 @@ def page_of(rows: QuerySet, request: HttpRequest, size: int = PAGE_ROWS, by: str
 
     `by`: a column whose largest values come first, instead of the newest rows; one more query, for the cursor's own value.
     """
-    before, after = _cursor(request, "before"), _cursor(request, "after")
+    before, after = cursor_in(request, "before"), cursor_in(request, "after")
     order = (by, "pk") if by else ("pk",)
     if after is not None:
         found = list(_beyond(rows, after, by, "gt").order_by(*order)[: size + 1])
@@ -35,14 +35,14 @@ def page_of(rows: QuerySet, request: HttpRequest, size: int = PAGE_ROWS, by: str
         has_newer, has_older, found = before is not None, len(found) > size, found[:size]
     return Page(
         rows=found,
-        newer=_query(request, "after", found[0].pk) if has_newer and found else "",
-        older=_query(request, "before", found[-1].pk) if has_older and found else "",
+        newer=query_with(request, "after", found[0].pk) if has_newer and found else "",
+        older=query_with(request, "before", found[-1].pk) if has_older and found else "",
     )
 
 
 def page_within(rows: QuerySet, among: QuerySet, reach: int, request: HttpRequest) -> Page:
     """As page_of, for what no index finds: `reach` rows of `among` are looked through, and the links go on beyond them."""
-    before, after = _cursor(request, "before"), _cursor(request, "after")
+    before, after = cursor_in(request, "before"), cursor_in(request, "after")
     side, order = ("gt", "pk") if after is not None else ("lt", "-pk")
     cursor = after if after is not None else before
     ahead = (among if cursor is None else among.filter(**{f"pk__{side}": cursor})).order_by(order).values_list("pk", flat=True)
@@ -50,9 +50,9 @@ def page_within(rows: QuerySet, among: QuerySet, reach: int, request: HttpReques
         return page_of(rows, request)
     if after is not None:
         page = page_of(rows.filter(pk__lte=edge), request)
-        return replace(page, newer=page.newer or _query(request, "after", edge), is_cut=not page.newer)
+        return replace(page, newer=page.newer or query_with(request, "after", edge), is_cut=not page.newer)
     page = page_of(rows.filter(pk__gte=edge), request)
-    return replace(page, older=page.older or _query(request, "before", edge), is_cut=not page.older)
+    return replace(page, older=page.older or query_with(request, "before", edge), is_cut=not page.older)
 
 
 def _beyond(rows: QuerySet, cursor: int, by: str, side: str) -> QuerySet:
@@ -67,7 +67,7 @@ def _beyond(rows: QuerySet, cursor: int, by: str, side: str) -> QuerySet:
     return rows.filter(Q(**{f"{by}__{side}e": value}), Q(**{f"{by}__{side}": value}) | Q(here, **{by: value}))
 
 
-def _cursor(request: HttpRequest, name: str) -> int | None:
+def cursor_in(request: HttpRequest, name: str) -> int | None:
     text = request.GET.get(name)
     if text is None:
         return None
@@ -76,7 +76,7 @@ def _cursor(request: HttpRequest, name: str) -> int | None:
     return int(text)
 
 
-def _query(request: HttpRequest, name: str, pk: int) -> str:
+def query_with(request: HttpRequest, name: str, pk: int) -> str:
     """The page's own query string with another cursor: filters stay."""
     query: QueryDict = request.GET.copy()
     for cursor in ("before", "after"):
