@@ -1,7 +1,7 @@
 """What the list of a run's rollouts can be asked for, as it stands in the URL."""
 
 from django import forms
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, F, Func, IntegerField, OuterRef, Q, QuerySet
 from django.http import HttpRequest
 
 from apps.buffer.models import Experience, StepItem
@@ -70,7 +70,7 @@ class Filter(forms.Form):
     stop = forms.CharField(
         max_length=60, required=False, label="stopped by", widget=forms.TextInput({"placeholder": "length", "list": "stops"})
     )
-    origin = forms.ChoiceField(choices=[("", "any but synthetic"), *Rollout.Origin.choices], required=False)
+    origin = forms.ChoiceField(choices=[("", "any but made"), *Rollout.Origin.choices], required=False, label="origin")
     turns = forms.IntegerField(min_value=1, max_value=LARGEST, required=False, label="turns, at least")
     tokens_from = forms.IntegerField(min_value=0, max_value=LARGEST, required=False, label="tokens from")
     tokens_to = forms.IntegerField(min_value=0, max_value=LARGEST, required=False, label="tokens to")
@@ -121,7 +121,9 @@ class Filter(forms.Form):
     def reach(self) -> int | None:
         """How many rollouts to look through at a time; None: an index finds them."""
         wanted = self.wanted
-        if set(self.INDEXED) & set(wanted) or not any(name in wanted for name in self.WITHOUT_INDEX):
+        if set(self.INDEXED) & set(wanted):
+            return None
+        if wanted.get("fate") != "failed" and not any(name in wanted for name in self.WITHOUT_INDEX):
             return None
         return TEXTS_READ if "exact" in wanted else LOOKED_THROUGH
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from django.db.models import Max, Min, QuerySet
+from django.db.models import Max, Min, Q, QuerySet
 from django.http import HttpRequest
 
 from apps.dashboard.paging import PAGE_ROWS, Page, cursor_in, query_with
@@ -10,8 +10,8 @@ from apps.rollouts.models import Rollout
 from apps.rollouts.words import Says, Sought, first_of, last_of, part_of
 from apps.runs.models import Run
 
-# Parts of 16,384 ids asked for at once: of a frequent word the first fills a page; of a rare one few looks go through millions.
-LOOKS = (1, 4, *(8,) * 16)
+# Parts of 4,096 ids asked for at once: of a frequent word the first fills a page; of a rare one few looks go through millions.
+LOOKS = (1, 4, 16, *(32,) * 17)
 
 
 def page_of_words(rows: QuerySet[Rollout], sought: Sought, run: Run, request: HttpRequest, size: int = PAGE_ROWS) -> Page:
@@ -44,10 +44,11 @@ def ids_of(
         low, high = (max(low, part_of(cursor)), high) if is_upwards else (low, min(high, part_of(cursor)))
     side, order = ("gt", "pk") if is_upwards else ("lt", "-pk")
     rows = rows.filter(**({f"pk__{side}": cursor} if cursor is not None else {})).order_by(order).values_list("pk", flat=True)
+    phrases = [Q(text__iregex=one) for one in sought.in_a_row]
     found: list[int] = []
     edge = None
     for parts in _looks(low, high, is_upwards):
-        found += rows.filter(Says(sought.within(run.pk, parts)))[: most - len(found)]
+        found += rows.filter(*phrases, Says(sought.within(run.pk, parts)))[: most - len(found)]
         last = parts[-1] if is_upwards else parts[0]
         if len(found) == most or last == (high if is_upwards else low):
             return found, None

@@ -162,8 +162,15 @@ TABLE = {
     RUN + "rescorings/<int:pk>/now/": {"GET": STEERER, "POST": None},
     RUN + "rescorings/<int:pk>/stop/": {"GET": None, "POST": STEERER},
     RUN + "rollouts/": {"GET": MEMBER, "POST": None},
+    RUN + "rollouts/rewards/": {"GET": STEERER, "POST": None},  # who judges blind learns no reward
+    # What is done about rollouts begins with which: none is named here.
+    RUN + "rollouts/act/": {"GET": None, "POST": ("login", "absent", "forbidden", "absent", "absent")},
+    RUN + "groups/<int:pk>/": {"GET": MEMBER, "POST": None},
     RUN + "weights/": {"GET": MEMBER, "POST": None},
     "rollouts/<int:pk>/": {"GET": MEMBER, "POST": None},
+    "rollouts/<int:pk>/tokens/": {"GET": STEERER, "POST": None},
+    "rollouts/<int:pk>/correct/": {"GET": None, "POST": STEERER},
+    "rollouts/<int:pk>/add-task/": {"GET": None, "POST": STEERER},
     "ratings/<int:pk>/": {"GET": MEMBER, "POST": None},
     "lessons/<slug:project>/import/": {
         "GET": ("login", "absent", "absent", "in", "in"), "POST": ("login", "absent", "absent", "in", "in"),
@@ -244,6 +251,7 @@ def visit(cast, run, finish):
         slug = run.taskset.slug if route.startswith("tasksets/") else run.slug
         pk = token.pk if "tokens" in route else rollout.pk if "rollouts" in route else run.pk
         pk = rating.pk if "ratings/<" in route else pk
+        pk = group.pk if "groups/<" in route else pk
         pk = episode.pk if "episodes/<" in route else pk
         pk = rescoring.pk if "rescorings/<int:pk>" in route else pk
         pk = importing.pk if "imports/<int:pk>" in route else pk

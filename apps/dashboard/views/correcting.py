@@ -46,7 +46,7 @@ def add_task(request: HttpRequest, pk: int) -> HttpResponse:
     except ValueError as error:
         messages.error(request, f"Nothing was added: {error}.")
     else:
-        messages.success(request, f"The task is in {made.slug} now, with {made.size - 1:,} others.")
+        messages.success(request, f"The task is in {made.slug} now, one of {made.size:,}.")
     return redirect("rollout", pk)
 
 

@@ -11,7 +11,7 @@ from django.db import migrations
 CREATE = """
     CREATE INDEX CONCURRENTLY rollouts_by_words ON rollouts_rollout USING gin ((
         to_tsvector('simple', left(text, 100000)) || array_to_tsvector(
-            ARRAY[' run ' || run_id::text, ' part ' || (id >> 14)::text])))
+            ARRAY[' run ' || run_id::text, ' part ' || (id >> 12)::text])))
     WHERE state <> 'sampling'"""
 WAIT = ["SET statement_timeout = 0", "SET lock_timeout = 0"]
 USUAL = ["RESET statement_timeout", "RESET lock_timeout"]
