@@ -11,7 +11,7 @@ from apps.feedback.models import Rating
 from apps.pipelines.models import CutRollout
 from apps.rewards.models import Reward
 from apps.rollouts.models import Rollout
-from apps.rollouts.words import NoWords, Sought
+from apps.rollouts.words import NoWords, Says, Sought
 from apps.runs.models import Run
 
 # Rollouts looked through at a time, where what is asked for has no index; every text that is read costs.
@@ -136,6 +136,13 @@ class Filter(forms.Form):
             found = found.filter(text__icontains=exact)
         found = self._of_the_row(found)
         return self._of_its_judges(self._of_its_way(run, found))
+
+    def found(self, run: Run, found: QuerySet[Rollout]) -> QuerySet[Rollout]:
+        """All that is asked for, the words with it: for who reads all of the run, not a page."""
+        found = self.narrow(run, found)
+        if self.sought is None:
+            return found
+        return found.filter(*self.sought.phrases, Says(self.sought.anywhere(run.pk)))
 
     def _of_the_row(self, found: QuerySet[Rollout]) -> QuerySet[Rollout]:
         wanted = self.wanted

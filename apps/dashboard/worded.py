@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from django.db.models import Max, Min, Q, QuerySet
+from django.db.models import Max, Min, QuerySet
 from django.http import HttpRequest
 
 from apps.dashboard.paging import PAGE_ROWS, Page, cursor_in, query_with
@@ -44,11 +44,10 @@ def ids_of(
         low, high = (max(low, part_of(cursor)), high) if is_upwards else (low, min(high, part_of(cursor)))
     side, order = ("gt", "pk") if is_upwards else ("lt", "-pk")
     rows = rows.filter(**({f"pk__{side}": cursor} if cursor is not None else {})).order_by(order).values_list("pk", flat=True)
-    phrases = [Q(text__iregex=one) for one in sought.in_a_row]
     found: list[int] = []
     edge = None
     for parts in _looks(low, high, is_upwards):
-        found += rows.filter(*phrases, Says(sought.within(run.pk, parts)))[: most - len(found)]
+        found += rows.filter(*sought.phrases, Says(sought.within(run.pk, parts)))[: most - len(found)]
         last = parts[-1] if is_upwards else parts[0]
         if len(found) == most or last == (high if is_upwards else low):
             return found, None

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from django.db import connection
-from django.db.models import BooleanField, F, Func
+from django.db.models import BooleanField, F, Func, Q
 
 PART = 12  # bits: 4,096 ids in a part
 LONGEST = 100_000  # characters of a text that are searched: what a tsvector holds, whatever they are
@@ -71,20 +71,24 @@ class Sought:
             raise NoWords("has no word that could be found; ask for these very characters instead")
         return cls(terms, query)
 
+    def anywhere(self, run: int) -> str:
+        """The query for a whole run, whatever that costs."""
+        return f"({self.query}) & ' run {run}'"
+
     def within(self, run: int, parts: Iterable[int]) -> str:
         """The query for these parts of a run's ids."""
         either = " | ".join(f"' part {part}'" for part in parts)
-        return f"({self.query}) & ' run {run}' & ({either})"
+        return f"{self.anywhere(run)} & ({either})"
 
     @property
-    def in_a_row(self) -> list[str]:
-        """Regular expressions of PostgreSQL for the words that must stand in a row.
+    def phrases(self) -> list[Q]:
+        """That the words stand in a row which must.
 
         The index finds texts that have them all. It keeps no places: asked for the row itself, the database would part each of
         those texts into words again, which costs ten times what this does.
         """
         rows = (re.findall(r"\w+", one.text) for one in self.terms if one.is_phrase)
-        return [r"\m" + r"\W+".join(words) + r"\M" for words in rows if len(words) > 1]
+        return [Q(text__iregex=r"\m" + r"\W+".join(words) + r"\M") for words in rows if len(words) > 1]
 
     @property
     def shape(self) -> re.Pattern | None:
