@@ -28,7 +28,8 @@ def act(client, verb, rollouts=(), **data):
 def test_what_will_be_done_is_said_first_and_nothing_is_done(alice_client, seeded):
     text = act(alice_client, "drop", [seeded.waiting]).content.decode()
     assert "A group is dropped as a whole" in text and "Type <span" in text
-    assert Group.objects.get(pk=seeded.waiting.group_id).state == "waiting" and not AuditEntry.objects.filter(act="groups dropped").exists()
+    assert Group.objects.get(pk=seeded.waiting.group_id).state == "waiting"
+    assert not AuditEntry.objects.filter(act="groups dropped").exists()
 
 
 def test_dropping_takes_the_runs_name_and_a_reason(alice_client, seeded):
