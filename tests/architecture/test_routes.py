@@ -249,7 +249,7 @@ def visit(cast, run, finish):
 
     def call(role: str, method: str, route: str) -> HttpResponse:
         slug = run.taskset.slug if route.startswith("tasksets/") else run.slug
-        pk = token.pk if "tokens" in route else rollout.pk if "rollouts" in route else run.pk
+        pk = token.pk if "settings/tokens" in route else rollout.pk if "rollouts" in route else run.pk
         pk = rating.pk if "ratings/<" in route else pk
         pk = group.pk if "groups/<" in route else pk
         pk = episode.pk if "episodes/<" in route else pk
