@@ -3,7 +3,7 @@
 from django.contrib.auth.decorators import login_required
 from django.db.models import Count, Max
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.views.decorators.http import require_safe
 
 from apps.buffer.models import Snapshot
@@ -31,8 +31,8 @@ VERSIONS_SHOWN, ROLLOUTS_SHOWN, WORKERS_SHOWN = 5, 8, 12
 @require_safe
 @login_required
 def runs(request: HttpRequest) -> HttpResponse:
-    """Everybody signed in: the runs of their projects."""
-    found = Run.objects.visible_to(request.user).select_related("project", "policy").with_tasksets()
+    """Everybody signed in: the runs of their projects; evaluations of a run's versions stand on that run's page."""
+    found = Run.objects.visible_to(request.user).filter(evaluates=None).select_related("project", "policy").with_tasksets()
     page = page_of(found, request, size=25)
     is_open = open_among(request.user, [run.pk for run in page.rows])
     rewards = recent_rewards([run for run in page.rows if run.pk in is_open])
@@ -51,8 +51,10 @@ def runs(request: HttpRequest) -> HttpResponse:
 @require_safe
 @login_required
 def run(request: HttpRequest, project: str, slug: str) -> HttpResponse:
-    """Members of the run's project."""
+    """Members of the run's project. An evaluation has no curves: its figures are its page."""
     found = seen_run(request, project, slug)
+    if found.is_evaluation:
+        return redirect("run-evaluations", project, slug)
     is_open = sees_judgements(request.user, found)
     context = {
         "section": "runs", "run": found, "charts": charts_of(found.settings.algorithm), "sequence": found.topic.sequence,

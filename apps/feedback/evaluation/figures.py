@@ -2,7 +2,7 @@
 
 Each estimator is the exact mean over all ways to take k of a task's n judged samples, so none is biased by how many were drawn:
 pass@k is M. Chen et al., "Evaluating Large Language Models Trained on Code" (2021), equation 1. A sample without a reward counts
-nowhere: not as wrong, and not among the n. A task with fewer than k judged samples has no figure at k.
+nowhere: not as wrong, and not among the n. A task with fewer than k judged samples has no figure at k, but for its mean.
 """
 
 import random
@@ -89,12 +89,12 @@ def _elected(said: Iterable[tuple[str, float]]) -> float:
 
 
 def of_task(task: Tried, measure: str, k: int, right_from: float = 1.0) -> float | None:
-    """The estimator at this task; None with fewer than k judged samples."""
+    """The estimator at this task; None with fewer than k judged samples. The mean of k is the mean of all, whatever k."""
     judged = task.judged
+    if measure == "mean" and judged:
+        return fsum(judged) / len(judged)
     if len(judged) < k or not judged:
         return None
-    if measure == "mean":
-        return fsum(judged) / len(judged)
     if measure == "best":
         return best_at(judged, k)
     if measure == "worst":
