@@ -19,6 +19,7 @@ from apps.rewards.scoring import require_known_scorers
 from apps.rollouts.api import OneRollout, Rollouts
 from apps.runs.api import ActWithReason, OneRun, PlainAct, RunMetrics, Runs
 from apps.runs.config import RunConfig
+from apps.runs.exporting.api import ActsFile, EventsFile, FiguresFile, RunEvents
 from apps.tasksets.api import OnePicture
 
 
@@ -40,11 +41,15 @@ urlpatterns = [
     path("runs/<int:pk>/resume/", PlainAct.as_view(verb="resume"), name="run-resume"),
     path("runs/<int:pk>/stop/", ActWithReason.as_view(verb="stop"), name="run-stop"),
     path("runs/<int:pk>/metrics/", RunMetrics.as_view(), name="run-metrics"),
+    path("runs/<int:pk>/events/", RunEvents.as_view(), name="run-events"),
     path("runs/<int:pk>/trace/<int:version>/", Trace.as_view(), name="run-trace"),
     path("runs/<int:pk>/replay/", Replays.as_view(), name="run-replay"),
     path("runs/<int:pk>/rescorings/", Rescorings.as_view(), name="run-rescorings"),
     path("runs/<int:pk>/rescorings/<int:rescoring>/", OneRescoring.as_view(), name="run-rescoring"),
     path("runs/<int:pk>/rescorings/<int:rescoring>/stop/", StopRescoring.as_view(), name="run-rescoring-stop"),
+    path("runs/<int:pk>/exports/metrics/", FiguresFile.as_view(), name="run-export-metrics"),
+    path("runs/<int:pk>/exports/events/", EventsFile.as_view(), name="run-export-events"),
+    path("runs/<int:pk>/exports/audit/", ActsFile.as_view(), name="run-export-audit"),
     path("runs/<int:pk>/exports/<slug:kind>/", Exports.as_view(), name="run-export"),
     path("runs/<int:pk>/episodes.jsonl", EpisodesOfRun.as_view(), name="run-episodes"),
     path("rollouts/", Rollouts.as_view(), name="rollouts"),

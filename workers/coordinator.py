@@ -54,4 +54,5 @@ def sweep(**_: object) -> None:
 def bury_silent_workers() -> int:
     """Mark workers stopped whose heartbeat is older than two leases; one that speaks again is alive again."""
     silent = Worker.objects.filter(stopped_at=None, heartbeat_at__lt=Now() - timedelta(seconds=2 * settings.LEASE_SECONDS))
-    return silent.update(stopped_at=Now(), doing="")
+    reason = f"silent: no heartbeat for {2 * settings.LEASE_SECONDS} s"
+    return silent.update(stopped_at=Now(), stopped_reason=reason, doing="", for_runs={})

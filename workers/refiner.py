@@ -35,6 +35,8 @@ def me() -> Worker:
 
 def serve() -> bool:
     """Send on groups whose deadline for people has passed, then refine what is judged."""
+    if me().takes_nothing:
+        return False
     Slot.objects.release_expired()
     close_overdue()
     settle_ready()
@@ -52,7 +54,7 @@ def serve() -> bool:
         ours = [group for group in groups if group.run_id == run.pk]
         states = Counter(group.state for group in ours)
         log.info(
-            "refined", run=run.slug, groups=[group.pk for group in ours], admitted=states[Group.State.ADMITTED],
+            "refined", run=run, groups=[group.pk for group in ours], admitted=states[Group.State.ADMITTED],
             measured=states[Group.State.MEASURED],
         )  # fmt: skip
     return True

@@ -83,7 +83,7 @@ def _close_held(plan: RunConfig, decision: Decision) -> None:
 def _close(plan: RunConfig, decision: Decision) -> None:
     group = decision.case.group
     if decision.failed:
-        log.error("operator_failed", run=group.run.slug, group=group.pk, reason=decision.failed)
+        log.error("operator_failed", run=group.run, group=group.pk, reason=decision.failed)
         group.fail(decision.failed)
         return
     group.drop(decision.dropped, failed=is_failed(plan, decision))

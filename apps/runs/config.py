@@ -11,10 +11,12 @@ from typing import Annotated, Literal, get_args
 import yaml
 from pydantic import BaseModel, Field, JsonValue, ValidationError, model_validator
 
+from apps.runs.alerts import Alerts
 from apps.runs.algorithms.algorithm import Algorithm
 from apps.runs.algorithms.refusals import refusals
 from apps.runs.algorithms.section import Positive, Section, Share
 from apps.runs.algorithms.snapshot import Snapshot
+from apps.runs.budget import Budget
 from apps.runs.evaluation import MOST_SCHEDULES, Evaluation, Scheduled
 from apps.runs.hacking import Hacking
 from apps.runs.people import People
@@ -167,6 +169,8 @@ class RunConfig(Section):
         "frozen", description="Whether the part of a policy that looks at pictures is trained with the rest."
     )
     hacking: Hacking = Field(Hacking(), description="When the run is suspected of pleasing its scorers instead of being good.")
+    alerts: Alerts = Field(Alerts(), description="When somebody should look at the run.")
+    budget: Budget | None = Field(None, description="What it may use at most; beyond it the run pauses. Empty sets no limit.")
     optimizer: Optimizer = Optimizer()
     checkpoints: Checkpoints = Checkpoints()
     retention: Retention | None = Field(

@@ -1,8 +1,9 @@
-"""Which weight versions of a run need no folder any more: the newest few keep theirs, and what engines serve or runs refer to."""
+"""Which weight versions of a run need no folder any more: the newest few keep theirs, what engines serve or runs refer to,
+and what somebody has pinned."""
 
 from django.db.models import Max, Q
 
-from apps.runs.models import Acknowledgement, Run, WeightVersion
+from apps.runs.models import Acknowledgement, Run, WeightOrder, WeightVersion
 
 
 def retire(run: Run) -> list[WeightVersion]:
@@ -12,7 +13,8 @@ def retire(run: Run) -> list[WeightVersion]:
     """
     published = run.weight_versions.filter(state=WeightVersion.State.PUBLISHED, version__gt=0)
     newest = published.order_by("-version").values_list("version", flat=True)[: run.settings.checkpoints.weights]
-    due = list(published.exclude(version__in={*newest, *served(run), *referred_to(run), *evaluated(run)}).order_by("version"))
+    needed = {*newest, *served(run), *referred_to(run), *evaluated(run), *ordered(run)}
+    due = list(published.filter(pinned_at=None).exclude(version__in=needed).order_by("version"))
     if due:
         # An evaluation's only version lies in the folder of the one that it asked.
         gone = Q(pk__in=[version.pk for version in due]) | Q(run__evaluates__in=due)
@@ -37,3 +39,8 @@ def evaluated(run: Run) -> set[int]:
     """The versions that evaluations, not ended, still ask."""
     asking = Run.objects.filter(evaluates__run=run).exclude(state__in=Run.ENDED)
     return set(asking.values_list("evaluates__version", flat=True))
+
+
+def ordered(run: Run) -> set[int]:
+    """The versions that something is being made of."""
+    return set(run.weight_versions.filter(orders__state__in=WeightOrder.OPEN).values_list("version", flat=True))

@@ -53,7 +53,7 @@ class NewRun(Strict):
     slug = serializers.SlugField(max_length=50)
     title = Text(max_length=200)
     config = serializers.DictField(
-        help_text="As `manage.py run create` takes it; every field is described in `apps/runs/config.py`."
+        help_text="As `manage.py runs create` takes it; every field is described in `apps/runs/config.py`."
     )
 
 
@@ -72,18 +72,25 @@ class RunQuery(Paged):
     state = serializers.ChoiceField(Run.State.choices, required=False)
 
 
+class NamesField(serializers.CharField):
+    """Names of figures, as a list."""
+
+    def __init__(self, **options: object) -> None:
+        super().__init__(max_length=4_000, help_text="Comma-separated; left out = all.", **options)
+
+    def to_internal_value(self, data: object) -> list[str]:
+        names = [name for name in super().to_internal_value(data).split(",") if name]
+        if not 1 <= len(names) <= MOST_NAMES:
+            raise serializers.ValidationError(f"From 1 to {MOST_NAMES} names.")
+        return names
+
+
 class MetricQuery(Query):
     """`after` a step, for at most `steps` of them."""
 
     after = serializers.IntegerField(required=False, default=0, min_value=0, max_value=2**31 - 1)
     steps = serializers.IntegerField(required=False, default=STEPS, min_value=1, max_value=MOST_STEPS)
-    names = serializers.CharField(required=False, max_length=4_000, help_text="Comma-separated; left out = all.")
-
-    def validate_names(self, text: str) -> list[str]:
-        names = [name for name in text.split(",") if name]
-        if not 1 <= len(names) <= MOST_NAMES:
-            raise serializers.ValidationError(f"From 1 to {MOST_NAMES} names.")
-        return names
+    names = NamesField(required=False)
 
 
 class Curve(serializers.Serializer):

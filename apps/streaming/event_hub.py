@@ -12,6 +12,7 @@ from channels.layers import get_channel_layer
 
 from apps.streaming.bells import group_name
 from apps.streaming.chunks import DEAD_REDIS
+from apps.streaming.lags import event_heard
 from apps.streaming.watcher import Watcher
 
 BACK_OFF_S = 1.0
@@ -67,6 +68,7 @@ class EventHub:
                 await asyncio.sleep(BACK_OFF_S)
 
     def _deliver(self, message: dict) -> None:
+        event_heard(message["at"])
         for watcher in self.watchers.get(message["topic"], ()):
             watcher.put(message)
 

@@ -21,6 +21,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from apps.streaming.chunks import DEAD_REDIS, rollout_key
+from apps.streaming.lags import chunk_heard
 from apps.streaming.watcher import Watcher
 
 log = structlog.get_logger(__name__)
@@ -173,6 +174,7 @@ class Hub:
             # The stream may have been dropped and watched again, from later on, while XREAD was out.
             if entry.id > stream.last:
                 stream.last = entry.id
+                chunk_heard(entry.id[0])
                 for watcher in stream.watchers:
                     watcher.put(entry)
                 if key.startswith("live:") and entry.chunk["t"] == "started":

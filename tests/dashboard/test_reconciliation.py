@@ -82,6 +82,11 @@ def test_an_experience_trained_without_a_committed_step_is_found(trained):
     assert violated() == {"trained means committed once"}
 
 
+def test_an_update_that_could_not_be_made_again_is_found(trained):
+    TrainStep.objects.update(knobs={"optimizer.learning_rate": 1e-3})
+    assert violated() == {"updates say what they are made with"}
+
+
 def test_a_second_use_is_found(trained):
     Experience.objects.filter(state="trained").update(uses=2)
     assert violated() == {"trained means committed once"}

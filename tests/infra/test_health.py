@@ -1,12 +1,19 @@
 """What load balancers and Prometheus are told."""
 
+import uuid
+from datetime import timedelta
+
 import pytest
 from django.db import DatabaseError, connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
 from apps.accounts.models import Token
-from apps.runs.models import Worker
+from apps.feedback.models import Rating
+from apps.rollouts.models import Group
+from apps.runs.models import Metric, Run, Worker
 from apps.streaming import bells
 
 NOBODY_LISTENS = "redis://127.0.0.1:1/0"
@@ -53,6 +60,12 @@ def test_health_is_asked_by_reading_only(client):
     assert client.post("/healthz").status_code == 405
 
 
+@pytest.fixture(autouse=True)
+def asked_each_time(settings):
+    """What one test was told is not told to the next."""
+    settings.METRICS_SECONDS = 0
+
+
 def test_nobody_unknown_reads_metrics(db):
     assert Client().get("/metrics").status_code == 401
 
@@ -86,3 +99,72 @@ def test_every_line_of_the_metrics_can_be_read_back(admin, run, finish):
     finish(run)
     names = {family.name for family in text_string_to_metric_families(scraped(admin))}
     assert {"rftweb_runs", "rftweb_run_steps", "rftweb_groups", "rftweb_experiences", "rftweb_redis_up", "rftweb_sockets"} <= names
+
+
+def test_metrics_show_the_newest_steps_figures_to_who_judges_openly(alice, bob, run):
+    Metric.record(run, 1, {"reward_mean": 0.25})
+    Metric.record(run, 2, {"reward_mean": 0.5, "staleness": 1.0, "a_scorers_own": 1.0})
+    Run.objects.filter(pk=run.pk).update(step=2)
+    text = scraped(alice)
+    assert 'rftweb_run_metric{name="reward_mean",project="lab",run="run-0"} 0.5' in text
+    assert 'rftweb_run_metric{name="staleness",project="lab",run="run-0"} 1.0' in text
+    assert "a_scorers_own" not in text and "rftweb_run_metric{" not in scraped(bob)
+
+
+def test_metrics_show_how_long_the_oldest_group_of_a_station_is_under_way(alice, run, finish):
+    [group] = finish(run)
+    Group.objects.filter(pk=group.pk).update(opened_at=timezone.now() - timedelta(seconds=500))
+    [line] = [line for line in scraped(alice).splitlines() if line.startswith("rftweb_oldest_group_age_seconds{")]
+    assert 'state="scoring"' in line and 500 <= float(line.split()[-1]) < 700
+
+
+def test_metrics_count_recent_ratings_by_kind_of_rater(alice, bob, run, finish):
+    [group] = finish(run)
+    rollout = group.rollouts.first()
+    for minutes in (1, 30):
+        said = Rating.objects.create(
+            run=run, rollout=rollout, rater=bob, form="stars", answer={"stars": 3}, client_uuid=uuid.uuid4()
+        )
+        Rating.objects.filter(pk=said.pk).update(at=timezone.now() - timedelta(minutes=minutes))
+    text = scraped(alice)
+    # The newest by its number is the older one: as clocks may jump, it does not end the search.
+    assert 'rftweb_run_recent_ratings{by="people",project="lab",run="run-0"} 1.0' in text
+    assert 'rftweb_run_recent_ratings{by="simulated",project="lab",run="run-0"} 0.0' in text
+
+
+def test_a_worker_that_is_silent_is_not_alive_and_is_forgotten_after_a_day(admin):
+    now = timezone.now()
+    for name, silent_s in (("a", 1), ("b", 3600), ("c", 100_000)):
+        worker = Worker.objects.create(key=name, role="trainer", host="here", pid=1)
+        Worker.objects.filter(pk=worker.pk).update(heartbeat_at=now - timedelta(seconds=silent_s))
+    text = scraped(admin)
+    assert 'rftweb_workers{role="trainer"} 1.0' in text and 'rftweb_workers{role="scorer"} 0.0' in text
+    assert [name for name in "abc" if f'worker="{name}"' in text] == ["a", "b"]
+
+
+def test_answers_are_timed_by_name_for_staff(admin, bob):
+    Client().get("/healthz?token=secret")
+    Client().get("/nowhere/at/all")
+    text = scraped(admin)
+    assert 'rftweb_http_seconds_count{method="GET",process="' in text and 'view="healthz"' in text
+    assert 'status="4xx",view="none"' in text and "secret" not in text and "nowhere" not in text
+    assert "rftweb_http_seconds" not in scraped(bob)
+
+
+def test_asking_often_asks_the_database_once(settings, bob, run):
+    settings.METRICS_SECONDS = 60
+    first = scraped(bob)
+    run.pause()
+    assert first == scraped(bob) and 'rftweb_runs{state="running"} 1.0' in first
+    settings.METRICS_SECONDS = 0
+    assert 'rftweb_runs{state="paused"} 1.0' in scraped(bob)
+
+
+def test_the_number_of_series_and_queries_does_not_grow_with_rows(alice, run, finish):
+    finish(run, groups=1)
+    with CaptureQueriesContext(connection) as few:
+        before = scraped(alice)
+    finish(run, groups=2)
+    with CaptureQueriesContext(connection) as many:
+        after = scraped(alice)
+    assert len(few) == len(many) and before.count("\n") == after.count("\n")

@@ -16,6 +16,7 @@ from apps.feedback.exporting.serving import file_response
 from apps.feedback.exporting.writing import FORMATS
 from apps.feedback.forms import FORMS
 from apps.feedback.models import Rating
+from apps.runs.exporting.reading import Figures
 from apps.runs.models import Run
 
 WORDS = {
@@ -25,6 +26,7 @@ WORDS = {
     "demonstrations": ("Demonstrations", "For SFT: conversations that end as a person wrote it."),
     "turn_labels": ("Turn labels", "For process reward models: the turns of an answer with a label each."),
 }
+NAMES_SHOWN = 12  # of its figures
 FORMS_USED = 500  # newest ratings that are looked at for the forms to offer
 
 
@@ -47,8 +49,10 @@ def exports(request: HttpRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project: what can be taken out of the run, and in which columns."""
     run = steered_run(request, project, slug)
     used = Rating.objects.filter(run=run).order_by("-pk").values_list("form", flat=True)[:FORMS_USED]
+    names = Figures(run).names
     context = {
-        "section": "runs", "tab": "exports", "run": run, "used": sorted(set(used)),
+        "section": "runs", "tab": "exports", "run": run, "metric_names": names[:NAMES_SHOWN],
+        "more_metrics": len(names) > NAMES_SHOWN, "used": sorted(set(used)),
         "has_ratings": Rating.objects.filter(run=run).exists(),
         "kinds": [{"kind": kind, "title": WORDS[kind][0], "why": WORDS[kind][1], "columns": list(COLUMNS[kind])} for kind in KINDS],
     }  # fmt: skip

@@ -40,7 +40,7 @@ def _made(run: Run, versions: list[WeightVersion], schedule: Scheduled) -> int:
         due = [one for one in _due(versions, schedule) if one.state == WeightVersion.State.PUBLISHED and one.version not in known]
         return sum(evaluate(version, schedule.asked)[1] for version in due)
     except (ConfigError, IntegrityError) as wrong:  # the taskset has gone; a folder, or a free name, since it was looked at
-        log.warning("not_evaluated", run=run.slug, taskset=schedule.taskset, reason=str(wrong))
+        log.warning("not_evaluated", run=run, taskset=schedule.taskset, reason=str(wrong))
         return 0
 
 

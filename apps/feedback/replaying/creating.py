@@ -4,9 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
-from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import F, Max
 
@@ -17,14 +15,14 @@ from apps.feedback.models import RaterModel
 from apps.feedback.rater_model.heads import KIND as SCALAR_HEAD
 from apps.feedback.replaying.first_use import Beginning, beginning_of, ends_of
 from apps.feedback.replaying.leaving_out import LeftOut
-from apps.policies.copying import NotCopied, copy_as_base
+from apps.policies.copying import NotCopied
 from apps.policies.models import Policy
-from apps.policies.registering import register
 from apps.rewards.models import Rescoring
 from apps.rollouts.models import Rollout
 from apps.runs.config import parse
 from apps.runs.models import Run, TrainStep, WeightVersion
 from apps.runs.naming import LONGEST_SLUG, free_name
+from apps.runs.promoting import promoted
 from apps.runs.replay import Replay
 
 
@@ -177,15 +175,7 @@ def _most_stale(run: Run) -> int:
 
 def policy_of(run: Run, version: WeightVersion, weights: str, by: User | None) -> Policy:
     """The policy that these weights are, made of them where they are no version 0. Raises NothingToReplay."""
-    if version.version == 0:
-        return run.policy
-    known = run.project.policies.filter(source=weights).first()
-    if known is not None and Path(known.folder).is_dir():
-        return known
-    slug = free_name(f"{run.slug[: LONGEST_SLUG - 8]}-v{version.version}", run.project.policies)
-    folder = settings.WEIGHTS_ROOT / "policies" / f"{run.project.slug}-{slug}"
     try:
-        copy_as_base(Path(version.folder), folder)
-        return register(run.project, slug, folder, weights, f"{run.title}, version {version.version}"[:200], by)
+        return promoted(version, by)
     except NotCopied as error:
         raise NothingToReplay(f"version {version.version} cannot be begun with: {error}") from None

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.conf import settings
+from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex
 from django.db import models, transaction
-from django.db.models import F, Q, QuerySet
+from django.db.models import Exists, F, Q, QuerySet
 from django.db.models.functions import Now
 
 from apps.accounts.models import AuditEntry, Project, User
@@ -17,6 +19,7 @@ from apps.runs.algorithms.snapshot import SOURCES
 from apps.runs.changing import changed
 from apps.runs.config import ConfigError, RunConfig, parse
 from apps.runs.evaluation import set_of
+from apps.runs.models.worker import Worker
 from apps.streaming import bells
 from apps.streaming.models import Topic
 from apps.tasksets.models import Task, Taskset
@@ -79,7 +82,11 @@ class Run(models.Model):
     )
     topic = models.OneToOneField(Topic, on_delete=models.PROTECT, related_name="run")
     config = models.JSONField()
+    branched_from = models.ForeignKey(
+        "runs.WeightVersion", null=True, on_delete=models.SET_NULL, related_name="branches", help_text="What another run left it."
+    )
     state = models.CharField(max_length=10, choices=State.choices, default=State.CREATED)
+    state_since = models.DateTimeField(null=True, help_text="When it came into its state; empty: before this was kept.")
     state_reason = models.CharField(max_length=500, blank=True)
     waiting_on = models.CharField(max_length=200, blank=True, help_text="What the trainer waits for, in words.")
 
@@ -91,6 +98,20 @@ class Run(models.Model):
     groups_again = models.PositiveIntegerField(
         default=0, db_default=0, help_text="Groups in committed updates that an earlier one had taken: experience replay."
     )
+    experiences_trained = models.PositiveIntegerField(
+        default=0, db_default=0, help_text="Experiences that committed updates took, each counted once; experts' stay ready."
+    )
+
+    checkpoint_asked_at = models.DateTimeField(null=True, help_text="Somebody wants one after the next update; NULL: nobody.")
+    checkpoint_step = models.PositiveIntegerField(null=True, help_text="After which update the newest checkpoint was written.")
+    checkpoint_at = models.DateTimeField(null=True)
+    reward_now = models.FloatField(
+        null=True, editable=False, help_text="Mean reward of the newest update that has one, for sorting; kept by Metric.record."
+    )
+
+    tags = ArrayField(models.CharField(max_length=30), default=list, db_default=[], blank=True)
+    notes = models.TextField(blank=True, db_default="", help_text="In people's words; changed by apps.runs.labelling alone.")
+    archived_at = models.DateTimeField(null=True, help_text="Since when lists leave it out unless asked.")
 
     is_evaluation = models.BooleanField(
         default=False, db_default=False, help_text="Asks every task once and learns nothing: the others train."
@@ -126,15 +147,22 @@ class Run(models.Model):
             models.CheckConstraint(condition=Q(evaluates=None) | Q(is_evaluation=True), name="only_evaluations_evaluate"),
         ]
         # The coordinator's sweep and every station: running runs, least recently served first.
-        indexes = [models.Index(fields=["state"], name="running_runs", condition=Q(state="running"))]
+        indexes = [
+            models.Index(fields=["state"], name="running_runs", condition=Q(state="running")),
+            GinIndex(fields=["tags"], name="tags_of_runs"),
+        ]
 
     def __str__(self) -> str:
         return self.slug
 
     @classmethod
-    @transaction.atomic
-    def create(cls, *, project: Project, slug: str, title: str, plan: RunConfig, owner: User | None = None) -> "Run":
-        """A run that is not started. Raises ConfigError when the policy or the taskset is not in the project."""
+    def checked(
+        cls, project: Project, plan: RunConfig, owner: User | None = None
+    ) -> tuple[Policy, list[Taskset], "models.Model | None"]:
+        """What a run of this plan would train, draw from and evaluate; scales, and what keeps callers' words, are made.
+
+        Raises ConfigError when the policy or the taskset is not in the project.
+        """
         policy = project.policies.filter(slug=plan.policy).first()
         missing = {} if policy else {"policy": f"no policy {plan.policy!r} in project {project.slug!r}"}
         try:
@@ -150,6 +178,13 @@ class Run(models.Model):
             missing |= scales.problems_of(plan, tasksets) | limits.problems_of(plan, tasksets)
         if missing:
             raise ConfigError(missing)
+        return policy, tasksets, version
+
+    @classmethod
+    @transaction.atomic
+    def create(cls, *, project: Project, slug: str, title: str, plan: RunConfig, owner: User | None = None) -> "Run":
+        """A run that is not started. Raises ConfigError as `checked` does."""
+        policy, tasksets, version = cls.checked(project, plan, owner)
         topic = Topic.objects.create(project=project, name=f"run:{project.slug}/{slug}")
         run = cls.objects.create(
             project=project, slug=slug, title=title, owner=owner, policy=policy, topic=topic, planned_steps=plan.steps,
@@ -279,15 +314,15 @@ class Run(models.Model):
 
     # -- acts of people ---------------------------------------------------------------------------------------------
 
-    def start(self, by: User | None = None) -> None:
-        self._move((self.State.CREATED,), self.State.RUNNING, by=by, started_at=Now())
+    def start(self, by: User | None = None, reason: str = "") -> None:
+        self._move((self.State.CREATED,), self.State.RUNNING, by=by, reason=reason, act="started", started_at=Now())
 
     def pause(self, by: User | None = None, reason: str = "") -> None:
         """Stop opening groups and training; requests in flight finish and are kept."""
         self._move((self.State.RUNNING,), self.State.PAUSED, by=by, reason=reason or "paused by hand")
 
-    def resume(self, by: User | None = None) -> None:
-        self._move((self.State.PAUSED,), self.State.RUNNING, by=by)
+    def resume(self, by: User | None = None, reason: str = "") -> None:
+        self._move((self.State.PAUSED,), self.State.RUNNING, by=by, reason=reason, act="resumed")
 
     def stop(self, by: User | None = None, reason: str = "") -> None:
         self._move(
@@ -301,21 +336,39 @@ class Run(models.Model):
     def complete(self) -> None:
         self._move((self.State.RUNNING, self.State.PAUSED), self.State.COMPLETED, ended_at=Now())
 
-    def _move(self, allowed: tuple, to: str, *, by: User | None = None, reason: str = "", **stamps: object) -> None:
+    def ask_checkpoint(self, by: User | None = None, reason: str = "") -> None:
+        """Have the trainer write a checkpoint after its next update, whenever that comes."""
+        with transaction.atomic():
+            live = Run.objects.filter(pk=self.pk, state__in=(self.State.RUNNING, self.State.PAUSED))
+            asked = live.update(checkpoint_asked_at=Now())
+            self.refresh_from_db()
+            if not asked:
+                raise NotPossible(f"run {self.slug} is {self.get_state_display()}; only one that learns or pauses has a checkpoint")
+            self.topic.record("checkpoint_asked", reason=reason, by=str(by or ""))
+            AuditEntry.record("checkpoint asked", self.address, by, self.project, reason=reason)
+
+    def note_checkpoint(self, step: int, asked_at: datetime | None) -> None:
+        """Inside `fenced`: it lies on disk, sealed. `asked_at`: the wish that it answers; a newer one waits for the next."""
+        Run.objects.filter(pk=self.pk).update(checkpoint_step=step, checkpoint_at=Now())
+        if asked_at:
+            Run.objects.filter(pk=self.pk, checkpoint_asked_at=asked_at).update(checkpoint_asked_at=None)
+        self.topic.record("checkpoint_written", step=step, asked=bool(asked_at))
+
+    def _move(self, allowed: tuple, to: str, *, by: User | None = None, reason: str = "", act: str = "", **stamps: object) -> None:
         with transaction.atomic():
             changed = Run.objects.filter(pk=self.pk, state__in=allowed).update(
-                state=to, state_reason=reason, waiting_on="", **stamps
+                state=to, state_since=Now(), state_reason="" if to == self.State.RUNNING else reason, waiting_on="", **stamps
             )
             self.refresh_from_db()
             if not changed:
                 words = " or ".join(self.State(state).label for state in allowed)
                 raise NotPossible(f"run {self.slug} is {self.get_state_display()}; this needs it to be {words}")
             self.topic.record("state_changed", state=to, reason=reason, by=str(by or ""))
-            AuditEntry.record(f"run {self.State(to).name.lower()}", self.address, by, self.project, reason=reason)
+            AuditEntry.record(f"run {act or self.State(to).name.lower()}", self.address, by, self.project, reason=reason)
             transaction.on_commit(lambda: bells.ring(*bells.STATIONS), robust=True)
 
-    def change_config(self, by: User | None, **fields: object) -> None:
-        """Replace fields, and fields of sections (given as dicts); the event keeps before, after and who.
+    def change_config(self, by: User | None, *, reason: str = "", **fields: object) -> None:
+        """Replace fields, and fields of sections (given as dicts); the event keeps before, after, who and why.
 
         Raises ConfigError for a wrong value, and for a field that a run which has begun cannot take up any more.
         """
@@ -336,8 +389,8 @@ class Run(models.Model):
             before, after = locked.settings.model_dump(mode="json"), plan.model_dump(mode="json")
             Run.objects.filter(pk=self.pk).update(config=after, planned_steps=plan.steps)
             turned = {"before": {name: before[name] for name in fields}, "after": {name: after[name] for name in fields}}
-            self.topic.record("config_changed", **turned, by=str(by or ""))
-            AuditEntry.record("run configuration changed", self.address, by, self.project, **turned)
+            self.topic.record("config_changed", **turned, by=str(by or ""), reason=reason)
+            AuditEntry.record("run configuration changed", self.address, by, self.project, **turned, reason=reason)
         self.refresh_from_db()
 
     # -- the trainer's lease ----------------------------------------------------------------------------------------
@@ -345,8 +398,9 @@ class Run(models.Model):
     def claim_trainer(self, owner: str, seconds: float) -> bool:
         """Become the one trainer of this run until the lease ends on the database's clock; a new owner gets a new fence."""
         free = Q(lease_until=None) | Q(lease_until__lt=Now())
+        ordered = Worker.objects.told_to_take_nothing(owner)
         with transaction.atomic():
-            taken = Run.objects.filter(Q(pk=self.pk) & free).update(
+            taken = Run.objects.filter(Q(pk=self.pk) & free).exclude(Exists(ordered)).update(
                 lease_owner=owner, lease_until=after(seconds), fence=F("fence") + 1
             )
         self.refresh_from_db()

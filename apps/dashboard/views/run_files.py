@@ -1,0 +1,37 @@
+"""What a run did, as files: figures, events, and the acts on record in its project."""
+
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse
+from django.views.decorators.http import require_safe
+
+from apps.accounts.downloads import download
+from apps.dashboard.access import steered_run
+from apps.runs.exporting.reading import Figures
+from apps.runs.exporting.writing import FORMATS, JSONL, SHAPES, acts_file, events_file, figures_file, figures_name
+
+
+@require_safe
+@login_required
+def metrics(request: HttpRequest, project: str, slug: str, shape: str, format: str) -> HttpResponse:
+    """Owners and researchers of the project: every figure of every step, streamed as it is read."""
+    run = steered_run(request, project, slug)
+    if shape not in SHAPES or format not in FORMATS:
+        raise Http404(f"no metrics-{shape}.{format}")
+    pieces = figures_file(Figures(run), shape, format)
+    return download(request, pieces, FORMATS[format], figures_name(run, shape, format))
+
+
+@require_safe
+@login_required
+def events(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+    """Owners and researchers of the project: all events of the run in their order."""
+    run = steered_run(request, project, slug)
+    return download(request, events_file(run), JSONL, f"{project}-{slug}-events.jsonl")
+
+
+@require_safe
+@login_required
+def audit(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+    """Owners and researchers of the project: every act on record in it."""
+    run = steered_run(request, project, slug)
+    return download(request, acts_file(run), JSONL, f"{project}-audit.jsonl")

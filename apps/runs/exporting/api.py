@@ -1,0 +1,111 @@
+"""A run's events by cursor, and its figures, events and project's acts as files, over REST."""
+
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.exceptions import PermissionDenied
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from apps.accounts.downloads import download
+from apps.accounts.listing import MOST_ROWS, PAGE_ROWS, Id, Query
+from apps.accounts.scopes import MayRead
+from apps.runs.blindness import sees_judgements, told
+from apps.runs.exporting.reading import Figures
+from apps.runs.exporting.writing import CSV, FORMATS, JSONL, SHAPES, acts_file, events_file, figures_file, figures_name
+from apps.runs.models import Run
+from apps.runs.schemas import NamesField
+from apps.streaming.models import Event
+
+
+class EventQuery(Query):
+    after = Id(required=False, default=0, help_text="Events above this sequence number.")
+    limit = serializers.IntegerField(required=False, default=PAGE_ROWS, min_value=1, max_value=MOST_ROWS)
+
+
+class EventRow(serializers.ModelSerializer):
+    """An event of a run; to who judges it blind, that something happened and who did it."""
+
+    sequence = serializers.IntegerField(read_only=True)
+    payload = serializers.SerializerMethodField()
+
+    class Meta:
+        model = Event
+        fields = ("sequence", "kind", "payload", "at")
+
+    def get_payload(self, event: Event) -> dict:
+        return event.payload if self.context["open"] else told(event.kind, event.payload)
+
+
+class EventPage(serializers.Serializer):
+    """Events in their order."""
+
+    items = EventRow(many=True)
+    more = serializers.BooleanField(help_text="Whether there are further ones: go on with `after` = the last sequence number.")
+
+
+class RunEvents(APIView):
+    permission_classes = [MayRead]
+
+    @extend_schema(operation_id="runs_events", parameters=[EventQuery], responses=EventPage)
+    def get(self, request: Request, pk: int) -> Response:
+        """What happened in the run, from a cursor on."""
+        query = EventQuery.of(request)
+        run = get_object_or_404(Run.objects.visible_to(request.user), pk=pk)
+        rows = Event.objects.filter(topic=run.topic_id, sequence__gt=query["after"]).order_by("sequence")[: query["limit"] + 1]
+        found, context = list(rows), {"open": sees_judgements(request.user, run)}
+        items = EventRow(found[: query["limit"]], many=True, context=context).data
+        return Response({"items": items, "more": len(found) > query["limit"]})
+
+
+class FileQuery(Query):
+    after = Id(required=False, default=0, help_text="Rows above this number: a step, an event's sequence number, an act's id.")
+
+
+class FiguresQuery(FileQuery):
+    file = serializers.ChoiceField(list(FORMATS), required=False, default=CSV)
+    shape = serializers.ChoiceField(SHAPES, required=False, default="long", help_text="A row for each figure, or for each step.")
+    names = NamesField(required=False)
+
+
+class RunFile(APIView):
+    permission_classes = [MayRead]
+
+    def steered(self, request: Request, pk: int) -> Run:
+        """Raises Http404 for a stranger, PermissionDenied for who may only look."""
+        run = get_object_or_404(Run.objects.visible_to(request.user).select_related("project"), pk=pk)
+        if not Run.objects.steered_by(request.user).filter(pk=pk).exists():
+            raise PermissionDenied("Only owners and researchers of the project take its files.")
+        return run
+
+
+class FiguresFile(RunFile):
+    @extend_schema(
+        operation_id="runs_export_metrics", parameters=[FiguresQuery],
+        responses={(200, kind): OpenApiTypes.BINARY for kind in ("text/csv", FORMATS["parquet"])},
+    )  # fmt: skip
+    def get(self, request: Request, pk: int) -> HttpResponse:
+        """All figures of the run, with step, weight version and time."""
+        query, run = FiguresQuery.of(request), self.steered(request, pk)
+        figures = Figures(run, query["after"], tuple(query.get("names", ())))
+        pieces = figures_file(figures, query["shape"], query["file"])
+        return download(request._request, pieces, FORMATS[query["file"]], figures_name(run, query["shape"], query["file"]))
+
+
+class EventsFile(RunFile):
+    @extend_schema(operation_id="runs_export_events", parameters=[FileQuery], responses={(200, JSONL): OpenApiTypes.BINARY})
+    def get(self, request: Request, pk: int) -> HttpResponse:
+        """All events of the run, as JSON lines."""
+        after, run = FileQuery.of(request)["after"], self.steered(request, pk)
+        return download(request._request, events_file(run, after), JSONL, f"{run.project.slug}-{run.slug}-events.jsonl")
+
+
+class ActsFile(RunFile):
+    @extend_schema(operation_id="runs_export_audit", parameters=[FileQuery], responses={(200, JSONL): OpenApiTypes.BINARY})
+    def get(self, request: Request, pk: int) -> HttpResponse:
+        """Every act on record in the run's project, as JSON lines."""
+        after, run = FileQuery.of(request)["after"], self.steered(request, pk)
+        return download(request._request, acts_file(run, after), JSONL, f"{run.project.slug}-audit.jsonl")

@@ -1,0 +1,114 @@
+"""A run's figures, events and acts as bytes, piece by piece: what is sent is let go of."""
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+
+import pyarrow as arrow
+import pyarrow.parquet as pq
+
+from apps.accounts.downloads import CHUNK, in_chunks
+from apps.runs.exporting.reading import Batch, Figures, acts, events
+from apps.runs.models import Run
+
+CSV, PARQUET = "csv", "parquet"
+FORMATS = {CSV: "text/csv; charset=utf-8", PARQUET: "application/vnd.apache.parquet"}
+JSONL = "application/jsonl"
+SHAPES = ("long", "wide")
+TIME = arrow.timestamp("us", tz="UTC")
+LONG = {"name": arrow.string(), "step": arrow.int64(), "weight_version": arrow.int64(), "at": TIME, "value": arrow.float64()}
+WIDE = {"step": arrow.int64(), "weight_version": arrow.int64(), "at": TIME}  # and a column for each name
+ROW_GROUP = 100_000  # rows of a Parquet file that are read together
+
+
+def columns_of(figures: Figures, shape: str) -> dict[str, arrow.DataType]:
+    return LONG if shape == "long" else WIDE | dict.fromkeys(figures.names, arrow.float64())
+
+
+def figures_file(figures: Figures, shape: str, form: str) -> Iterator[bytes]:
+    """`shape`: long (a row for each figure) or wide (a row for each step); `form`: csv or parquet."""
+    columns = columns_of(figures, shape)
+    batches = figures.long() if shape == "long" else figures.wide()
+    return _csv(list(columns), batches) if form == CSV else _parquet(arrow.schema(list(columns.items())), batches)
+
+
+def figures_name(run: Run, shape: str, form: str) -> str:
+    return f"{run.project.slug}-{run.slug}-metrics-{shape}.{form}"
+
+
+def events_file(run: Run, after: int = 0) -> Iterator[bytes]:
+    rows = ({"sequence": one.sequence, "at": one.at, "kind": one.kind, "payload": one.payload} for one in events(run, after))
+    return _lines(rows)
+
+
+def acts_file(run: Run, after: int = 0) -> Iterator[bytes]:
+    rows = (
+        {"id": one.pk, "at": one.at, "name": one.name or None, "act": one.act, "target": one.target, "details": one.details}
+        for one in acts(run, after)
+    )
+    return _lines(rows)
+
+
+def _lines(rows: Iterator[dict]) -> Iterator[bytes]:
+    return in_chunks(json.dumps(row, ensure_ascii=False, default=lambda at: at.isoformat()).encode() + b"\n" for row in rows)
+
+
+def _csv(names: list[str], batches: Iterator[Batch]) -> Iterator[bytes]:
+    """Times as ISO 8601, what is missing as an empty field; a value as the shortest text that reads back as itself."""
+    at = names.index("at")
+    text = io.StringIO()
+    write = csv.writer(text, lineterminator="\n")
+    write.writerow(names)
+    for batch in batches:
+        write.writerows((*row[:at], row[at].isoformat(), *row[at + 1 :]) for row in batch)
+        yield text.getvalue().encode()
+        text.seek(0)
+        text.truncate()
+    if rest := text.getvalue():
+        yield rest.encode()
+
+
+def _parquet(schema: arrow.Schema, batches: Iterator[Batch]) -> Iterator[bytes]:
+    outbox = Outbox()
+    with pq.ParquetWriter(outbox, schema, compression="zstd") as writer:
+        pending: list[tuple] = []
+        for batch in batches:
+            pending += batch
+            if len(pending) * len(schema.names) >= ROW_GROUP * len(LONG):
+                writer.write_table(_table(schema, pending))
+                pending.clear()
+                yield from outbox.taken(CHUNK)
+        if pending:
+            writer.write_table(_table(schema, pending))
+    yield from outbox.taken(1)
+
+
+def _table(schema: arrow.Schema, rows: list[tuple]) -> arrow.Table:
+    columns = zip(zip(*rows, strict=True), schema.types, strict=True)
+    return arrow.table([arrow.array(values, kind) for values, kind in columns], schema)
+
+
+class Outbox(io.RawIOBase):
+    """A file that is only written to, and whose bytes are taken away while more are written."""
+
+    def __init__(self) -> None:
+        self.pending, self.sent = bytearray(), 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, piece: bytes) -> int:
+        self.pending += piece
+        return len(piece)
+
+    def tell(self) -> int:
+        return self.sent + len(self.pending)
+
+    def taken(self, least: int) -> Iterator[bytes]:
+        """What has been written, when it is at least so many bytes."""
+        if len(self.pending) >= least:
+            piece = bytes(self.pending)
+            self.sent += len(piece)
+            self.pending.clear()
+            yield piece

@@ -1,0 +1,64 @@
+"""Ask the database by the views of docs/sql.md, in a transaction that can only read; the answer as CSV or JSON lines."""
+
+import csv
+import json
+import sys
+from argparse import ArgumentParser
+from collections.abc import Iterator
+
+import psycopg
+from django.core.management.base import BaseCommand, CommandError
+from django.db import connection, transaction
+
+from rftweb.sql.making import SCHEMA, is_made
+
+ROWS_AT_ONCE = 1_000
+
+
+class Command(BaseCommand):
+    help = __doc__
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("query", help="one SELECT, VALUES or WITH … SELECT")
+        form = parser.add_mutually_exclusive_group()
+        form.add_argument("--csv", action="store_true", help="with a line of names first (so without any option)")
+        form.add_argument("--json", action="store_true", help="a JSON object on each line")
+        parser.add_argument("--seconds", type=int, default=60, help="how long the answer may take (60)")
+
+    def handle(self, **options: object) -> None:
+        if not is_made():
+            raise CommandError("there are no views to ask yet: run `manage.py migrate`, which says what it lacks")
+        if options["seconds"] < 1:
+            raise CommandError(f"--seconds: is {options['seconds']}; it must be at least 1")
+        try:
+            rows = answered(options["query"], options["seconds"])
+            self._json(rows) if options["json"] else self._csv(rows)
+        except psycopg.Error as error:
+            raise CommandError(str(error).strip()) from None
+        except BrokenPipeError:  # `| head`
+            sys.stderr.close()
+
+    def _csv(self, rows: Iterator[dict]) -> None:
+        write = csv.writer(self.stdout._out, lineterminator="\n")
+        for row in rows:
+            write.writerow(row)
+
+    def _json(self, rows: Iterator[tuple]) -> None:
+        names = next(rows)
+        for row in rows:
+            self.stdout.write(json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False, default=str))
+
+
+def answered(query: str, seconds: int) -> Iterator[tuple]:
+    """The names of the columns, then the rows, some at a time. A cursor takes one query alone, and none that writes."""
+    with transaction.atomic():
+        with connection.cursor() as settings:
+            settings.execute("SET TRANSACTION READ ONLY")
+            settings.execute(f"SET LOCAL search_path = {SCHEMA}")
+            settings.execute("SELECT set_config('statement_timeout', %s, true)", [f"{seconds}s"])
+        with psycopg.ServerCursor(connection.connection, "asked") as cursor:
+            cursor.itersize = ROWS_AT_ONCE
+            cursor.execute(query)
+            yield tuple(column.name for column in cursor.description)
+            yield from cursor

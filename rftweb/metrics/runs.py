@@ -1,0 +1,143 @@
+"""Figures of runs and workers, read from the rows: the same from every web process.
+
+A person or a token sees the runs of its own projects; workers are shown to staff.
+"""
+
+from collections.abc import Iterator
+
+from django.conf import settings
+from django.db import connection
+from django.db.models import Count, F, Min, Model
+from django.db.models.functions import Now
+from django.utils import timezone
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from apps.accounts.models import User
+from apps.buffer.models import Experience
+from apps.rollouts.models import Group
+from apps.runs.blindness import judged_openly
+from apps.runs.models import Metric as RunMetric
+from apps.runs.models import Run, Worker, after
+
+RUN = ("project", "run")
+# The newest step's figures that are told: a scorer's name among a run's metrics makes no series here.
+TOLD = (
+    "reward_mean", "reward_human", "reward_machine", "success", "staleness", "kl", "behaviour_kl", "entropy", "grad_norm", "loss",
+    "completion_length", "step_seconds", "wait_seconds", "explore_tokens_per_s", "judged_per_s", "refined_per_s",
+)  # fmt: skip
+RECENT = "interval '10 minutes'"
+MOST_RATINGS = 1_000  # of a run that are looked at
+MOST_WORKERS = 500
+FORGOTTEN_S = 24 * 3600  # after so long a silent worker has no series any more
+# The newest ratings of each run, by its index: what is older than a few minutes ends the search.
+RATINGS = f"""
+    SELECT run.id, rated.is_simulated, count(*) FROM unnest(%s::bigint[]) AS run (id)
+    CROSS JOIN LATERAL (
+        SELECT person.is_simulated, newest.at FROM
+            (SELECT rater_id, at FROM feedback_rating WHERE run_id = run.id ORDER BY id DESC LIMIT {MOST_RATINGS}) newest
+            JOIN accounts_user person ON person.id = newest.rater_id) rated
+    WHERE rated.at > statement_timestamp() - {RECENT} GROUP BY 1, 2"""
+
+
+class Figures:
+    """One scrape for one person, as a prometheus_client collector."""
+
+    def __init__(self, user: User) -> None:
+        self.user = user
+        self.runs = Run.objects.visible_to(user)
+        self.open_runs = self.runs.exclude(state__in=Run.ENDED)
+
+    def collect(self) -> Iterator[Metric]:
+        yield self._runs()
+        yield from self._progress()
+        yield self._newest_figures()
+        yield from self._groups()
+        waiting = (Experience.State.READY, Experience.State.CLAIMED)
+        yield self._rows_by_state("rftweb_experiences", "Experiences that wait.", Experience, waiting)
+        yield self._ratings()
+        if self.user.is_staff:
+            yield from self._workers()
+
+    def _runs(self) -> Metric:
+        family = GaugeMetricFamily("rftweb_runs", "Runs by state.", labels=["state"])
+        counts = dict(self.runs.order_by().values_list("state").annotate(Count("pk")))
+        for state in Run.State.values:
+            family.add_metric([state], counts.get(state, 0))
+        return family
+
+    def _progress(self) -> Iterator[Metric]:
+        """The counters of each run that has not ended; its version for who does not judge it blind."""
+        steps = CounterMetricFamily("rftweb_run_steps", "Committed optimiser updates.", labels=RUN)
+        planned = GaugeMetricFamily("rftweb_run_planned_steps", "Updates the run is to make.", labels=RUN)
+        version = GaugeMetricFamily("rftweb_run_weight_version", "Published weight version.", labels=RUN)
+        opened = CounterMetricFamily("rftweb_run_groups_opened", "Groups drawn.", labels=RUN)
+        dropped = CounterMetricFamily("rftweb_run_groups_dropped", "Groups dropped.", labels=RUN)
+        figures = ("step", "planned_steps", "published_version", "groups_opened", "groups_dropped")
+        families = (steps, planned, version, opened, dropped)
+        seen = set(self._open_ones())
+        for pk, project, slug, *values in self.open_runs.order_by("pk").values_list("pk", "project__slug", "slug", *figures):
+            for family, value in zip(families, values, strict=True):
+                if family is not version or pk in seen:
+                    family.add_metric([project, slug], value)
+        yield from families
+
+    def _open_ones(self) -> dict[int, tuple[str, str]]:
+        """{id: (project, slug)} of the runs that have not ended and whose judgements this person sees."""
+        runs = judged_openly(self.user).exclude(state__in=Run.ENDED).values_list("pk", "project__slug", "slug")
+        return {pk: (project, slug) for pk, project, slug in runs}
+
+    def _newest_figures(self) -> Metric:
+        """One seek of an index for each run and name."""
+        family = GaugeMetricFamily("rftweb_run_metric", "The newest step's figures, of runs not ended.", labels=[*RUN, "name"])
+        named = self._open_ones()
+        rows = RunMetric.objects.filter(run__in=named, step=F("run__step"), name__in=TOLD)
+        for run, name, value in rows.values_list("run", "name", "value"):
+            family.add_metric([*named[run], name], value)
+        return family
+
+    def _groups(self) -> Iterator[Metric]:
+        """Open ones by station, and how long the oldest of each has been under way."""
+        count = GaugeMetricFamily("rftweb_groups", "Open groups by station.", labels=[*RUN, "state"])
+        age = GaugeMetricFamily(
+            "rftweb_oldest_group_age_seconds", "Since when the oldest open group of a station was drawn.", labels=[*RUN, "state"]
+        )
+        rows = Group.objects.filter(run__in=self.open_runs, state__in=Group.OPEN).order_by()
+        rows = rows.values_list("run__project__slug", "run__slug", "state").annotate(Count("pk"), Min("opened_at"))
+        now = timezone.now()
+        for project, run, state, groups, oldest in rows:
+            count.add_metric([project, run, state], groups)
+            age.add_metric([project, run, state], max(0.0, (now - oldest).total_seconds()))
+        yield from (count, age)
+
+    def _ratings(self) -> Metric:
+        family = GaugeMetricFamily(
+            "rftweb_run_recent_ratings", f"Ratings of the last 10 minutes, {MOST_RATINGS} at most.", labels=[*RUN, "by"]
+        )
+        named = {pk: (project, slug) for pk, project, slug in self.open_runs.values_list("pk", "project__slug", "slug")}
+        with connection.cursor() as cursor:
+            cursor.execute(RATINGS, [list(named)])
+            found = {(run, is_simulated): count for run, is_simulated, count in cursor.fetchall()}
+        for run, names in named.items():
+            for is_simulated, word in ((False, "people"), (True, "simulated")):
+                family.add_metric([*names, word], found.get((run, is_simulated), 0))
+        return family
+
+    def _rows_by_state(self, name: str, words: str, kind: type[Model], states: tuple) -> Metric:
+        """How many of them each run has in each of these states."""
+        family = GaugeMetricFamily(name, words, labels=[*RUN, "state"])
+        rows = kind.objects.filter(run__in=self.open_runs, state__in=states).order_by()
+        for project, run, state, count in rows.values_list("run__project__slug", "run__slug", "state").annotate(Count("pk")):
+            family.add_metric([project, run, state], count)
+        return family
+
+    def _workers(self) -> Iterator[Metric]:
+        beat = GaugeMetricFamily("rftweb_worker_heartbeat_timestamp_seconds", "When it last said so.", labels=["role", "worker"])
+        alive = GaugeMetricFamily("rftweb_workers", "Workers that were heard of within their lease.", labels=["role"])
+        heard = Worker.objects.filter(stopped_at=None, heartbeat_at__gte=after(-FORGOTTEN_S))
+        for worker in heard.only("role", "key", "heartbeat_at").order_by("-heartbeat_at")[:MOST_WORKERS]:
+            beat.add_metric([worker.role, worker.key], worker.heartbeat_at.timestamp())
+        living = heard.filter(heartbeat_at__gte=after(-settings.LEASE_SECONDS), heartbeat_at__lte=Now())
+        counts = dict(living.order_by().values_list("role").annotate(Count("pk")))
+        for role in Worker.Role.values:
+            alive.add_metric([role], counts.get(role, 0))
+        yield from (beat, alive)

@@ -1,0 +1,51 @@
+"""The files of a run's page of exports, and the same over REST."""
+
+from django.urls import reverse
+
+from apps.runs.models import Metric
+from tests.dashboard.test_tracing import address
+
+
+def content(answer) -> bytes:
+    assert answer.status_code == 200
+    return b"".join(answer.streaming_content)
+
+
+def test_owners_take_the_figures_as_a_file(client, seeded):
+    client.force_login(seeded.alice)
+    answer = client.get(address("run-export-metrics", "long", "csv"))
+    assert answer["Content-Disposition"] == 'attachment; filename="lab-tone-7-metrics-long.csv"'
+    assert content(answer).count(b"\n") == 1 + Metric.objects.count()
+    assert client.get(address("run-export-metrics", "tall", "csv")).status_code == 404
+    assert client.get(address("run-export-metrics", "wide", "xml")).status_code == 404
+
+
+def test_programs_take_them_too(client, seeded):
+    client.force_login(seeded.alice)
+    base = f"/api/v1/runs/{seeded.run.pk}/exports"
+    wide = content(client.get(f"{base}/metrics/", {"shape": "wide", "names": "kl,entropy", "after": 1})).decode().splitlines()
+    assert wide[0] == "step,weight_version,at,entropy,kl" and [line.split(",")[0] for line in wide[1:]] == ["2", "3"]
+    assert content(client.get(f"{base}/events/")) == content(client.get(address("run-export-events")))
+    assert content(client.get(f"{base}/audit/")) == content(client.get(address("run-export-audit")))
+    assert client.get(f"{base}/metrics/", {"shape": "tall"}).status_code == 422
+
+
+def test_events_come_by_cursor_and_tell_the_blind_no_judgement(client, seeded):
+    url = f"/api/v1/runs/{seeded.run.pk}/events/"
+    client.force_login(seeded.alice)
+    first = client.get(url, {"limit": 2}).json()
+    rest = client.get(url, {"after": first["items"][-1]["sequence"], "limit": 200}).json()
+    assert (len(first["items"]), first["more"], rest["more"]) == (2, True, False)
+    everything = [*first["items"], *rest["items"]]
+    assert [one["sequence"] for one in everything] == list(range(1, len(everything) + 1))
+    committed = next(one for one in everything if one["kind"] == "step_committed")
+    assert set(committed["payload"]) == {"step", "reward"}
+    client.force_login(seeded.bob)  # he judges this run blind
+    heard = {one["sequence"]: one["payload"] for one in client.get(url, {"limit": 200}).json()["items"]}
+    assert heard[committed["sequence"]] == {"step": committed["payload"]["step"]}
+
+
+def test_the_page_offers_them_before_there_are_figures(client, run, alice):
+    client.force_login(alice)
+    html = client.get(reverse("run-exports", args=["lab", run.slug])).content.decode()
+    assert "no figures yet" in html and "metrics-wide.parquet" in html

@@ -1,0 +1,99 @@
+"""Figures, events and acts as files: all of it, in order, however it is cut into queries."""
+
+import csv
+import io
+import json
+
+import pyarrow.parquet as pq
+import pytest
+
+from apps.runs.exporting import reading, writing
+from apps.runs.exporting.reading import Figures
+from apps.runs.exporting.writing import acts_file, events_file, figures_file
+from apps.runs.models import Metric, TrainStep
+
+
+@pytest.fixture
+def measured(run):
+    """Five steps with two figures each, the second from step 3 on; the weights are two steps old."""
+    for step in range(1, 6):
+        TrainStep.objects.create(run=run, number=step, state="committed", version=step // 2, fence=1)
+        Metric.record(run, step, {"kl": step / 3, **({"reward_mean": -step / 7} if step >= 3 else {})})
+    return run
+
+
+@pytest.fixture(autouse=True, params=[10_000, 2])
+def batches(request, monkeypatch):
+    """In one query, and in many."""
+    monkeypatch.setattr(reading, "ROWS_AT_ONCE", request.param)
+    monkeypatch.setattr(writing, "ROW_GROUP", request.param)
+
+
+def rows_of(run, shape: str, **asked) -> list[dict]:
+    text = b"".join(figures_file(Figures(run, **asked), shape, "csv")).decode()
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_long_has_a_row_for_each_figure_with_its_version_and_time(measured):
+    rows = rows_of(measured, "long")
+    assert [(row["name"], int(row["step"])) for row in rows] == [
+        *(("kl", step) for step in range(1, 6)), *(("reward_mean", step) for step in range(3, 6)),
+    ]  # fmt: skip
+    stored = {(m.name, m.step): m for m in Metric.objects.filter(run=measured)}
+    for row in rows:
+        metric = stored[row["name"], int(row["step"])]
+        assert float(row["value"]) == metric.value and row["at"] == metric.at.isoformat()
+        assert int(row["weight_version"]) == metric.step // 2
+
+
+def test_wide_has_a_row_for_each_step_and_leaves_empty_what_a_step_has_not(measured):
+    rows = rows_of(measured, "wide")
+    assert [(row["step"], row["weight_version"], row["reward_mean"]) for row in rows] == [
+        ("1", "0", ""), ("2", "1", ""), ("3", "1", str(-3 / 7)), ("4", "2", str(-4 / 7)), ("5", "2", str(-5 / 7)),
+    ]  # fmt: skip
+    assert [float(row["kl"]) for row in rows] == [step / 3 for step in range(1, 6)]
+
+
+@pytest.mark.parametrize("shape", ["long", "wide"])
+def test_parquet_says_what_csv_says(measured, shape):
+    table = pq.read_table(io.BytesIO(b"".join(figures_file(Figures(measured), shape, "parquet")))).to_pylist()
+    said = [{name: "" if value is None else str(value) for name, value in row.items()} for row in table]
+    for row, plain in zip(said, table, strict=True):
+        row["at"] = plain["at"].isoformat()
+    assert said == rows_of(measured, shape)
+
+
+def test_steps_and_names_narrow_it(measured):
+    rows = rows_of(measured, "wide", after=3, asked=("reward_mean",))
+    assert [list(row) for row in rows] == [["step", "weight_version", "at", "reward_mean"]] * 2
+    assert [row["step"] for row in rows] == ["4", "5"]
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+@pytest.mark.parametrize("shape", ["long", "wide"])
+def test_a_run_without_figures_is_a_file_with_columns_and_no_rows(run, shape, form):
+    content = b"".join(figures_file(Figures(run), shape, form))
+    if form == "csv":
+        assert content.decode().count("\n") == 1
+    else:
+        assert pq.read_table(io.BytesIO(content)).num_rows == 0
+
+
+def test_another_runs_figures_are_not_in_it(measured, new_run):
+    other = new_run()
+    Metric.record(other, 1, {"theirs": 1.0})
+    assert Figures(measured).names == ["kl", "reward_mean"] and Figures(other).names == ["theirs"]
+    assert {row["name"] for row in rows_of(other, "long")} == {"theirs"}
+
+
+def test_events_and_acts_are_lines_in_their_order(run, alice):
+    run.pause(alice, "for lunch")
+    run.resume(alice)
+    lines = [json.loads(line) for line in b"".join(events_file(run)).splitlines()]
+    assert [line["payload"]["state"] for line in lines if line["kind"] == "state_changed"] == ["running", "paused", "running"]
+    assert [line["sequence"] for line in lines] == sorted(line["sequence"] for line in lines)
+    later = [json.loads(line) for line in b"".join(events_file(run, lines[0]["sequence"])).splitlines()]
+    assert later == lines[1:]
+    acts = [json.loads(line) for line in b"".join(acts_file(run)).splitlines()]
+    assert [(act["act"], act["name"]) for act in acts][-2:] == [("run paused", "alice"), ("run running", "alice")]
+    assert acts[-2]["details"] == {"reason": "for lunch"} and acts[-2]["target"] == "run lab/run-0"
