@@ -21,7 +21,10 @@ LEARNING_FIELDS = (
     "checkpoints", "evaluations",
 )  # fmt: skip
 # What evaluations of one set may differ in and still be compared.
-NOT_ASKED = {"policy": True, "steps": True, "seed": True, "engine": True, "evaluation": {"run", "version"}}
+NOT_ASKED = {
+    **dict.fromkeys(("policy", "steps", "seed", "engine", "group_attempts", "retention", "alerts", "budget"), True),
+    "sampling": {"slice_tokens", "older_segments"}, "evaluation": {"run", "version"},
+}  # fmt: skip
 
 Tasks = Annotated[int, Field(ge=1, le=10_000_000)]
 
