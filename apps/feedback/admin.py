@@ -5,6 +5,7 @@ from django.contrib import admin
 from apps.accounts.ledger_admin import LedgerAdmin
 from apps.feedback.models import (
     Demonstration,
+    EvaluationResult,
     ExpertAnswer,
     Intervention,
     Item,
@@ -81,6 +82,13 @@ class InterventionAdmin(LedgerAdmin):
     list_display = ["pk", "rollout", "by", "kind", "state", "reason", "at"]
     list_filter = ["kind", "state"]
     list_select_related = ["rollout", "by"]
+    ordering = ["-pk"]
+
+
+@admin.register(EvaluationResult)
+class EvaluationResultAdmin(LedgerAdmin):
+    list_display = ["run", "made_at"]
+    list_select_related = ["run"]
     ordering = ["-pk"]
 
 

@@ -307,6 +307,11 @@ class Run(models.Model):
         most = self.settings.evaluation.tasks
         return self.taskset.size if most is None else min(most, self.taskset.size)
 
+    def get_state_display(self) -> str:
+        """As people read it; an evaluation that runs learns nothing."""
+        is_asking = self.is_evaluation and self.state == self.State.RUNNING
+        return "evaluating" if is_asking else self.State(self.state).label
+
     # -- acts of people ---------------------------------------------------------------------------------------------
 
     def start(self, by: User | None = None, reason: str = "") -> None:
