@@ -9,6 +9,7 @@ import dj_database_url
 from kombu import Queue
 
 from rftweb import environment
+from rftweb.administration.look import UNFOLD  # noqa: F401  (django-unfold reads it)
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 VAR = Path(environment.text("RFTWEB_VAR", str(BASE_DIR / "var"))).resolve()
