@@ -4,14 +4,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from django.db.models import Avg, F, Max
+from django.db.models import Avg, F
 
 from apps.dashboard.charts import Chart, charts_of
-from apps.dashboard.curves import curves
+from apps.dashboard.curves import POINTS, Window, drawn
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group, Rollout
-from apps.runs.models import Metric, Run, TrainStep
+from apps.runs.models import Metric, Run
 from apps.runs.models.steps import REWARD
+from apps.runs.thinning import thinned
 from apps.tasksets.models import Task
 
 MOST_RUNS = 8
@@ -47,29 +48,20 @@ class Answer:
 
 
 def overlaid(run: Run, names: Iterable[str], axis: str) -> dict[str, dict[str, list]]:
-    """{name: {"x": places on the axis, "y": values}}, thinned: no answer grows with the run. Two queries."""
-    found = curves(run, names)
-    places = _places(run, {step for series in found.values() for step in series["x"]}, axis)
-    return {
-        name: {
-            "x": [places[step] for step in series["x"] if step in places],
-            "y": [value for step, value in zip(series["x"], series["y"], strict=True) if step in places],
-        }
-        for name, series in found.items()
-    }
+    """{name: {"x": places on the axis, "y": means}}, thinned: no answer grows with the run. At most two queries."""
+    found = drawn(run, Window(names=frozenset(names), axis=axis))
+    places = [_since_start(run, place) for place in found["x"]] if axis == "time" else found["x"]
+    return {name: _known(places, series["y"]) for name, series in found["series"].items()}
 
 
-def _places(run: Run, steps: set[int], axis: str) -> dict[int, float]:
-    """Step → its place on the axis; a step of which that is not known has none."""
-    if axis == "step":
-        return {step: step for step in steps}
-    rows = TrainStep.objects.filter(run=run, number__in=steps)
-    if axis == "version":
-        return dict(rows.values_list("number", "version"))
-    if run.started_at is None:
-        return {}
-    made = rows.filter(committed_at__isnull=False).values_list("number", "committed_at")
-    return {number: round((at - run.started_at).total_seconds() / 60, 3) for number, at in made}
+def _since_start(run: Run, moment: float) -> float:
+    """Minutes from the run's start to a moment (seconds since 1970): runs of different days stand on one axis."""
+    return round((moment - run.started_at.timestamp()) / 60, 3) if run.started_at else 0.0
+
+
+def _known(places: Sequence[float], values: Sequence[float | None]) -> dict[str, list]:
+    pairs = [(place, value) for place, value in zip(places, values, strict=True) if value is not None]
+    return {"x": [place for place, _ in pairs], "y": [value for _, value in pairs]}
 
 
 def drawn_charts(runs: Sequence[Run]) -> dict[str, Chart]:
@@ -82,14 +74,18 @@ def drawn_charts(runs: Sequence[Run]) -> dict[str, Chart]:
 
 
 def finals_of(runs: Sequence[Run]) -> list[Final]:
-    """Means over each run's last updates, in two queries."""
+    """Means over each run's last updates: one query, and one for each run."""
     keys = [run.pk for run in runs]
     rows = Metric.objects.filter(run__in=keys, name__in=FIGURES, step__gt=F("run__step") - LAST)
     last: dict[int, dict[str, float]] = defaultdict(dict)
     for run, name, mean in rows.order_by().values_list("run", "name").annotate(mean=Avg("value")):
         last[run][name] = mean
-    best = dict(Metric.objects.filter(run__in=keys, name=REWARD).order_by().values_list("run").annotate(best=Max("value")))
-    return [Final(run, last[run.pk], best.get(run.pk)) for run in runs]
+    return [Final(run, last[run.pk], _best(run)) for run in runs]
+
+
+def _best(run: Run) -> float | None:
+    buckets = thinned(run, [REWARD], 0, run.step, POINTS).series.get(REWARD, {})
+    return max((bucket.high for bucket in buckets.values()), default=None)
 
 
 def same_tasks(runs: Sequence[Run], open_runs: set[int]) -> list[tuple[Task, list[Answer | None]]]:

@@ -68,7 +68,7 @@ def test_curves_stand_against_step_version_and_time(seeded):
     assert overlaid(run, ["reward_mean"], "version")["reward_mean"]["x"] == [versions[n] for n in (1, 2, 3)]
     minutes = overlaid(run, ["reward_mean"], "time")["reward_mean"]["x"]
     made = TrainStep.objects.get(run=run, number=3).committed_at
-    assert minutes == sorted(minutes) and minutes[-1] == pytest.approx((made - run.started_at).total_seconds() / 60, abs=0.001)
+    assert minutes == sorted(minutes) and minutes[-1] == pytest.approx((made - run.started_at).total_seconds() / 60, abs=0.01)
 
 
 def test_curves_of_all_runs_come_in_one_answer(alice_client, seeded, made):
