@@ -10,6 +10,7 @@ from celery import shared_task
 from django.conf import settings
 
 from apps.feedback.aggregating import aggregate
+from apps.feedback.evaluation.results import keep_results
 from apps.feedback.models import Slot
 from apps.feedback.rater_model.filling import fill
 from apps.feedback.settling import close_overdue, settle_ready
@@ -52,7 +53,8 @@ def serve() -> bool:
     train_where_due({group.run_id: group.run for group in groups}.values())
     refine(groups)
     share_out(groups, time.process_time() - began)
-    complete_measured()
+    if complete_measured():
+        keep_results()
     for run in {group.run_id: group.run for group in groups}.values():
         ours = [group for group in groups if group.run_id == run.pk]
         states = Counter(group.state for group in ours)

@@ -4,9 +4,12 @@ const form = document.getElementById("new-run");
 let timer;
 let typed = 0;
 let asked = 0;
+let unfolded = [];
+let touched; // the field in which somebody typed last
 
-form.addEventListener("input", () => {
+form.addEventListener("input", (event) => {
   typed += 1;
+  touched = event.target;
   clearTimeout(timer);
   timer = setTimeout(ask, REST_MS);
 });
@@ -19,12 +22,14 @@ function ask() {
 // An answer to what has changed since is left alone: it would put back what was typed before.
 form.addEventListener("htmx:before:swap", (event) => {
   if (typed !== asked) event.preventDefault();
+  unfolded = [...form.querySelectorAll("details[open]")].map((part) => part.id);
 });
 
 // What the server has drawn is what counts, also where a box or a list was touched before; not where somebody is just typing.
 form.addEventListener("htmx:after:swap", () => {
+  for (const id of unfolded) document.getElementById(id).open = true; // what is wrong is unfolded by the server
   for (const field of form.elements) {
-    if (field === document.activeElement || !field.name) continue;
+    if (field === touched || !field.name) continue;
     if (field.type === "checkbox" || field.type === "radio") field.checked = field.defaultChecked;
     else if (field instanceof HTMLSelectElement) for (const option of field.options) option.selected = option.defaultSelected;
     else if (field.value !== field.defaultValue) field.value = field.defaultValue;

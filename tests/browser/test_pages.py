@@ -29,6 +29,8 @@ def addresses(run) -> list[str]:
                 "live",
                 "rate",
                 "runs",
+                "run-new",
+                "compare",
                 "tasksets",
                 "environments",
                 "weights",

@@ -134,7 +134,7 @@ def test_a_scorers_own_options_survive_a_change_of_its_weight(lab, seeded):
 @pytest.mark.parametrize(
     ("changes", "address", "words"),
     [
-        ({"steps": "0"}, "steps", "greater than or equal to 1"),
+        ({"steps": "0"}, "steps", "plan 1 update or more"),
         ({"steps": "many"}, "steps", "valid integer"),
         ({"optimizer__learning_rate": "2"}, "optimizer.learning_rate", "less than or equal to 1"),
         ({"group_size": "1", "people__per_group": "0"}, "group_size", "compares the rollouts"),
@@ -194,6 +194,9 @@ def test_a_clone_is_the_same_configuration_under_a_free_name(alice_client, seede
     assert answer.context["form"].plan == seeded.run.settings
     assert (answer.context["slug"], answer.context["differences"]) == ("tone-2", [])
     assert alice_client.get(reverse("run-new"), {"like": "lab/none"}).status_code == 404
+    ticked = alice_client.get(reverse("run-new"), {"run": seeded.run.pk})
+    assert ticked["Location"] == f"{reverse('run-new')}?project=lab&like=lab/tone-7"
+    assert [alice_client.get(reverse("run-new"), {"run": keys}).status_code for keys in (["x"], [1, 2])] == [404, 404]
 
 
 def test_a_difference_is_told_whatever_is_filled_in(seeded):

@@ -85,7 +85,7 @@ class Explorer:
         )
         self._leave_ended({run.pk for run in running})
         if self.worker.takes_nothing:  # what is in flight goes on to its end
-            while self._give_up_a_seat():
+            while self.chats.give_up_one() or self._give_up_a_seat():
                 pass
             running = [run for run in running if run.pk in self.seats]
         if self._is_full():
@@ -205,6 +205,7 @@ class Explorer:
             Group.objects.give_back(seat.claims)  # what it took before it heard
             seat.abandon({flight.claim.group_id for flight in seat.flights.values()})
             self._leave(seat)
+        self.chats.stop()
 
     def _leave(self, seat: Seat) -> None:
         del self.seats[seat.run.pk]

@@ -21,7 +21,7 @@ from apps.rollouts.partial import Partial, PartialRollout
 from apps.rollouts.sifting import Sieve, sifted
 from apps.runs.admission import groups_allowed
 from apps.runs.costs import PROMPTS, SAMPLED
-from apps.runs.models import Run, StaleFence, Usage, Worker, after
+from apps.runs.models import MAY_TAKE, Run, StaleFence, Usage, Worker, after
 from apps.streaming import bells
 from apps.tasksets.models import Task
 
@@ -30,8 +30,6 @@ from apps.tasksets.models import Task
 IN_FORCE = Q(lease_until=None) | Q(lease_until__gte=Now())
 # Groups that were judged, and that the refiner failed at until their attempts were used up.
 GAVE_UP = Q(state="dropped", reason__startswith="failed ", judged_at__isnull=False, experiences=None)
-# Of a claim: that its owner was not told to take nothing. One look at an index, before any row is looked at.
-MAY_TAKE = """NOT EXISTS (SELECT FROM runs_worker w WHERE w.key = %(owner)s AND w."order" <> '')"""
 
 
 @dataclass(frozen=True)

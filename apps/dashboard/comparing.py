@@ -1,0 +1,124 @@
+"""Several runs beside each other: their curves on one axis, their figures of last, and what they answer to the same tasks."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from django.db.models import Avg, F
+
+from apps.dashboard.charts import Chart, charts_of
+from apps.dashboard.curves import POINTS, Window, drawn
+from apps.rewards.models import Reward
+from apps.rollouts.models import Group, Rollout
+from apps.runs.models import Metric, Run
+from apps.runs.models.steps import REWARD
+from apps.runs.thinning import thinned
+from apps.tasksets.models import Task
+
+MOST_RUNS = 8
+AXES = {"step": "optimizer step", "version": "weight version", "time": "time since the start, minutes"}
+LAST = 10  # updates over which figures are averaged
+FIGURES = {
+    REWARD: ("reward", "Mean reward of the rollouts of an update."),
+    "success": ("success", "Share of rollouts with the full reward."),
+    "reward_human": ("people's reward", "Mean of what people gave."),
+    "completion_length": ("length, tokens", "Mean length of a reply."),
+    "kl": ("KL, nats", "How far the policy has moved from the reference, per token."),
+    "entropy": ("entropy, nats", "How undecided the policy is, per token."),
+    "loss": ("loss", "What an update minimises."),
+    "step_seconds": ("update, s", "Time from one update to the next."),
+    "explore_tokens_per_s": ("sampled, tokens/s", "Throughput of the explorers."),
+}
+NEWEST_GROUPS, TASKS_SHOWN = 200, 4
+
+
+@dataclass(frozen=True)
+class Final:
+    """A run's last figures, by metric; `best`: the highest mean reward of any update."""
+
+    run: Run
+    last: dict[str, float]
+    best: float | None
+
+
+@dataclass(frozen=True)
+class Answer:
+    rollout: Rollout
+    reward: float | None
+
+
+def overlaid(run: Run, names: Iterable[str], axis: str) -> dict[str, dict[str, list]]:
+    """{name: {"x": places on the axis, "y": means}}, thinned: no answer grows with the run. At most two queries."""
+    found = drawn(run, Window(names=frozenset(names), axis=axis))
+    places = [_since_start(run, place) for place in found["x"]] if axis == "time" else found["x"]
+    return {name: _known(places, series["y"]) for name, series in found["series"].items()}
+
+
+def _since_start(run: Run, moment: float) -> float:
+    """Minutes from the run's start to a moment (seconds since 1970): runs of different days stand on one axis."""
+    return round((moment - run.started_at.timestamp()) / 60, 3) if run.started_at else 0.0
+
+
+def _known(places: Sequence[float], values: Sequence[float | None]) -> dict[str, list]:
+    pairs = [(place, value) for place, value in zip(places, values, strict=True) if value is not None]
+    return {"x": [place for place, _ in pairs], "y": [value for _, value in pairs]}
+
+
+def drawn_charts(runs: Sequence[Run]) -> dict[str, Chart]:
+    """What is drawn of any of these runs, by metric, rewards first: the first metric of each of their charts."""
+    found: dict[str, Chart] = {}
+    for run in runs:
+        charts = charts_of(run.settings.algorithm)
+        found = {chart.names[0]: chart for chart in (charts.large, *charts.small)} | found
+    return dict(sorted(found.items(), key=lambda one: one[0] != REWARD))
+
+
+def finals_of(runs: Sequence[Run]) -> list[Final]:
+    """Means over each run's last updates: one query, and one for each run."""
+    keys = [run.pk for run in runs]
+    rows = Metric.objects.filter(run__in=keys, name__in=FIGURES, step__gt=F("run__step") - LAST)
+    last: dict[int, dict[str, float]] = defaultdict(dict)
+    for run, name, mean in rows.order_by().values_list("run", "name").annotate(mean=Avg("value")):
+        last[run][name] = mean
+    return [Final(run, last[run.pk], _best(run)) for run in runs]
+
+
+def _best(run: Run) -> float | None:
+    buckets = thinned(run, [REWARD], 0, run.step, POINTS).series.get(REWARD, {})
+    return max((bucket.high for bucket in buckets.values()), default=None)
+
+
+def same_tasks(runs: Sequence[Run], open_runs: set[int]) -> list[tuple[Task, list[Answer | None]]]:
+    """Tasks that all of the runs have drawn lately, with each run's newest answer; none for a run that has failed at it.
+
+    Rewards are those of runs in `open_runs` alone. Three queries and one for each run.
+    """
+    groups: dict[int, dict[int, int]] = {}  # by run: task → its newest group
+    for run in runs:
+        rows = Group.objects.filter(run=run).exclude(state=Group.State.SAMPLING).order_by("-pk").values_list("task", "pk")
+        groups[run.pk] = dict(reversed(rows[:NEWEST_GROUPS]))
+    shared = set.intersection(*(set(of_run) for of_run in groups.values())) if groups else set()
+    first = groups[runs[0].pk] if runs else {}
+    chosen = sorted(shared, key=lambda task: -first[task])[:TASKS_SHOWN]
+    newest = {pk: of_run[task] for pk, of_run in groups.items() for task in chosen}
+    wanted = [of_run[task] for of_run in groups.values() for task in chosen]
+    answers = {rollout.group_id: rollout for rollout in _answers(wanted)}
+    rewards = _rewards([rollout.pk for rollout in answers.values() if rollout.run_id in open_runs])
+    tasks = Task.objects.select_related("taskset").in_bulk(chosen) if newest else {}
+    return [(tasks[task], [_answer(answers.get(groups[run.pk][task]), rewards) for run in runs]) for task in chosen]
+
+
+def _answers(groups: Sequence[int]) -> Iterable[Rollout]:
+    """The last finished rollout of each group that its policy wrote."""
+    own = Rollout.objects.filter(group__in=groups, state=Rollout.State.FINISHED, origin=Rollout.Origin.POLICY)
+    return own.order_by("group", "-pk").distinct("group")
+
+
+def _rewards(rollouts: Sequence[int]) -> dict[int, float]:
+    """The mean of what was said of each."""
+    rows = Reward.objects.filter(rollout__in=rollouts, is_current=True, value__isnull=False).order_by()
+    return dict(rows.values_list("rollout").annotate(mean=Avg("value")))
+
+
+def _answer(rollout: Rollout | None, rewards: dict[int, float]) -> Answer | None:
+    return None if rollout is None else Answer(rollout, rewards.get(rollout.pk))

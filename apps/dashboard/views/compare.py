@@ -1,0 +1,99 @@
+"""Several runs beside each other."""
+
+from urllib.parse import urlencode
+
+from django.contrib.auth.decorators import login_required
+from django.db.models import Q
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_safe
+
+from apps.dashboard.comparing import AXES, FIGURES, LAST, MOST_RUNS, drawn_charts, finals_of, overlaid, same_tasks
+from apps.dashboard.config_diff import differences
+from apps.dashboard.significance import against_each_other, by_seed
+from apps.runs.blindness import open_among
+from apps.runs.models import Run
+from apps.runs.models.steps import REWARD
+
+EARLIER_SHOWN = 50
+LONGEST = 1_000  # characters of the addresses
+
+
+@require_safe
+@login_required
+def compare(request: HttpRequest) -> HttpResponse:
+    """Everybody signed in: runs of their projects, `runs=project/slug,…`; figures of those that they do not judge blind."""
+    if "run" in request.GET:  # ticked in the list, by their ids
+        return redirect(f"{reverse('compare')}?{urlencode({'runs': ','.join(_addresses(request))}, safe='/,')}")
+    runs, missing = _runs(request)
+    is_open = open_among(request.user, [run.pk for run in runs])
+    shown = [run for run in runs if run.pk in is_open]
+    axis = _axis(request)
+    figure = request.GET.get("figure", REWARD)
+    if figure not in FIGURES:
+        raise Http404(f"figure must be one of {', '.join(FIGURES)}")
+    finals = finals_of(shown)
+    groups = by_seed(shown, {final.run.pk: final.last[figure] for final in finals if figure in final.last})
+    told = [name for name in FIGURES if any(name in final.last for final in finals)]
+    context = {
+        "section": "runs", "runs": runs, "missing": missing, "is_open": is_open, "shown": shown, "axis": axis, "axes": AXES,
+        "charts": drawn_charts(shown), "asked": ",".join(_address(run) for run in runs), "most": MOST_RUNS,
+        "finals": finals, "figures": {name: FIGURES[name] for name in told}, "last": LAST,
+        "differences": differences([run.settings for run in runs]) if len(runs) > 1 else [],
+        "figure": figure, "groups": groups, "versus": against_each_other(groups),
+        "tasks": same_tasks(runs, is_open) if len(runs) > 1 else [],
+        "earlier": Run.objects.visible_to(request.user).select_related("project")[:EARLIER_SHOWN],
+    }  # fmt: skip
+    return render(request, "dashboard/compare.html", context)
+
+
+@require_safe
+@login_required
+def compare_curves(request: HttpRequest) -> HttpResponse:
+    """Everybody signed in: {"series": {metric: {run: {"x": […], "y": […]}}}} of the runs that they do not judge blind."""
+    runs, _ = _runs(request)
+    is_open, axis = open_among(request.user, [run.pk for run in runs]), _axis(request)
+    shown = [run for run in runs if run.pk in is_open]
+    names = list(drawn_charts(shown))
+    series: dict[str, dict[str, dict]] = {name: {} for name in names}
+    for run in shown:
+        for name, points in overlaid(run, names, axis).items():
+            series[name][_address(run)] = points
+    return JsonResponse({"axis": AXES[axis], "runs": [_address(run) for run in runs], "series": series})
+
+
+def _visible(request: HttpRequest):
+    return Run.objects.visible_to(request.user).select_related("project", "policy", "owner")
+
+
+def _runs(request: HttpRequest) -> tuple[list[Run], list[str]]:
+    """The runs that are asked for, in that order, and the addresses of which there is none. Raises Http404 for too many."""
+    said = request.GET.get("runs", "")
+    asked = list(dict.fromkeys(part.strip() for part in said.split(",") if part.strip()))
+    if len(asked) > MOST_RUNS or len(said) > LONGEST:
+        raise Http404(f"at most {MOST_RUNS} runs are compared at a time")
+    wanted = Q()
+    for address in asked:
+        project, _, slug = address.partition("/")
+        wanted |= Q(project__slug=project, slug=slug)
+    found = {_address(run): run for run in _visible(request).with_tasksets().filter(wanted)} if asked else {}
+    return [found[address] for address in asked if address in found], [one for one in asked if one not in found]
+
+
+def _addresses(request: HttpRequest) -> list[str]:
+    keys = request.GET.getlist("run")[: MOST_RUNS + 1]
+    if not all(key.isascii() and key.isdigit() and len(key) <= 18 for key in keys) or len(keys) > MOST_RUNS:
+        raise Http404(f"tick at most {MOST_RUNS} runs")
+    return [_address(run) for run in _visible(request).filter(pk__in=keys)]
+
+
+def _address(run: Run) -> str:
+    return f"{run.project.slug}/{run.slug}"
+
+
+def _axis(request: HttpRequest) -> str:
+    axis = request.GET.get("x", "step")
+    if axis not in AXES:
+        raise Http404(f"x must be one of {', '.join(AXES)}")
+    return axis

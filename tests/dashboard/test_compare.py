@@ -1,0 +1,175 @@
+"""Runs beside each other: what is drawn, what differs, what is more than chance; and that raters learn nothing of it."""
+
+import itertools
+import math
+
+import pytest
+from django.urls import reverse
+
+from apps.dashboard.comparing import finals_of, overlaid, same_tasks
+from apps.dashboard.significance import Seeds, bootstrap, by_seed, t_outside, t_quantile, versus, welch
+from apps.runs.config import parse
+from apps.runs.models import Metric, Run, TrainStep
+
+
+@pytest.fixture
+def alice_client(client, seeded):
+    client.force_login(seeded.alice)
+    return client
+
+
+@pytest.fixture
+def made(seeded):
+    """Another run of the same configuration but for what is given, at step 2 with these rewards."""
+
+    def make(slug: str, rewards: tuple[float, ...] = (0.25, 0.75), **changes: object) -> Run:
+        plan = parse({**seeded.run.settings.model_dump(mode="json"), **changes})
+        run = Run.create(project=seeded.run.project, slug=slug, title=slug, plan=plan)
+        for step, reward in enumerate(rewards, start=1):
+            Run.objects.filter(pk=run.pk).update(step=step)
+            Metric.record(run, step, {"reward_mean": reward})
+        run.refresh_from_db()
+        return run
+
+    return make
+
+
+def page(client, **query: str):
+    answer = client.get(reverse("compare"), query)
+    assert answer.status_code == 200
+    return answer
+
+
+def test_ticked_runs_become_an_address_that_can_be_sent(alice_client, seeded, made):
+    other = made("other")
+    answer = alice_client.get(reverse("compare"), {"run": [seeded.run.pk, other.pk]})
+    assert answer["Location"] == f"{reverse('compare')}?runs=lab/other,lab/tone-7"
+
+
+def test_runs_stand_in_the_order_of_the_address_and_strangers_are_named(alice_client, seeded, made):
+    made("other")
+    context = page(alice_client, runs="lab/tone-7, lab/other, lab/none, x").context
+    assert [run.slug for run in context["runs"]] == ["tone-7", "other"] and context["missing"] == ["lab/none", "x"]
+
+
+@pytest.mark.parametrize("query", [{"run": "x"}, {"x": "moon"}, {"figure": "moon"}, {"runs": ",".join(f"a/{n}" for n in range(9))}])
+def test_an_address_that_means_nothing_is_not_there(alice_client, query):
+    assert alice_client.get(reverse("compare"), query).status_code == 404
+
+
+def test_without_runs_the_page_says_how_to_choose_some(alice_client):
+    assert "Tick two runs" in page(alice_client).content.decode()
+
+
+def test_curves_stand_against_step_version_and_time(seeded):
+    run = seeded.run
+    assert overlaid(run, ["reward_mean"], "step")["reward_mean"]["x"] == [1, 2, 3]
+    versions = dict(TrainStep.objects.filter(run=run).values_list("number", "version"))
+    assert overlaid(run, ["reward_mean"], "version")["reward_mean"]["x"] == [versions[n] for n in (1, 2, 3)]
+    minutes = overlaid(run, ["reward_mean"], "time")["reward_mean"]["x"]
+    made = TrainStep.objects.get(run=run, number=3).committed_at
+    assert minutes == sorted(minutes) and minutes[-1] == pytest.approx((made - run.started_at).total_seconds() / 60, abs=0.01)
+
+
+def test_curves_of_all_runs_come_in_one_answer(alice_client, seeded, made):
+    made("other")
+    found = alice_client.get(reverse("compare-curves"), {"runs": "lab/tone-7,lab/other"}).json()
+    assert found["series"]["reward_mean"]["lab/other"] == {"x": [1, 2], "y": [0.25, 0.75]}
+    assert found["runs"] == ["lab/tone-7", "lab/other"]
+
+
+def test_last_figures_are_means_and_the_best_is_of_all_updates(made):
+    run = made("long", (0.875,) + (0.25,) * 9 + (0.5,))  # the first is older than the last ten
+    [final] = finals_of([run])
+    assert final.last["reward_mean"] == pytest.approx((9 * 0.25 + 0.5) / 10) and final.best == 0.875
+
+
+def test_configurations_differ_where_they_do(alice_client, seeded, made):
+    made("other", seed=4)
+    found = page(alice_client, runs="lab/tone-7,lab/other").context["differences"]
+    assert [(one.field, one.values) for one in found] == [("seed", ("0", "4"))]
+
+
+def test_runs_that_differ_in_their_seed_alone_are_one_group(made):
+    runs = [made(f"a{n}", seed=n) for n in range(3)] + [made("b", max_staleness=1)]
+    groups = by_seed(runs, {run.pk: 0.5 for run in runs})
+    assert [[run.slug for run in group.runs] for group in groups] == [["a0", "a1", "a2"], ["b"]]
+
+
+def test_answers_to_the_same_tasks_stand_beside_each_other(seeded, made, finish):
+    other = made("other")
+    other.start()
+    shared = seeded.run.groups.exclude(state="sampling").order_by("-pk").first().task
+    for group in finish(other, ["A reply of the other"], groups=3):
+        last = group
+    last.__class__.objects.filter(pk=last.pk).update(task=shared)
+    found = same_tasks([seeded.run, other], {seeded.run.pk, other.pk})
+    assert shared in [task for task, _ in found]
+    answers = next(answers for task, answers in found if task == shared)
+    assert answers[1].rollout.text == "A reply of the other" and answers[0].rollout.run == seeded.run
+
+
+def test_who_judges_blind_sees_what_was_asked_for_but_no_figure(client, seeded, made):
+    other = made("other", (0.8317,))
+    client.force_login(seeded.bob)
+    answer = page(client, runs="lab/tone-7,lab/other")
+    assert answer.context["finals"] == [] and "0.83" not in answer.content.decode() and "judged blind" in answer.content.decode()
+    assert client.get(reverse("compare-curves"), {"runs": f"lab/{other.slug}"}).json()["series"] == {}
+
+
+def test_strangers_find_no_run(client, seeded):
+    client.force_login(seeded.carol)
+    assert page(client, runs="lab/tone-7").context["runs"] == []
+
+
+# -- significance ---------------------------------------------------------------------------------------------------
+
+
+def density(t: float, degrees: float) -> float:
+    front = math.exp(math.lgamma((degrees + 1) / 2) - math.lgamma(degrees / 2)) / math.sqrt(degrees * math.pi)
+    return front * (1 + t * t / degrees) ** (-(degrees + 1) / 2)
+
+
+@pytest.mark.parametrize("degrees", [1.0, 2.5, 4.0, 17.3, 120.0])
+@pytest.mark.parametrize("t", [0.1, 1.0, 2.2, 5.0])
+def test_the_tail_of_students_t_is_its_density_added_up(t, degrees):
+    pieces = 4_000
+    inside = sum(density((n + 0.5) * t / pieces, degrees) for n in range(pieces)) * 2 * t / pieces
+    assert t_outside(t, degrees) == pytest.approx(1 - inside, abs=1e-6)
+    assert t_quantile(1 - t_outside(t, degrees) / 2, degrees) == pytest.approx(t, rel=1e-6)
+
+
+def test_welchs_interval_is_that_of_the_books():
+    """Two-sided 95 %, computed by hand: means 22 and 26, variances 2.5 and 10, n 5 and 5; 5.88 degrees, t = 2.459."""
+    one, other = (20, 21, 22, 23, 24), (22, 24, 26, 28, 30)
+    (low, high), p = welch(one, other)
+    error = math.sqrt(2.5 / 5 + 10 / 5)
+    assert (low + high) / 2 == pytest.approx(-4) and (high - low) / 2 == pytest.approx(t_quantile(0.975, 6.25 / 1.0625) * error)
+    assert p == pytest.approx(t_outside(4 / error, 6.25 / 1.0625)) and high < 0
+
+
+def test_the_bootstrap_is_near_all_that_could_be_drawn():
+    one, other = (0.61, 0.7, 0.66), (0.5, 0.58, 0.41)
+    means = [[sum(drawn) / 3 for drawn in itertools.product(side, repeat=3)] for side in (one, other)]
+    every = sorted(a - b for a in means[0] for b in means[1])
+    low, high = bootstrap(one, other)
+    assert low == pytest.approx(every[round(0.025 * len(every))], abs=0.01)
+    assert high == pytest.approx(every[round(0.975 * len(every))], abs=0.01)
+
+
+def test_one_seed_on_a_side_gives_a_difference_and_no_interval(made):
+    run = made("a")
+    found = versus(Seeds((run,), (0.5,)), Seeds((run, run), (0.25, 0.5)))
+    assert (found.difference, found.welch, found.p, found.is_clear) == (0.125, None, None, False)
+
+
+def test_seeds_that_all_give_the_same_are_told_apart_without_dividing_by_nothing():
+    assert welch((0.5, 0.5), (0.25, 0.25)) == ((0.25, 0.25), 0.0)
+
+
+def test_a_clear_difference_is_said_with_its_seeds(alice_client, made):
+    for n, (good, bad) in enumerate([(0.8, 0.3), (0.82, 0.31), (0.79, 0.28)]):
+        made(f"good{n}", (good,), seed=n), made(f"bad{n}", (bad,), seed=n, max_staleness=1)
+    runs = ",".join(f"lab/{side}{n}" for side in ("good", "bad") for n in range(3))
+    html = page(alice_client, runs=runs).content.decode()
+    assert "more than chance" in html and "3, 3" in html
