@@ -94,6 +94,17 @@ def test_after_a_crash_the_same_weights_come_out(name, lesson_run, new_station, 
     assert set(run.steps.values_list("state", flat=True)) == {TrainStep.State.COMMITTED}
 
 
+def test_its_learning_rate_may_be_turned_and_what_concerns_sampling_may_not(lesson_run, new_station):
+    run, station = lesson_run("dpo"), new_station()
+    station.serve()
+    run.change_config(None, optimizer={"learning_rate": 3e-4})
+    station.serve()
+    rates = run.metrics.filter(name="learning_rate").order_by("step").values_list("value", flat=True)
+    assert list(rates) == pytest.approx([1e-3, 3e-4])
+    with pytest.raises(ConfigError, match="samples nothing"):
+        run.change_config(None, sampling={"temperature": 0.5})
+
+
 @pytest.mark.parametrize("name", SOURCES)
 def test_micro_batches_do_not_change_what_is_learned(name, lesson_run, new_station):
     optimizer = {"warmup_steps": 0, "learning_rate": 1e-3}
