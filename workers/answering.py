@@ -13,6 +13,7 @@ from apps.rewards import learned, scorers
 from apps.rewards.scorers import Verdict
 from apps.rewards.scoring import Answered, Question, Values, judges_groups, known_values
 from apps.rollouts.models import Group
+from apps.runs.costs import CPU, GPU
 from workers.grading import Grader
 from workers.judging import ask_judges
 
@@ -50,7 +51,10 @@ def by_rule(questions: Sequence[Question]) -> list[Answered]:
     left = [answer for answer in graded if _may_ask(answer)]
     said = ask_judges([answer.question for answer in left] + [asked for asked in questions if _only_asks(asked.scorer)])
     pairs = zip(left, said, strict=False)  # what only asks stands behind them
-    decided = [replace(by_model, seconds=(by_rules.seconds or 0) + by_model.seconds) for by_rules, by_model in pairs]
+    decided = [
+        replace(by_model, seconds=(by_rules.seconds or 0) + by_model.seconds, used={**by_rules.used, **by_model.used})
+        for by_rules, by_model in pairs
+    ]
     taken = {id(answer) for answer in left}
     return [answer for answer in graded if id(answer) not in taken] + decided + said[len(left) :]
 
@@ -77,15 +81,17 @@ def learned_words(groups: Sequence[Group], questions: Sequence[Question]) -> lis
 
 def judged(project: int, scorer: str, questions: Sequence[Question]) -> list[Answered]:
     """A model that is not there, or cannot be loaded, has not judged: NULL with the reason."""
-    began = time.monotonic()
+    began, unit = time.monotonic(), CPU
     try:
         folder = learned.find(project, scorer).folder
-        verdicts = reward_models().of(folder).judge([(asked.task.prompt, asked.rollouts[0].text) for asked in questions])
+        model = reward_models().of(folder)
+        unit = GPU if model.device == "cuda" else CPU
+        verdicts = model.judge([(asked.task.prompt, asked.rollouts[0].text) for asked in questions])
     except (LookupError, OSError, DamagedWeights) as error:
         log.error("reward_model_unusable", scorer=scorer, error=str(error))
         verdicts = [Verdict(None, f"scorer {scorer}: {error}"[:300])] * len(questions)
     each = (time.monotonic() - began) / len(questions)
-    return [Answered(asked, [verdict], each) for asked, verdict in zip(questions, verdicts, strict=True)]
+    return [Answered(asked, [verdict], each, {f"scorer.{unit}": each}) for asked, verdict in zip(questions, verdicts, strict=True)]
 
 
 @cache

@@ -16,6 +16,7 @@ from apps.environments.judging import send_on
 from apps.environments.openenv.sessions import close_lost
 from apps.feedback.calibration.watching import keep_up
 from apps.feedback.evaluation import scheduled
+from apps.feedback.evaluation.results import keep_results
 from apps.feedback.interventions import refuse_unheard
 from apps.feedback.models import Slot
 from apps.feedback.settling import close_ended, close_overdue
@@ -45,6 +46,7 @@ def sweep(**_: object) -> None:
     bury_silent_workers()
     if evaluated := scheduled.keep_up_all():
         log.info("evaluations_made", count=evaluated)
+    keep_results()
     if calibrated := keep_up():
         log.info("calibrated", runs=calibrated)
 

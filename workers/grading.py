@@ -19,6 +19,7 @@ from queue import SimpleQueue
 from apps.rewards import scorers
 from apps.rewards.scorers import Verdict
 from apps.rewards.scoring import Answered, Question
+from apps.runs.costs import CPU
 
 MEMORY_BYTES = 1 << 30
 START_S = 30.0  # for a child's first words: it loads its libraries
@@ -44,7 +45,8 @@ class Child:
         except GraderDied as death:
             self.stop()
             said = [{"value": None, "reason": f"scorer {question.scorer}: {death}", "details": {}}] * len(question.rollouts)
-        return Answered(question, [Verdict(**verdict) for verdict in said], time.monotonic() - began)
+        seconds = time.monotonic() - began
+        return Answered(question, [Verdict(**verdict) for verdict in said], seconds, {f"scorer.{CPU}": seconds})
 
     def _ask(self, line: bytes, seconds: float) -> list[dict]:
         if self.process is None or self.process.poll() is not None:

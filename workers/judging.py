@@ -8,7 +8,7 @@ import hashlib
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from apps.environments.pull import addresses, exchanges
 from apps.environments.pull.errors import BadAddress, BadStatus, CallFailed
@@ -18,6 +18,7 @@ from apps.rewards.judging.asking import Ask, JudgeOptions, Reply
 from apps.rewards.models import JudgeReply
 from apps.rewards.scorers import Verdict
 from apps.rewards.scoring import Answered, Question
+from apps.runs.costs import JUDGE_CALLS, JUDGE_READ, JUDGE_WROTE
 
 AT_ONCE = 16  # requests under way
 TRIES = 3
@@ -39,7 +40,8 @@ def ask_judges(questions: Sequence[Question]) -> list[Answered]:
     fresh = {key: (plan.options, ask) for plan in plans for key, ask in zip(plan.keys, plan.asks, strict=True) if key not in kept}
     said = asyncio.run(_ask_all(fresh)) if fresh else {}
     _keep(said)
-    return [plan.answered(kept, said) for plan in plans]
+    paid: set[str] = set()
+    return [plan.answered(kept, said, paid) for plan in plans]
 
 
 def replies_of(options: JudgeOptions, asks: Sequence[Ask]) -> list[Reply]:
@@ -69,14 +71,17 @@ class _Plan:
         self.asks: list[Ask] = self.scorer.ask(question.rollouts, question.task, self.own)
         self.keys = [_key(self.options, ask) for ask in self.asks]
 
-    def answered(self, kept: dict[str, Reply], said: dict[str, tuple[Reply, float]]) -> Answered:
+    def answered(self, kept: dict[str, Reply], said: dict[str, tuple[Reply, float]], paid: set[str]) -> Answered:
+        """`paid`: requests that are counted already; each is counted once, whoever asked it."""
         replies = [kept.get(key) or said[key][0] for key in self.keys]
         seconds = max((said[key][1] for key in self.keys if key in said), default=0.0)
+        used = _used([said[key][0] for key in dict.fromkeys(self.keys) if key in said and key not in paid])
+        paid.update(self.keys)
         try:
             verdicts = self.scorer.read(replies, self.question.rollouts, self.question.task, self.own)
         except Exception as error:  # the loop around one unit of work: whatever went wrong belongs to this question
-            return _failed(self.question, error)
-        return Answered(self.question, self.scorer.held(verdicts, self.question.rollouts), seconds)
+            return replace(_failed(self.question, error), used=used)
+        return Answered(self.question, self.scorer.held(verdicts, self.question.rollouts), seconds, used)
 
 
 @dataclass(frozen=True)
@@ -89,7 +94,7 @@ class _Failed:
     asks: Sequence[Ask] = ()
     keys: Sequence[str] = ()
 
-    def answered(self, kept: dict[str, Reply], said: dict[str, tuple[Reply, float]]) -> Answered:
+    def answered(self, kept: dict[str, Reply], said: dict[str, tuple[Reply, float]], paid: set[str]) -> Answered:
         return _failed(self.question, self.error)
 
 
@@ -103,6 +108,15 @@ def _planned(question: Question) -> _Plan | _Failed:
 def _failed(question: Question, error: Exception) -> Answered:
     why = f"scorer {question.scorer}: {type(error).__name__}: {error}"[:300]
     return Answered(question, [Verdict(None, why)] * len(question.rollouts), 0.0)
+
+
+def _used(replies: Sequence[Reply]) -> dict[str, float]:
+    """What these cost that a service answered."""
+    told = [reply for reply in replies if reply.text is not None]
+    return {
+        JUDGE_CALLS: len(told), JUDGE_READ: sum(reply.tokens_in for reply in told),
+        JUDGE_WROTE: sum(reply.tokens_out for reply in told),
+    }  # fmt: skip
 
 
 def _key(options: JudgeOptions, ask: Ask) -> str:

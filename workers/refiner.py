@@ -1,6 +1,8 @@
 """The refiner's job: judged groups become experiences, or are dropped with a reason; those of an evaluation are closed."""
 
+import time
 from collections import Counter
+from collections.abc import Sequence
 from functools import cache
 
 import structlog
@@ -8,13 +10,15 @@ from celery import shared_task
 from django.conf import settings
 
 from apps.feedback.aggregating import aggregate
+from apps.feedback.evaluation.results import keep_results
 from apps.feedback.models import Slot
 from apps.feedback.rater_model.filling import fill
 from apps.feedback.settling import close_overdue, settle_ready
 from apps.pipelines.refining import refine
 from apps.rollouts.measuring import complete_measured
 from apps.rollouts.models import Group
-from apps.runs.models import Worker
+from apps.runs.costs import CPU
+from apps.runs.models import Usage, Worker
 from workers.rater_heads.launching import judge, train_where_due
 from workers.slices import register, run_slice
 
@@ -43,11 +47,14 @@ def serve() -> bool:
     me().beat(f"refining {len(groups)} groups" if groups else "waiting for judged groups")
     if not groups:
         return False
+    began = time.process_time()
     aggregate(groups)
     fill(groups, judge)
     train_where_due({group.run_id: group.run for group in groups}.values())
     refine(groups)
-    complete_measured()
+    share_out(groups, time.process_time() - began)
+    if complete_measured():
+        keep_results()
     for run in {group.run_id: group.run for group in groups}.values():
         ours = [group for group in groups if group.run_id == run.pk]
         states = Counter(group.state for group in ours)
@@ -56,3 +63,9 @@ def serve() -> bool:
             measured=states[Group.State.MEASURED],
         )  # fmt: skip
     return True
+
+
+def share_out(groups: Sequence[Group], seconds: float) -> None:
+    """What this took of the processor, to the runs by their groups."""
+    for run, count in Counter(group.run_id for group in groups).items():
+        Usage.add(run, me().key, {f"refiner.{CPU}": seconds * count / len(groups)})

@@ -53,7 +53,7 @@ def serve() -> bool:
     groups = with_their_base(groups)
     claims = [group.claimed for group in groups]
     questions = open_questions(groups)
-    with kept(lambda: Group.objects.keep(claims, settings.LEASE_SECONDS)):
+    with kept(lambda: (Group.objects.keep(claims, settings.LEASE_SECONDS), me().beat(f"scoring {len(groups)} groups"))):
         answers = answered(groups, questions)
     with transaction.atomic():
         done = record_verdicts(groups, answers)

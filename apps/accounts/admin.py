@@ -1,20 +1,61 @@
-"""People, projects and tokens in the administration."""
+"""People, projects, tokens and what is on record, in the administration."""
 
-from django.contrib import admin
-from django.contrib.auth.admin import UserAdmin
-from django.http import HttpRequest
+from allauth.account.models import EmailAddress
+from allauth.mfa.models import Authenticator
+from django.contrib import admin, messages
+from django.contrib.auth.admin import GroupAdmin, UserAdmin
+from django.contrib.auth.models import Group
+from django.core.paginator import Paginator
+from django.db.models import QuerySet
+from django.forms import ModelForm
+from django.http import HttpRequest, HttpResponse
 from unfold.admin import TabularInline
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
 from apps.accounts.ledger_admin import LedgerAdmin, PlainAdmin
 from apps.accounts.models import AuditEntry, Membership, Project, Token, User
 
+for theirs in (EmailAddress, Authenticator, Group):
+    admin.site.unregister(theirs)
+
 
 @admin.register(User)
 class PersonAdmin(UserAdmin, PlainAdmin):
     form, add_form, change_password_form = UserChangeForm, UserCreationForm, AdminPasswordChangeForm
-    list_display = ["username", "is_simulated", "is_staff", "is_active", "last_login"]
-    fieldsets = (*UserAdmin.fieldsets, ("rating", {"fields": ["is_simulated"]}))
+    list_display = ["username", "first_name", "last_name", "is_simulated", "is_staff", "is_superuser", "is_active", "last_login"]
+    list_filter = ["is_staff", "is_superuser", "is_active", "is_simulated"]
+    ordering = ["username"]
+    readonly_fields = ["last_login", "date_joined"]
+    fieldsets = (*UserAdmin.fieldsets, ("Rating", {"fields": ["is_simulated"]}))
+
+    def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> HttpResponse:
+        answer = super().user_change_password(request, id, form_url)
+        if request.method == "POST" and answer.status_code == 302:  # it was taken
+            self.record(request, "password changed", self.get_object(request, id))
+        return answer
+
+
+@admin.register(Group)
+class StaffGroupAdmin(GroupAdmin, PlainAdmin):
+    """What staff who are no administrators may look at."""
+
+
+@admin.register(Authenticator)
+class AuthenticatorAdmin(LedgerAdmin):
+    """Second factors. Taking one away lets a person who has lost it sign in by password; its secret is shown to nobody."""
+
+    list_display = ["user", "type", "created_at", "last_used_at"]
+    list_select_related = ["user"]
+    list_filter = ["type"]
+    paginator = Paginator
+    search_fields = ["user__username"]
+    fields = ["user", "type", "created_at", "last_used_at"]
+
+    def has_delete_permission(self, request: HttpRequest, obj: Authenticator | None = None) -> bool:
+        return request.user.has_perm("mfa.delete_authenticator")
+
+    def record(self, request: HttpRequest, verb: str, obj: Authenticator, **details: object) -> None:
+        AuditEntry.record(f"second factor {verb}", f"user {obj.user}", request.user, kind=obj.type)
 
 
 class MembershipInline(TabularInline):
@@ -29,6 +70,14 @@ class ProjectAdmin(PlainAdmin):
     search_fields = ["slug", "title"]
     inlines = [MembershipInline]
 
+    def save_formset(self, request: HttpRequest, form: ModelForm, formset, change: bool) -> None:
+        """Roles are given, changed and taken by the model's own methods, which put them on record."""
+        formset.save(commit=False)
+        for membership in formset.deleted_objects:
+            membership.take(request.user)
+        for one in [*formset.new_objects, *(membership for membership, _ in formset.changed_objects)]:
+            one.give(request.user)
+
 
 @admin.register(Token)
 class TokenAdmin(PlainAdmin):
@@ -36,19 +85,31 @@ class TokenAdmin(PlainAdmin):
 
     list_display = ["name", "user", "last_four", "scopes", "expires_at", "last_used_at", "revoked_at"]
     list_select_related = ["user"]
-    fields = ["name", "user", "last_four", "scopes", "created_at", "expires_at", "last_used_at", "revoked_at"]
-    readonly_fields = [name for name in fields if name != "revoked_at"]
+    list_filter = [("revoked_at", admin.EmptyFieldListFilter)]
+    search_fields = ["name", "user__username", "=last_four"]
+    fields = readonly_fields = ["name", "user", "last_four", "scopes", "created_at", "expires_at", "last_used_at", "revoked_at"]
+    actions = ["revoke"]
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Token | None = None) -> bool:
+        return False  # a revoked token still says who did what
+
+    @admin.action(description="Revoke: whatever carries it is refused from now on", permissions=["change"])
+    def revoke(self, request: HttpRequest, tokens: QuerySet[Token]) -> None:
+        living = list(tokens.filter(revoked_at=None).select_related("user"))
+        for token in living:
+            token.revoke(request.user)
+        self.message_user(request, f"{len(living)} revoked.", messages.SUCCESS)
 
 
 @admin.register(AuditEntry)
 class AuditEntryAdmin(LedgerAdmin):
     """Every act that needed a right, newest first."""
 
+    is_large = True
     list_display = ["at", "name", "act", "target", "project"]
     list_select_related = ["project"]
-    list_filter = ["act"]
-    search_fields = ["name", "target"]
-    ordering = ["-pk"]
+    list_filter = ["project"]
+    search_fields = ["=name", "target", "act"]

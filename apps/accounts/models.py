@@ -7,7 +7,7 @@ import secrets
 from datetime import timedelta
 
 from django.contrib.auth.models import AbstractUser
-from django.db import models
+from django.db import models, transaction
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -86,6 +86,20 @@ class Membership(models.Model):
     def __str__(self) -> str:
         return f"{self.user} is {self.role} of {self.project}"
 
+    @transaction.atomic
+    def give(self, by: User | None = None) -> None:
+        """Keep the role that it says, new or changed, and put it on record."""
+        before = Membership.objects.filter(pk=self.pk).values_list("role", flat=True).first()
+        self.save()
+        changed = {"before": {"role": before}, "after": {"role": self.role}}
+        AuditEntry.record("role changed" if before else "role given", f"user {self.user}", by, self.project, **changed)
+
+    @transaction.atomic
+    def take(self, by: User | None = None) -> None:
+        """Take the role away: the person belongs to the project no more."""
+        AuditEntry.record("role taken", f"user {self.user}", by, self.project, before={"role": self.role})
+        self.delete()
+
 
 class TokenQuerySet(models.QuerySet):
     def alive(self) -> "TokenQuerySet":
@@ -142,9 +156,11 @@ class Token(models.Model):
         )
         return token, secret
 
-    def revoke(self) -> None:
+    @transaction.atomic
+    def revoke(self, by: User | None = None) -> None:
         self.revoked_at = timezone.now()
         self.save(update_fields=["revoked_at"])
+        AuditEntry.record("token revoked", f"token {self} of {self.user}", by, scopes=self.scopes)
 
     def may(self, family: str, name: str) -> bool:
         """Whether a scope of this family (such as `env:write`) names this, or all."""

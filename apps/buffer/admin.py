@@ -2,15 +2,16 @@
 
 from django.contrib import admin
 
-from apps.accounts.ledger_admin import LedgerAdmin
+from apps.accounts.ledger_admin import LedgerAdmin, newest
 from apps.buffer.models import Experience, Offspring, Release, Seed, Snapshot, StepItem, StepLesson
 
 
 @admin.register(Experience)
 class ExperienceAdmin(LedgerAdmin):
+    is_large = True
     list_display = ["pk", "run", "rollout", "kind", "state", "reward", "advantage", "weight_version", "uses"]
     list_select_related = ["run", "rollout"]
-    list_filter = ["state", "kind"]
+    list_filter = [newest("state"), newest("kind")]
     ordering = ["-pk"]
 
 
@@ -23,6 +24,7 @@ class OffspringAdmin(LedgerAdmin):
 
 @admin.register(StepItem)
 class StepItemAdmin(LedgerAdmin):
+    is_large = True
     list_display = ["step", "position", "experience", "is_again"]
     list_select_related = ["step", "experience"]
     ordering = ["-pk"]

@@ -42,7 +42,7 @@ def unheard(request: HttpRequest) -> str:
     """Open alerts of their runs that nobody has acknowledged."""
     if not getattr(request, "user", None) or not request.user.is_authenticated:
         return ""
-    return _bounded(len(Alert.objects.visible_to(request.user).unheard().values_list("pk", flat=True)[: MOST_COUNTED + 1]))
+    return _bounded(len(Alert.objects.unheard_by(request.user, MOST_COUNTED + 1)))
 
 
 def _bounded(count: int) -> str:

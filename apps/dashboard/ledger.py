@@ -58,6 +58,9 @@ class Ledger:
         return label[0].upper() + label[1:]
 
     def _progress(self) -> str:
+        if self.run.is_evaluation:
+            closed = sum(self.groups[state] for state in Group.CLOSED)
+            return f"{closed:,} of {self.run.tasks_asked:,} tasks"
         return (
             f"step {self.run.step:,} of {self.run.planned_steps:,}"
             if self.run.started_at

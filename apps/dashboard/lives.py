@@ -21,13 +21,17 @@ OFFSPRING = 3
 
 @dataclass(frozen=True)
 class Station:
-    """`step`: the update it tells of, for a link to its batch. `at` None: it is there now, or nobody wrote down when."""
+    """`step`: the update it tells of, for a link to its batch; `version`: the weights, for a link to theirs.
+
+    `at` None: it is there now, or nobody wrote down when.
+    """
 
     title: str
     words: str
     at: datetime | None = None
     tone: str = ""
     step: int | None = None
+    version: int | None = None
 
 
 def life_of(rollout: Rollout, verdict: Verdict, is_open: bool) -> list[Station]:
@@ -143,4 +147,4 @@ def _learned(rollout: Rollout, verdict: Verdict) -> Iterator[Station]:
     if steps and steps[0].committed_at:
         weights = rollout.run.weight_versions.filter(step__gte=steps[0].number).exclude(state="refused").order_by("step").first()
         if weights:
-            yield Station("In the weights", f"since v{weights.version}", weights.published_at, "good")
+            yield Station("In the weights", "", weights.published_at, "good", version=weights.version)

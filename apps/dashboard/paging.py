@@ -25,7 +25,7 @@ def page_of(rows: QuerySet, request: HttpRequest, size: int = PAGE_ROWS, by: str
     `by`: a column whose largest values come first (its smallest, if `rising`), instead of the newest rows; rows without a
     value come last. One more query, for the cursor's own value.
     """
-    before, after = _cursor(request, "before"), _cursor(request, "after")
+    before, after = cursor_in(request, "before"), cursor_in(request, "after")
     if after is not None:
         newer = _beyond(rows, after, by, not rising, is_back=True)
         found = list(newer.order_by(*_order(rows, by, not rising, is_back=True))[: size + 1])
@@ -36,8 +36,8 @@ def page_of(rows: QuerySet, request: HttpRequest, size: int = PAGE_ROWS, by: str
         has_newer, has_older, found = before is not None, len(found) > size, found[:size]
     return Page(
         rows=found,
-        newer=_query(request, "after", found[0].pk) if has_newer and found else "",
-        older=_query(request, "before", found[-1].pk) if has_older and found else "",
+        newer=query_with(request, "after", found[0].pk) if has_newer and found else "",
+        older=query_with(request, "before", found[-1].pk) if has_older and found else "",
     )
 
 
@@ -51,7 +51,7 @@ def _order(rows: QuerySet, by: str, rising: bool, is_back: bool = False) -> list
 
 def page_within(rows: QuerySet, among: QuerySet, reach: int, request: HttpRequest) -> Page:
     """As page_of, for what no index finds: `reach` rows of `among` are looked through, and the links go on beyond them."""
-    before, after = _cursor(request, "before"), _cursor(request, "after")
+    before, after = cursor_in(request, "before"), cursor_in(request, "after")
     side, order = ("gt", "pk") if after is not None else ("lt", "-pk")
     cursor = after if after is not None else before
     ahead = (among if cursor is None else among.filter(**{f"pk__{side}": cursor})).order_by(order).values_list("pk", flat=True)
@@ -59,9 +59,9 @@ def page_within(rows: QuerySet, among: QuerySet, reach: int, request: HttpReques
         return page_of(rows, request)
     if after is not None:
         page = page_of(rows.filter(pk__lte=edge), request)
-        return replace(page, newer=page.newer or _query(request, "after", edge), is_cut=not page.newer)
+        return replace(page, newer=page.newer or query_with(request, "after", edge), is_cut=not page.newer)
     page = page_of(rows.filter(pk__gte=edge), request)
-    return replace(page, older=page.older or _query(request, "before", edge), is_cut=not page.older)
+    return replace(page, older=page.older or query_with(request, "before", edge), is_cut=not page.older)
 
 
 def _beyond(rows: QuerySet, cursor: int, by: str, rising: bool, is_back: bool = False) -> QuerySet:
@@ -86,7 +86,7 @@ def _may_be_empty(rows: QuerySet, by: str) -> bool:
     return rows.model._meta.get_field(by).null
 
 
-def _cursor(request: HttpRequest, name: str) -> int | None:
+def cursor_in(request: HttpRequest, name: str) -> int | None:
     text = request.GET.get(name)
     if text is None:
         return None
@@ -95,7 +95,7 @@ def _cursor(request: HttpRequest, name: str) -> int | None:
     return int(text)
 
 
-def _query(request: HttpRequest, name: str, pk: int) -> str:
+def query_with(request: HttpRequest, name: str, pk: int) -> str:
     """The page's own query string with another cursor: filters stay."""
     query: QueryDict = request.GET.copy()
     for cursor in ("before", "after"):

@@ -16,6 +16,7 @@ from django.db.models import Count, Exists, F, FloatField, Max, OuterRef, Q
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast, Now
 
+from apps.alerts.ledger import alerts_left_their_history, what_was_sampled_is_counted
 from apps.buffer.ledger import (
     USES_ALLOWED,
     offspring_say_what_their_parents_said,
@@ -67,6 +68,7 @@ NATURAL_KEYS = (
     "a_task_is_younger_than_its_parent",
     "one_episode_per_attempt", "one_open_episode_per_rollout", "one_episode_per_key", "one_turn_per_number",
     "turn_rewards_are_finite", "rewards_are_finite", "experiences_are_finite", "metrics_are_finite",
+    "one_amount_per_worker_and_hour", "amounts_are_finite", "one_open_alert_per_key", "one_delivery_per_channel_and_entry",
     "one_span_per_place",
 )  # fmt: skip
 
@@ -334,6 +336,8 @@ CHECKS = (
     Check("episodes end with their rollouts", episodes_end_with_their_rollouts),
     Check("episodes end with their sessions", episodes_end_with_their_sessions),
     Check("what was played was rewarded once", what_was_played_was_rewarded_once),
+    Check("what was sampled is counted", what_was_sampled_is_counted),
+    Check("alerts left their history", alerts_left_their_history),
     Check("evaluations ask each task once", evaluations_ask_each_task_once),
 )
 

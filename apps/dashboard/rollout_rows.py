@@ -15,8 +15,10 @@ from apps.runs.config import RunConfig
 from apps.runs.models import Run
 
 EXCERPT = 240
+TAKEN = StepItem.objects.filter(experience=OuterRef("pk")).order_by("-step__number")
 # The advantage in the newest update that took the experience; NULL: the experience's own.
-COUNTED = Subquery(StepItem.objects.filter(experience=OuterRef("pk")).order_by("-step__number").values("advantage")[:1])
+COUNTED = Subquery(TAKEN.values("advantage")[:1])
+STEP = Subquery(TAKEN.values("step__number")[:1])
 
 
 def with_judgements(rollouts: QuerySet[Rollout]) -> QuerySet[Rollout]:
@@ -24,7 +26,7 @@ def with_judgements(rollouts: QuerySet[Rollout]) -> QuerySet[Rollout]:
     current = Reward.objects.filter(is_current=True).select_related("by").order_by("source", "scorer", "pk")
     return rollouts.select_related("group__task", "run__project").prefetch_related(
         Prefetch("rewards", current, to_attr="judgements"),
-        Prefetch("experiences", Experience.objects.annotate(counted=COUNTED).order_by("pk"), to_attr="learned"),
+        Prefetch("experiences", Experience.objects.annotate(counted=COUNTED, step=STEP).order_by("pk"), to_attr="learned"),
     )
 
 
@@ -37,6 +39,7 @@ def row(rollout: Rollout, plan: RunConfig) -> dict:
         "judgements": rollout.judgements,
         "advantage": advantage_of(rollout.learned[0]) if rollout.learned else None,
         "version": rollout.last_version,
+        "step": rollout.learned[0].step if rollout.learned else None,
         "station": rollout.group.state,
     }
 
@@ -47,7 +50,7 @@ def blind_row(rollout: Rollout, user: User) -> dict:
     station = rollout.group.state if rollout.group.state in Group.OPEN else "closed"
     return {
         **_bare(rollout), "is_open": False, "reward": None, "judgements": own, "advantage": None, "version": None,
-        "station": station,
+        "step": None, "station": station,
     }  # fmt: skip
 
 

@@ -1,13 +1,17 @@
 """What the list of a run's rollouts can be asked for, as it stands in the URL."""
 
 from django import forms
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, F, Func, IntegerField, OuterRef, Q, QuerySet
+from django.http import HttpRequest
 
 from apps.buffer.models import Experience, StepItem
+from apps.dashboard.paging import Page, page_of, page_within
+from apps.dashboard.worded import page_of_words
 from apps.feedback.models import Rating
 from apps.pipelines.models import CutRollout
 from apps.rewards.models import Reward
 from apps.rollouts.models import Rollout
+from apps.rollouts.words import NoWords, Says, Sought
 from apps.runs.models import Run
 
 # Rollouts looked through at a time, where what is asked for has no index; every text that is read costs.
@@ -24,6 +28,9 @@ def _learned_as(*states: str) -> Exists:
     return Exists(own.filter(rollout=OuterRef("pk"), state__in=states))
 
 
+WORDS_HELP = "All of them are there. A * stands for any end, quotes keep words together, a - before a word leaves it out."
+
+
 class Filter(forms.Form):
     """Versions are those that sampled; steps those that trained; a rater is who gave a reward or a rating of their own."""
 
@@ -35,24 +42,54 @@ class Filter(forms.Form):
         "failed": Q(state="failed"),
     }
     # What a blind person may ask for: what becomes of a reply tells how it was judged.
-    BLIND, BLIND_FIELDS = ("waiting", "failed"), ("fate", "text", "task")
-    WITHOUT_INDEX = ("text", "reward_from", "reward_to", "version", "rater", "operator")
+    BLIND, BLIND_FIELDS = ("waiting", "failed"), ("fate", "text", "exact", "task")
+    INDEXED = ("task", "from_step", "to_step", "text")  # each finds what is asked for, whatever else is
+    WITHOUT_INDEX = (
+        "exact", "source", "scorer", "reward_from", "reward_to", "version", "rater", "stop", "origin", "turns", "tokens_from",
+        "tokens_to", "operator",
+    )  # fmt: skip
+    sought: Sought | None = None  # the words, once they are read
     fate = forms.ChoiceField(choices=[("", "all"), *((name, name) for name in FATES)], required=False)
-    text = forms.CharField(max_length=200, required=False, label="words in the reply", widget=forms.TextInput({"data-search": ""}))
+    text = forms.CharField(
+        max_length=200, required=False, label="words in the reply",
+        widget=forms.TextInput({"data-search": "", "placeholder": "sorry parc* -refund", "title": WORDS_HELP}),
+    )  # fmt: skip
+    exact = forms.CharField(
+        max_length=200, required=False, label="these very characters", strip=False,
+        widget=forms.TextInput({"title": "However they are cased. No index finds them: texts are looked through."}),
+    )  # fmt: skip
+    from_step = forms.IntegerField(min_value=0, max_value=LARGEST, required=False, label="trained from step")
+    to_step = forms.IntegerField(min_value=0, max_value=LARGEST, required=False, label="to step")
     task = forms.IntegerField(min_value=0, max_value=LARGEST, required=False, label="task number")
+    source = forms.ChoiceField(choices=[("", "anybody"), *Reward.Source.choices], required=False, label="judged by")
+    scorer = forms.CharField(max_length=60, required=False, label="scorer", widget=forms.TextInput({"list": "scorers"}))
+    rater = forms.CharField(max_length=150, required=False, label="rater", widget=forms.TextInput({"placeholder": "a name"}))
     reward_from = forms.FloatField(required=False, label="reward from", widget=forms.NumberInput({"step": "any"}))
     reward_to = forms.FloatField(required=False, label="reward to", widget=forms.NumberInput({"step": "any"}))
     version = forms.IntegerField(min_value=0, max_value=LARGEST, required=False, label="sampled by version")
-    rater = forms.CharField(max_length=150, required=False, label="judged by", widget=forms.TextInput({"placeholder": "a name"}))
+    stop = forms.CharField(
+        max_length=60, required=False, label="stopped by", widget=forms.TextInput({"placeholder": "length", "list": "stops"})
+    )
+    origin = forms.ChoiceField(choices=[("", "any but made"), *Rollout.Origin.choices], required=False, label="origin")
+    turns = forms.IntegerField(min_value=1, max_value=LARGEST, required=False, label="turns, at least")
+    tokens_from = forms.IntegerField(min_value=0, max_value=LARGEST, required=False, label="tokens from")
+    tokens_to = forms.IntegerField(min_value=0, max_value=LARGEST, required=False, label="tokens to")
     operator = forms.CharField(max_length=60, required=False, label="left out by operator")
-    from_step = forms.IntegerField(min_value=0, max_value=LARGEST, required=False, label="trained from step")
-    to_step = forms.IntegerField(min_value=0, max_value=LARGEST, required=False, label="to step")
 
     def __init__(self, *arguments: object, is_open: bool, **options: object) -> None:
         super().__init__(*arguments, **options)
         if not is_open:
             self.fields = {name: self.fields[name] for name in self.BLIND_FIELDS}
             self.fields["fate"].choices = [("", "all"), *((name, name) for name in self.BLIND)]
+
+    def clean_text(self) -> str:
+        """Raises ValidationError where no word of it could be found."""
+        if typed := self.cleaned_data["text"]:
+            try:
+                self.sought = Sought.read(typed)
+            except NoWords as error:
+                raise forms.ValidationError(f"{error}.".capitalize()) from None
+        return typed
 
     @property
     def searched(self) -> list[forms.BoundField]:
@@ -68,33 +105,77 @@ class Filter(forms.Form):
     def is_searched(self) -> bool:
         return any(name in self.wanted or name in self.errors for name in self.fields if name != "fate")
 
+    def page(self, run: Run, found: QuerySet[Rollout], request: HttpRequest) -> Page:
+        """The page of what `narrow` found that the URL asks for."""
+        if self.sought:
+            return page_of_words(found, self.sought, run, request)
+        return page_within(found, run.rollouts.all(), self.reach, request) if self.reach else page_of(found, request)
+
+    @property
+    def one_step(self) -> int | None:
+        """The update whose batch is asked for, where it is a single one."""
+        first, last = (self.wanted.get(name) for name in ("from_step", "to_step"))
+        return first if first == last else None
+
     @property
     def reach(self) -> int | None:
         """How many rollouts to look through at a time; None: an index finds them."""
         wanted = self.wanted
-        if {"task", "from_step", "to_step"} & set(wanted) or not any(name in wanted for name in self.WITHOUT_INDEX):
+        if set(self.INDEXED) & set(wanted):
             return None
-        return TEXTS_READ if "text" in wanted else LOOKED_THROUGH
+        if wanted.get("fate") != "failed" and not any(name in wanted for name in self.WITHOUT_INDEX):
+            return None
+        return TEXTS_READ if "exact" in wanted else LOOKED_THROUGH
 
     def narrow(self, run: Run, found: QuerySet[Rollout]) -> QuerySet[Rollout]:
+        """All that is asked for but the words, which are looked for a part of the run at a time (apps.dashboard.worded)."""
         wanted = self.wanted
         if fate := wanted.get("fate"):
             found = found.filter(self.FATES[fate])
-        if text := wanted.get("text"):
-            found = found.filter(text__icontains=text)
-        if "task" in wanted:
-            found = found.filter(group__task__in=run.tasks.filter(index=wanted["task"]))
+        if exact := wanted.get("exact"):
+            found = found.filter(text__icontains=exact)
+        found = self._of_the_row(found)
+        return self._of_its_judges(self._of_its_way(run, found))
+
+    def found(self, run: Run, found: QuerySet[Rollout]) -> QuerySet[Rollout]:
+        """All that is asked for, the words with it: for who reads all of the run, not a page."""
+        found = self.narrow(run, found)
+        if self.sought is None:
+            return found
+        return found.filter(*self.sought.phrases, Says(self.sought.anywhere(run.pk)))
+
+    def _of_the_row(self, found: QuerySet[Rollout]) -> QuerySet[Rollout]:
+        wanted = self.wanted
+        found = found.filter(origin=wanted["origin"]) if "origin" in wanted else found.without_anchors()
         if "version" in wanted:
             found = found.filter(first_version__lte=wanted["version"], last_version__gte=wanted["version"])
-        if rater := wanted.get("rater"):
-            said = Rating.objects.filter(rollout=OuterRef("pk"), rater__username=rater)
-            found = found.filter(Exists(Reward.objects.filter(rollout=OuterRef("pk"), by__username=rater)) | Exists(said))
+        if "stop" in wanted:
+            found = found.filter(stop_reason__istartswith=wanted["stop"])
+        if wanted.get("turns", 1) > 1:  # what keeps no turns is one
+            counted = Func(F("turns"), function="jsonb_array_length", output_field=IntegerField())
+            found = found.alias(turn_count=counted).filter(turn_count__gte=wanted["turns"])
+        return found.filter(**self._bounds("completion_tokens", "tokens_from", "tokens_to"))
+
+    def _of_its_way(self, run: Run, found: QuerySet[Rollout]) -> QuerySet[Rollout]:
+        wanted = self.wanted
+        if "task" in wanted:
+            found = found.filter(group__task__in=run.tasks.filter(index=wanted["task"]))
         if operator := wanted.get("operator"):
             found = found.filter(Exists(CutRollout.objects.filter(rollout=OuterRef("pk"), operator=operator)))
-        if rewarded := self._bounds("reward", "reward_from", "reward_to"):
-            found = found.filter(_rewarded(rewarded))
         if trained := self._bounds("step__number", "from_step", "to_step"):
             found = found.filter(Exists(StepItem.objects.filter(experience__rollout=OuterRef("pk"), **trained)))
+        return found
+
+    def _of_its_judges(self, found: QuerySet[Rollout]) -> QuerySet[Rollout]:
+        """A source, a scorer and a range are about one reward; a range alone is about what was made of all."""
+        wanted, said = self.wanted, Reward.objects.filter(rollout=OuterRef("pk"), is_current=True)
+        if one := {name: wanted[name] for name in ("source", "scorer") if name in wanted}:
+            found = found.filter(Exists(said.filter(**one, **self._bounds("value", "reward_from", "reward_to"))))
+        elif rewarded := self._bounds("reward", "reward_from", "reward_to"):
+            found = found.filter(_rewarded(rewarded))
+        if rater := wanted.get("rater"):
+            own = Rating.objects.filter(rollout=OuterRef("pk"), rater__username=rater)
+            found = found.filter(Exists(said.filter(by__username=rater)) | Exists(own))
         return found
 
     def _bounds(self, column: str, low: str, high: str) -> dict:

@@ -10,6 +10,7 @@ from apps.rollouts.token_text import texts, vocabulary_of
 
 SHADES = 10
 MOST_TOKENS = 4_000
+ROWS = 200  # of raw tokens, at a time
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,66 @@ def shading_of(rollout: Rollout, typed: Sequence[TypedSpan] = ()) -> Shading:
         tone = "" if is_masked else shade(chance)
         tokens.append(Token(word, chance, tone, is_masked, starts.get(n), authors.get(n, "")))
     return Shading(tokens, vocabulary is not None, len(arrays.completion_ids) - len(ids))
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A stretch of the reply that one version sampled; `x` and `width` in hundredths of it."""
+
+    version: int
+    first: int
+    tokens: int
+    x: float
+    width: float
+
+
+def segments_of(rollout: Rollout, shading: Shading) -> list[Segment]:
+    """Empty where one version sampled all of it."""
+    starts = [(n, token.version) for n, token in enumerate(shading.tokens) if token.version is not None]
+    if len(starts) < 2:
+        return []
+    whole = len(shading.tokens)
+    ends = [first for first, _ in starts[1:]] + [whole]
+    return [
+        Segment(version, first, end - first, round(100 * first / whole, 2), round(100 * (end - first) / whole, 2))
+        for (first, version), end in zip(starts, ends, strict=True)
+    ]
+
+
+@dataclass(frozen=True)
+class RawToken:
+    place: int
+    id: int
+    text: str
+    logprob: float
+    is_masked: bool
+    version: int | None
+
+
+@dataclass(frozen=True)
+class Raw:
+    """A stretch of a rollout's arrays. `before` and `after`: where the neighbouring ones begin, None at the ends."""
+
+    prompt_ids: Sequence[int]
+    rows: Sequence[RawToken]
+    count: int
+    before: int | None
+    after: int | None
+
+
+def raw_of(rollout: Rollout, first: int) -> Raw:
+    """The arrays of a finished rollout from this token of its reply on, as they are kept."""
+    arrays, past = rollout.tokens, first + ROWS
+    vocabulary = vocabulary_of(rollout.run.policy.folder)
+    ids = arrays.completion_ids[first:past]
+    words = texts(vocabulary, ids) if vocabulary else [""] * len(ids)
+    starts = sorted(arrays.segments)
+    rows = []
+    for n, (token, word) in enumerate(zip(ids, words, strict=True), start=first):
+        version = next((version for start, version in reversed(starts) if start <= n), None)
+        rows.append(RawToken(n, token, word, arrays.logprobs[n], not arrays.action_mask[n], version))
+    count = len(arrays.completion_ids)
+    return Raw(arrays.prompt_ids, rows, count, max(0, first - ROWS) if first else None, past if past < count else None)
 
 
 def shade(probability: float) -> str:

@@ -1,5 +1,6 @@
 """What became of a rollout: admitted, trained in which step, or dropped and why; in words."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -30,8 +31,28 @@ CLOSED = Verdict("Closed: its group waits for nobody any more")
 
 
 def verdict_on(rollout: Rollout, learned: list[Experience]) -> Verdict:
-    if learned:
-        return _verdict_on_experience(learned[0])
+    return verdicts_on([(rollout, learned)])[rollout.pk]
+
+
+def verdicts_on(found: Sequence[tuple[Rollout, list[Experience]]]) -> dict[int, Verdict]:
+    """By rollout, each given with what was learned of it. At most two statements, however many there are."""
+    first = {rollout.pk: learned[0] for rollout, learned in found if learned}
+    items: dict[int, list[StepItem]] = defaultdict(list)
+    if experiences := [one.pk for one in first.values() if one.state != Experience.State.DROPPED]:
+        for item in StepItem.objects.filter(experience__in=experiences).select_related("step").order_by("step__number"):
+            items[item.experience_id].append(item)
+    cuts: dict[int, CutRollout] = {}
+    if unlearned := [rollout.pk for rollout, learned in found if not learned and rollout.group.state == Group.State.ADMITTED]:
+        cuts = {cut.rollout_id: cut for cut in CutRollout.objects.filter(rollout__in=unlearned).order_by("-pk")}
+    return {
+        rollout.pk: _verdict_on_experience(first[rollout.pk], items[first[rollout.pk].pk])
+        if learned
+        else _verdict_on_unlearned(rollout, cuts.get(rollout.pk))
+        for rollout, learned in found
+    }
+
+
+def _verdict_on_unlearned(rollout: Rollout, cut: CutRollout | None) -> Verdict:
     group = rollout.group
     if group.state == Group.State.DROPPED:
         return Verdict(f"Dropped: {group.reason}", "bad")
@@ -39,7 +60,7 @@ def verdict_on(rollout: Rollout, learned: list[Experience]) -> Verdict:
         return Verdict("Evaluated: nothing is learned of it", "good")
     if rollout.state == Rollout.State.FAILED:
         return Verdict(f"Failed, never a reward: {rollout.stop_reason}", "bad")
-    if group.state == Group.State.ADMITTED and (cut := CutRollout.objects.filter(rollout=rollout).first()):
+    if cut:
         return Verdict(f"{_how(cut)} {cut.operator}: {cut.reason}", "bad")
     if group.state == Group.State.ADMITTED and rollout.run.settings.algorithm.advantage.name == "best":
         return Verdict("Not used: only the best of its group are imitated", "bad")
@@ -52,20 +73,20 @@ def _how(cut: CutRollout) -> str:
     return "Counts in its group's baseline alone, by" if cut.is_silent else "Left out by"
 
 
-def _verdict_on_experience(experience: Experience) -> Verdict:
+def _verdict_on_experience(experience: Experience, items: Sequence[StepItem]) -> Verdict:
+    """`items`: those that took it, in the order of their updates."""
     if experience.state == Experience.State.DROPPED:
         return Verdict(f"Dropped: {experience.reason}", "bad")
-    items = StepItem.objects.filter(experience=experience).order_by("step__number")
     if experience.state == Experience.State.TRAINED:
-        committed = list(items.filter(step__state=TrainStep.State.COMMITTED).values_list("step__number", "left_out"))
+        committed = [(one.step.number, one.left_out) for one in items if one.step.state == TrainStep.State.COMMITTED]
         if steps := [number for number, left_out in committed if not left_out]:
             return Verdict(f"Admitted and trained in {in_words(steps)}", "good", steps[-1])
         steps, reasons = zip(*committed, strict=True)
         return Verdict(f"Admitted, and left out of {in_words(steps)} by {reasons[-1]}", "bad", steps[-1])
-    step = items.values_list("step__number", flat=True).last()
     if experience.state == Experience.State.CLAIMED:
+        step = items[-1].step.number
         return Verdict(f"Admitted and planned into step {step:,}", "good", step)
-    return Verdict("Admitted, ready for training", "good")
+    return Verdict("Admitted, ready for training", "good", items[-1].step.number if items else None)
 
 
 def in_words(steps: Sequence[int]) -> str:

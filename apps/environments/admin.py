@@ -5,7 +5,7 @@ from django.db.models import QuerySet
 from django.forms import ModelForm
 from django.http import HttpRequest
 
-from apps.accounts.ledger_admin import LedgerAdmin, PlainAdmin
+from apps.accounts.ledger_admin import LedgerAdmin, PlainAdmin, newest
 from apps.environments.models import Environment, Episode, EpisodeTurn, Feedback, PlaySession
 from apps.environments.pull.errors import CallFailed
 from apps.environments.pull.forms import EnvironmentForm
@@ -38,10 +38,11 @@ class EnvironmentAdmin(PlainAdmin):
 
 @admin.register(Episode)
 class EpisodeAdmin(LedgerAdmin):
+    is_large = True
     list_display = [
         "pk", "environment", "run", "session", "rollout", "client", "state", "reason", "turns", "opened_at", "closed_at",
     ]  # fmt: skip
-    list_filter = ["state", "environment"]
+    list_filter = [newest("state")]
     list_select_related = ["environment", "run", "session", "rollout", "client"]
     ordering = ["-pk"]
 
@@ -56,6 +57,7 @@ class PlaySessionAdmin(LedgerAdmin):
 
 @admin.register(EpisodeTurn)
 class EpisodeTurnAdmin(LedgerAdmin):
+    is_large = True
     list_display = ["pk", "episode", "number", "reward", "reason", "done", "tokens", "asked_at", "answered_at"]
     list_select_related = ["episode"]
     ordering = ["-pk"]
@@ -63,6 +65,7 @@ class EpisodeTurnAdmin(LedgerAdmin):
 
 @admin.register(Feedback)
 class FeedbackAdmin(LedgerAdmin):
+    is_large = True
     list_display = ["pk", "turn", "by", "person", "version", "value", "correction", "is_late", "at"]
     list_select_related = ["turn", "by"]
     ordering = ["-pk"]

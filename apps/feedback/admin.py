@@ -2,9 +2,11 @@
 
 from django.contrib import admin
 
-from apps.accounts.ledger_admin import LedgerAdmin
+from apps.accounts.ledger_admin import LedgerAdmin, newest
+from apps.feedback.forms import FORMS
 from apps.feedback.models import (
     Demonstration,
+    EvaluationResult,
     ExpertAnswer,
     Intervention,
     Item,
@@ -19,15 +21,16 @@ from apps.feedback.models import (
 
 @admin.register(Rating)
 class RatingAdmin(LedgerAdmin):
+    is_large = True
     list_display = ["pk", "run", "rollout", "rater", "form", "answer", "is_current", "is_withdrawn", "is_late", "at"]
-    list_filter = ["form", "is_late", "is_withdrawn"]
+    list_filter = [newest("form", *FORMS)]
     list_select_related = ["run", "rollout", "rater"]
     ordering = ["-pk"]
 
 
 class LessonAdmin(LedgerAdmin):
+    is_large = True
     list_select_related = ["project", "author", "run"]
-    list_filter = ["project", "source"]
     ordering = ["-pk"]
 
 
@@ -55,22 +58,25 @@ class ExpertAnswerAdmin(LedgerAdmin):
 
 @admin.register(Item)
 class ItemAdmin(LedgerAdmin):
+    is_large = True
     list_display = ["pk", "run", "group", "form", "purpose", "wanted", "state", "opened_at"]
-    list_filter = ["form", "purpose", "state"]
+    list_filter = [newest("form", *FORMS), newest("purpose"), newest("state")]
     list_select_related = ["run", "group"]
     ordering = ["-pk"]
 
 
 @admin.register(Slot)
 class SlotAdmin(LedgerAdmin):
+    is_large = True
     list_display = ["pk", "item", "run", "state", "rater", "due_at", "lease_until"]
-    list_filter = ["state"]
+    list_filter = [newest("state")]
     list_select_related = ["item", "run", "rater"]
     ordering = ["-pk"]
 
 
 @admin.register(Skip)
 class SkipAdmin(LedgerAdmin):
+    is_large = True
     list_display = ["item", "rater", "reason", "at"]
     list_select_related = ["item", "rater"]
     ordering = ["-pk"]
@@ -78,9 +84,17 @@ class SkipAdmin(LedgerAdmin):
 
 @admin.register(Intervention)
 class InterventionAdmin(LedgerAdmin):
+    is_large = True
     list_display = ["pk", "rollout", "by", "kind", "state", "reason", "at"]
-    list_filter = ["kind", "state"]
+    list_filter = [newest("kind"), newest("state")]
     list_select_related = ["rollout", "by"]
+    ordering = ["-pk"]
+
+
+@admin.register(EvaluationResult)
+class EvaluationResultAdmin(LedgerAdmin):
+    list_display = ["run", "made_at"]
+    list_select_related = ["run"]
     ordering = ["-pk"]
 
 

@@ -1,16 +1,16 @@
-"""A rewrite beside a decision: the person shows how a reply in hand should have been, and decides the item as well."""
+"""How a reply should have been: shown beside a decision by who has it in hand, or at its page by who runs the project."""
 
 import uuid
 
 from django.db import IntegrityError, transaction
 
-from apps.accounts.models import User
+from apps.accounts.models import AuditEntry, User
 from apps.feedback import teaching
 from apps.feedback.claiming import who_has
 from apps.feedback.forms import FORMS, BadAnswer
 from apps.feedback.models import Rating, Slot
 from apps.feedback.submitting import Refused, Taken
-from apps.rollouts.models import Group
+from apps.rollouts.models import Group, Rollout
 from apps.runs.models import Run
 
 
@@ -27,17 +27,37 @@ def demonstrate(user: User, slot_id: int, fence: int, rollout_id: int, client_uu
         raise Refused("lease_lost", who_has(slot_id))
     if rollout_id not in slot.item.members:
         raise BadAnswer({"rollout": "is not one of the replies shown"})
-    answer = FORMS["rewrite"].parse({"text": text}, [rollout_id], slot.run.settings.people)
+    return _kept(user, slot.run, slot.group, rollout_id, client_uuid, text)
+
+
+@transaction.atomic
+def correct(user: User, rollout: Rollout, client_uuid: uuid.UUID, text: object) -> Taken:
+    """Keep how a reply should have been, from whoever runs its project, whether or not anybody is asked about it.
+
+    Raises Refused and BadAnswer.
+    """
+    if known := Rating.objects.filter(rater=user, client_uuid=client_uuid).first():
+        return _again(known, rollout.pk)
+    if rollout.state != Rollout.State.FINISHED or rollout.turns:
+        raise Refused("not_possible", "Only a finished reply of one turn can be corrected here.")
+    taken = _kept(user, rollout.run, rollout.group, rollout.pk, client_uuid, text)
+    project, slug = rollout.run.project, rollout.run.slug
+    AuditEntry.record("answer corrected", f"rollout {rollout.pk} of {project.slug}/{slug}", user, project, rating=taken.rating_id)
+    return taken
+
+
+def _kept(user: User, run: Run, group: Group, rollout_id: int, client_uuid: uuid.UUID, text: object) -> Taken:
+    answer = FORMS["rewrite"].parse({"text": text}, [rollout_id], run.settings.people)
     said = Rating(
-        rollout_id=rollout_id, run_id=slot.run_id, rater=user, form="rewrite", answer=answer, shown=[rollout_id],
-        client_uuid=client_uuid, is_late=slot.group.state not in Group.HEARING,
+        rollout_id=rollout_id, run=run, rater=user, form="rewrite", answer=answer, shown=[rollout_id],
+        client_uuid=client_uuid, is_late=group.state not in Group.HEARING,
     )  # fmt: skip
     try:
         with transaction.atomic():
             said.save()
     except IntegrityError:  # the same words sent twice at once
         return _again(Rating.objects.get(rater=user, client_uuid=client_uuid), rollout_id)
-    teaching.keep_rewrite(user, slot.run, slot.group, rollout_id, answer["text"])
+    teaching.keep_rewrite(user, run, group, rollout_id, answer["text"])
     return Taken(said.pk, said.is_late, True)
 
 

@@ -2,15 +2,16 @@
 
 from django.contrib import admin
 
-from apps.accounts.ledger_admin import LedgerAdmin
+from apps.accounts.ledger_admin import LedgerAdmin, newest
 from apps.rewards.models import Rescoring, Reward
 
 
 @admin.register(Reward)
 class RewardAdmin(LedgerAdmin):
+    is_large = True
     list_display = ["rollout", "source", "scorer", "value", "reason", "by", "is_current", "at"]
     list_select_related = ["rollout", "by"]
-    list_filter = ["source"]
+    list_filter = [newest("source")]
     ordering = ["-pk"]
 
 

@@ -6,7 +6,7 @@ from django.db.models.functions import Now
 
 from apps.accounts.models import User
 from apps.rewards.models import RescoredGroup
-from apps.rollouts.models import Group
+from apps.rollouts.models import ChatTurn, Group
 from apps.runs.models import Run, Worker
 
 
@@ -20,6 +20,7 @@ def quarantine(worker: Worker, by: User, reason: str = "") -> dict[str, int]:
     return {
         "groups": _fence(Group.objects.filter(state__in=Group.OPEN), worker),
         "runs": _fence(Run.objects.all(), worker),
+        "answers in chats": _fence(ChatTurn.objects.open(), worker),
         "groups scored again": _fence(RescoredGroup.objects.all(), worker),
     }
 

@@ -1,6 +1,6 @@
 """Machine judgement of whole groups: which questions are open, and what becomes of the answers."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -19,7 +19,7 @@ from apps.rewards.scorers import RolloutView, TaskView, Verdict
 from apps.rollouts.models import IN_FORCE, Group, Rollout
 from apps.rollouts.turns import said_by_policy
 from apps.runs.config import ConfigError, RunConfig, ScorerChoice
-from apps.runs.models import after
+from apps.runs.models import Usage, after
 from apps.tasksets.judged_by import KEY as JUDGED_BY
 from apps.tasksets.judged_by import Kind
 from apps.tasksets.models import Task, Taskset
@@ -47,11 +47,12 @@ class Question:
 
 @dataclass(frozen=True)
 class Answered:
-    """A question with a verdict for each of its rollouts, and how long that took."""
+    """A question with a verdict for each of its rollouts, how long that took, and what it used, by kind (apps.runs.costs)."""
 
     question: Question
     verdicts: Sequence[Verdict]
     seconds: float | None = None
+    used: Mapping[str, float] = field(default_factory=dict)
 
 
 def require_known_scorers(plan: RunConfig, project: Project, domain: str = "") -> None:
@@ -188,10 +189,22 @@ def record_verdicts(groups: Sequence[Group], answers: Sequence[Answered]) -> lis
     Reward.objects.bulk_create(
         (reward for answer in answers if answer.question.group_id in held for reward in _rewards(answer)), ignore_conflicts=True
     )
+    count_used(answers, ours)
     domains = dict(Task.objects.filter(pk__in={group.task_id for group in ours}).values_list("pk", "domain"))
     for group in ours:
         hand_on(group, domains[group.task_id])
     return ours
+
+
+def count_used(answers: Sequence[Answered], groups: Sequence[Group]) -> None:
+    """What answers about these groups used is their runs', as the worker counts it that holds them; in the caller's transaction."""
+    homes = {group.pk: (group.run_id, group.lease_owner) for group in groups}
+    found: dict[tuple[int, str], Counter[str]] = defaultdict(Counter)
+    for answer in answers:
+        if answer.used and (home := homes.get(answer.question.group_id)):
+            found[home].update(answer.used)
+    for (run, worker), amounts in sorted(found.items()):
+        Usage.add(run, worker, amounts)
 
 
 def _rewards(answer: Answered) -> list[Reward]:

@@ -2,7 +2,7 @@
 
 from django.contrib import admin
 
-from apps.accounts.ledger_admin import LedgerAdmin
+from apps.accounts.ledger_admin import LedgerAdmin, newest
 from apps.runs.models import (
     Acknowledgement,
     LogLine,
@@ -39,9 +39,10 @@ class TasksetShareAdmin(LedgerAdmin):
 
 @admin.register(WeightVersion)
 class WeightVersionAdmin(LedgerAdmin):
+    is_large = True
     list_display = ["run", "version", "state", "step", "fingerprint", "published_at"]
     list_select_related = ["run"]
-    list_filter = ["state"]
+    list_filter = [newest("state")]
     ordering = ["-pk"]
 
 
@@ -63,6 +64,7 @@ class WorkerAdmin(LedgerAdmin):
 
 @admin.register(Acknowledgement)
 class AcknowledgementAdmin(LedgerAdmin):
+    is_large = True
     list_display = ["weight_version", "worker", "probe_gap", "milliseconds", "at"]
     list_select_related = ["weight_version", "worker"]
     ordering = ["-pk"]
@@ -70,6 +72,7 @@ class AcknowledgementAdmin(LedgerAdmin):
 
 @admin.register(TrainStep)
 class TrainStepAdmin(LedgerAdmin):
+    is_large = True
     list_display = ["run", "number", "state", "version", "seconds", "skipped", "committed_at"]
     list_select_related = ["run"]
     ordering = ["-pk"]
@@ -77,6 +80,7 @@ class TrainStepAdmin(LedgerAdmin):
 
 @admin.register(Metric)
 class MetricAdmin(LedgerAdmin):
+    is_large = True
     list_display = ["run", "step", "name", "value"]
     list_select_related = ["run"]
     ordering = ["-pk"]

@@ -4,6 +4,7 @@ All others are built into its trainer, its engines or the arithmetic of its vers
 would not happen.
 """
 
+from collections.abc import Sequence
 from operator import attrgetter
 
 from apps.runs.config import ConfigError, RunConfig, parse
@@ -14,9 +15,12 @@ UPDATES = (
 )  # fmt: skip
 LIVE = (
     *UPDATES, "people", "rewards", "pipeline", "max_staleness", "over_rollout", "group_attempts", "sampling.max_tokens",
-    "sampling.time_s", "checkpoints.every", "checkpoints.weights", "hacking", "selection", "serve.over_bound", "serve.idle_s",
-    "serve.feedback_s", "serve.settle_s", "retention", "evaluations", "alerts", "budget",
+    "sampling.time_s", "checkpoints.every", "checkpoints.weights", "checkpoints.milestones", "hacking", "selection",
+    "serve.over_bound", "serve.idle_s", "serve.feedback_s", "serve.settle_s", "retention", "evaluations", "alerts", "budget",
 )  # fmt: skip
+# What of these does not change the question that an evaluation asks of all its tasks alike.
+OF_EVALUATIONS = ("people.deadline_s", "group_attempts", "retention", "alerts", "budget")
+ONE_QUESTION = "all tasks of an evaluation are asked alike"
 # A run's policy and tasksets are rows it refers to, and what it replays is decided with them.
 FIXED = ("policy", "taskset", "tasksets", "replay", "evaluation")
 AGAIN = "stop this run and create another one with the changed configuration"
@@ -49,9 +53,9 @@ def knobs_of_update(plan: RunConfig) -> dict[str, float | None]:
     return {name: attrgetter(name)(plan) for name in UPDATES}
 
 
-def is_live(field: str) -> bool:
+def is_live(field: str, among: Sequence[str] = LIVE) -> bool:
     """Whether a run that has begun may still change it, going by its name alone."""
-    return any(field == live or field.startswith(f"{live}.") for live in LIVE)
+    return any(field == live or field.startswith(f"{live}.") for live in among)
 
 
 def changed(before: RunConfig, fields: dict[str, object], has_begun: bool) -> RunConfig:
@@ -77,6 +81,8 @@ def why_fixed(field: str, plan: RunConfig, has_begun: bool, has_ended: bool = Fa
     section = field.partition(".")[0]
     if not has_begun:
         return "refers to what the run was created with" if section in FIXED else ""
+    if plan.evaluation and not is_live(field, OF_EVALUATIONS):
+        return ONE_QUESTION
     if field in UPDATES[1:] and plan.algorithm.learns_from_lessons:
         return "the run learns from lessons and samples nothing"
     if field.startswith("algorithm.kl.") and plan.algorithm.kl.estimator == "none":
@@ -104,6 +110,8 @@ def _why_not(field: str, before: RunConfig, after: RunConfig, has_begun: bool) -
         return f"is fixed when a run is created; {AGAIN}" if field.split(".")[0] in FIXED else ""
     if not is_live(field):
         return f"cannot change once a run has begun; {AGAIN}"
+    if before.evaluation and not is_live(field, OF_EVALUATIONS):
+        return f"cannot change: {ONE_QUESTION}; stop this one and ask anew"
     if field == "rewards" and _scorers(before) != _scorers(after):
         return f"may change its weights and `trust`, not its scorers: what was judged already has no reward of another one; {AGAIN}"
     if field in UPDATES[1:] and before.algorithm.learns_from_lessons:

@@ -111,6 +111,10 @@ class Checkpoints(Section):
         ge=2,
         description="How many of the newest published weight versions keep their folder; a live engine's newest is kept too.",
     )
+    milestones: int | None = Field(
+        None, ge=1, description="One in so many versions keeps its folder for good, to be evaluated, compared or talked to later; "
+        "empty keeps none beside the newest."
+    )  # fmt: skip
 
 
 class RunConfig(Section):

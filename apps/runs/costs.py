@@ -69,7 +69,7 @@ class Cost:
         """Money by what it is for."""
         prices = self.prices
         return {
-            "gpu": self.gpu_hours * prices.gpu_hour, "cpu": self.cpu_hours * prices.cpu_hour,
+            "GPUs": self.gpu_hours * prices.gpu_hour, "processors": self.cpu_hours * prices.cpu_hour,
             "judges": self.judge_tokens / 1000 * prices.judge_tokens, "people": self.people_hours * prices.person_hour,
         }  # fmt: skip
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from apps.runs.algorithms.section import Positive, Section
+from apps.runs.algorithms.section import Positive, Section, Share
 from apps.runs.scorer_choice import ScorerChoice
 
 if TYPE_CHECKING:
@@ -21,7 +21,10 @@ LEARNING_FIELDS = (
     "checkpoints", "evaluations",
 )  # fmt: skip
 # What evaluations of one set may differ in and still be compared.
-NOT_ASKED = {"policy": True, "steps": True, "seed": True, "engine": True, "evaluation": {"run", "version"}}
+NOT_ASKED = {
+    **dict.fromkeys(("policy", "steps", "seed", "engine", "group_attempts", "retention", "alerts", "budget"), True),
+    "sampling": {"slice_tokens", "older_segments"}, "evaluation": {"run", "version"},
+}  # fmt: skip
 
 Tasks = Annotated[int, Field(ge=1, le=10_000_000)]
 
@@ -32,6 +35,7 @@ class Evaluation(Section):
     run: str = Field("", max_length=50, description="Slug of the run whose weights are evaluated; empty takes the policy's own.")
     version: int = Field(0, ge=0, description="The weight version of that run.")
     tasks: Tasks | None = Field(None, description="The first so many tasks of the set; empty takes all.")
+    right_from: Share = Field(1.0, description="An answer is right from this share of the full reward: what pass@k counts.")
 
 
 class Asked(Section):
@@ -43,6 +47,7 @@ class Asked(Section):
     temperature: Positive | None = Field(None, le=5, description="Softmax temperature; empty takes the run's.")
     max_tokens: int | None = Field(None, ge=1, le=131_072, description="Longest answer, in tokens; empty takes the run's.")
     rewards: tuple[ScorerChoice, ...] = Field((), description="Machine scorers and their weights; empty takes the run's.")
+    right_from: Share = Field(1.0, description="An answer is right from this share of the full reward: what pass@k counts.")
     people: int = Field(0, ge=0, le=1024, description="Answers to each task that wait for a person; 0 asks nobody.")
 
 

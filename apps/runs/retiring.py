@@ -1,7 +1,8 @@
-"""Which weight versions of a run need no folder any more: the newest few keep theirs, what engines serve or runs refer to,
-and what somebody has pinned."""
+"""Which weight versions of a run need no folder any more: the newest few keep theirs, milestones, what engines serve or runs
+refer to, and what somebody has pinned."""
 
-from django.db.models import Max, Q
+from django.db.models import Max, Q, QuerySet
+from django.db.models.functions import Mod
 
 from apps.runs.models import Acknowledgement, Run, WeightOrder, WeightVersion
 
@@ -14,13 +15,18 @@ def retire(run: Run) -> list[WeightVersion]:
     published = run.weight_versions.filter(state=WeightVersion.State.PUBLISHED, version__gt=0)
     newest = published.order_by("-version").values_list("version", flat=True)[: run.settings.checkpoints.weights]
     needed = {*newest, *served(run), *referred_to(run), *evaluated(run), *ordered(run)}
-    due = list(published.filter(pinned_at=None).exclude(version__in=needed).order_by("version"))
+    due = list(_no_milestones(run, published.filter(pinned_at=None).exclude(version__in=needed)).order_by("version"))
     if due:
         # An evaluation's only version lies in the folder of the one that it asked.
         gone = Q(pk__in=[version.pk for version in due]) | Q(run__evaluates__in=due)
         WeightVersion.objects.filter(gone).update(state=WeightVersion.State.RETIRED)
         run.topic.record("weights_retired", versions=[version.version for version in due])
     return due
+
+
+def _no_milestones(run: Run, versions: QuerySet[WeightVersion]) -> QuerySet[WeightVersion]:
+    every = run.settings.checkpoints.milestones
+    return versions.annotate(after=Mod("version", every)).exclude(after=0) if every else versions
 
 
 def served(run: Run) -> set[int]:

@@ -15,7 +15,8 @@ class TopicAdmin(LedgerAdmin):
 
 @admin.register(Event)
 class EventAdmin(LedgerAdmin):
+    is_large = True
     list_display = ["topic", "sequence", "kind", "at"]
     list_select_related = ["topic"]
-    list_filter = ["kind"]
+    search_fields = ["=kind"]
     ordering = ["-pk"]

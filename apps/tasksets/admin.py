@@ -15,6 +15,7 @@ class TasksetAdmin(LedgerAdmin):
 
 @admin.register(Task)
 class TaskAdmin(LedgerAdmin):
+    is_large = True
     list_display = ["__str__", "taskset", "question"]
     list_select_related = ["taskset"]
     raw_id_fields = ["taskset"]
@@ -22,6 +23,7 @@ class TaskAdmin(LedgerAdmin):
 
 @admin.register(QuarantinedLine)
 class QuarantinedLineAdmin(LedgerAdmin):
+    is_large = True
     list_display = ["taskset", "line", "reason"]
     list_select_related = ["taskset"]
 

@@ -25,7 +25,7 @@ def stalled(healthy) -> Run:
 
 
 def stall(run: Run) -> Run:
-    Run.objects.filter(pk=run.pk).update(state_since=Now() - timedelta(hours=2))
+    Run.objects.filter(pk=run.pk).update(state_since=Now() - timedelta(hours=2, minutes=5))
     run.refresh_from_db()
     return run
 

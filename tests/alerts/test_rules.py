@@ -145,6 +145,12 @@ def test_workers_of_a_role_are_missed_only_by_runs_that_need_it():
     assert [found.key for found in look(facts(lessons, heard={}), "silence")] == ["trainer"]
 
 
+def test_an_evaluation_makes_no_updates_and_needs_no_trainer():
+    asked = facts({"evaluation": {}, "steps": 0}, moved_at=ago(90_000), heard={})
+    assert look(asked, "no_progress") == []
+    assert [found.key for found in look(asked, "silence")] == ["explorer", "scorer", "refiner"]
+
+
 def test_a_budget_that_is_used_up_stops_the_run():
     used = facts({"budget": {"tokens": 1_000}}, spent={"tokens": 1_000.0})
     assert [found.is_final for found in look(used, "budget")] == [True]

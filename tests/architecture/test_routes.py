@@ -172,6 +172,9 @@ TABLE = {
     RUN + "suspicions/": {"GET": STEERER, "POST": None},
     RUN + "suspicions/<int:pk>/": {"GET": ("login", "absent", "forbidden", "absent", "absent"), "POST": None},
     RUN + "suspicions/<int:pk>/<slug:verb>/": {"GET": None, "POST": ("login", "absent", "forbidden", "absent", "absent")},
+    RUN + "evaluations/": {"GET": MEMBER, "POST": STEERER},
+    RUN + "evaluations/now/": {"GET": MEMBER, "POST": None},
+    RUN + "evaluations/schedules/": {"GET": None, "POST": STEERER},
     "alerts/": {"GET": PERSON, "POST": None},
     "alerts/now/": {"GET": PERSON, "POST": None},
     "alerts/channels/<slug:project>/": {"GET": STEERER, "POST": STEERER},
@@ -183,6 +186,9 @@ TABLE = {
     RUN + "alerts/banner/": {"GET": MEMBER, "POST": None},
     RUN + "alerts/rules/": {"GET": STEERER, "POST": STEERER},
     RUN + "alerts/<int:pk>/acknowledge/": {"GET": None, "POST": ("login", "absent", "forbidden", "absent", "absent")},
+    RUN + "cost/": {"GET": MEMBER, "POST": None},
+    RUN + "cost/budget/": {"GET": None, "POST": STEERER},
+    RUN + "cost/prices/": {"GET": None, "POST": STEERER},
     RUN + "exports/": {"GET": STEERER, "POST": None},
     RUN + "exports/metrics-<slug:shape>.<slug:format>": {"GET": STEERER, "POST": None},
     RUN + "exports/events.jsonl": {"GET": STEERER, "POST": None},
@@ -202,6 +208,10 @@ TABLE = {
     RUN + "rescorings/<int:pk>/now/": {"GET": STEERER, "POST": None},
     RUN + "rescorings/<int:pk>/stop/": {"GET": None, "POST": STEERER},
     RUN + "rollouts/": {"GET": MEMBER, "POST": None},
+    RUN + "rollouts/rewards/": {"GET": STEERER, "POST": None},  # who judges blind learns no reward
+    # What is done about rollouts begins with which: none is named here.
+    RUN + "rollouts/act/": {"GET": None, "POST": ("login", "absent", "forbidden", "absent", "absent")},
+    RUN + "groups/<int:pk>/": {"GET": MEMBER, "POST": None},
     RUN + "weights/": {"GET": MEMBER, "POST": None},
     RUN + "weights/compare/": {"GET": STEERER, "POST": STEERER},
     RUN + "weights/compare/<int:pk>/": {"GET": STEERER, "POST": None},
@@ -215,6 +225,9 @@ TABLE = {
     WEIGHT + "chat/<int:pk>/": {"GET": ("login", "absent", "forbidden", "in", "absent"), "POST": None},
     WEIGHT + "chat/<int:pk>/<slug:verb>/": {"GET": None, "POST": ("login", "absent", "forbidden", "in", "absent")},
     "rollouts/<int:pk>/": {"GET": MEMBER, "POST": None},
+    "rollouts/<int:pk>/tokens/": {"GET": STEERER, "POST": None},
+    "rollouts/<int:pk>/correct/": {"GET": None, "POST": STEERER},
+    "rollouts/<int:pk>/add-task/": {"GET": None, "POST": STEERER},
     "ratings/<int:pk>/": {"GET": MEMBER, "POST": None},
     "lessons/<slug:project>/import/": {
         "GET": ("login", "absent", "absent", "in", "in"), "POST": ("login", "absent", "absent", "in", "in"),
@@ -305,8 +318,9 @@ def visit(cast, run, finish, tmp_path):
 
     def call(role: str, method: str, route: str) -> HttpResponse:
         slug = run.taskset.slug if route.startswith("tasksets/") else run.slug
-        pk = token.pk if "tokens" in route else rollout.pk if "rollouts" in route else run.pk
+        pk = token.pk if "settings/tokens" in route else rollout.pk if "rollouts" in route else run.pk
         pk = rating.pk if "ratings/<" in route else pk
+        pk = group.pk if "groups/<" in route else pk
         pk = episode.pk if "episodes/<" in route else pk
         pk = rescoring.pk if "rescorings/<int:pk>" in route else pk
         pk = worker.pk if "workers/<int:pk>" in route else pk

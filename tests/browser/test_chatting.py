@@ -5,7 +5,7 @@ from django.urls import reverse
 
 from apps.policies.manifest import read_manifest
 from apps.rollouts.models import ChatTurn
-from apps.runs.models import Worker
+from apps.runs.models import Run, Worker
 from workers.explorer import chats
 from workers.explorer.station import Explorer
 from workers.policies.tiny import build_tiny
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 def address(seeded, tmp_path) -> str:
     """Of the chat with a version whose weights are real; nothing else is asked of an explorer."""
     run = seeded["run"]
-    run.stop()
+    Run.objects.update(state=Run.State.STOPPED)  # an event of it would be announced, which waits for no loop in this thread
     build_tiny(tmp_path / "tone", "tone")
     told = {"folder": str(tmp_path / "tone"), "fingerprint": read_manifest(tmp_path / "tone").fingerprint}
     run.weight_versions.filter(version=run.published_version).update(**told)

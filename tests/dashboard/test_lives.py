@@ -22,7 +22,10 @@ def test_a_trained_rollout_tells_its_whole_life(alice_client, seeded):
     trained = Experience.objects.filter(state="trained").order_by("pk").first().rollout
     assert life(alice_client, trained) == ["Drawn", "Rolled out", "Rewarded", "Refined", "Trained", "In the weights"]
     step = trained.experiences.get().step_items.get().step.number
-    assert f"?from_step={step}&amp;to_step={step}" in alice_client.get(reverse("rollout", args=[trained.pk])).content.decode()
+    page = alice_client.get(reverse("rollout", args=[trained.pk]))
+    version = page.context["life"][-1].version
+    assert f"?from_step={step}&amp;to_step={step}" in page.content.decode()
+    assert f'href="{reverse("run-weight", args=["lab", seeded.run.slug, version])}"' in page.content.decode()
 
 
 def test_a_life_ends_where_it_ended(alice_client, seeded):

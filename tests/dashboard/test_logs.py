@@ -133,7 +133,7 @@ def test_lines_go_by_age_and_by_number(run):
 
 
 def test_more_lines_cost_no_more_queries(watched, page, run):
-    assert queries(watched, page, run, 3) == queries(watched, page, run, 200) <= 8
+    assert queries(watched, page, run, 3) == queries(watched, page, run, 200) <= 14
 
 
 def queries(client, page: str, run: Run, lines: int) -> int:

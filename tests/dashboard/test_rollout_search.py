@@ -1,13 +1,15 @@
 """The list of a run's rollouts is searched, a bounded stretch at a time where no index finds what is asked for."""
 
 import pytest
+from django.db import connection
 
 from apps.buffer.models import Experience
-from apps.dashboard import rollout_search
+from apps.dashboard import reward_bars, rollout_search, worded
 from apps.feedback.models import Rating
 from apps.pipelines.models import CutRollout
 from apps.rewards.models import Reward
 from apps.rollouts.models import Rollout
+from apps.rollouts.words import Says, Sought
 from apps.runs.models import Run
 
 ADDRESS = "/runs/lab/tone-7/rollouts/"
@@ -33,9 +35,59 @@ def ended(run: Run) -> set[int]:
     return set(run.rollouts.exclude(state="sampling").values_list("pk", flat=True))
 
 
-def test_words_are_found_in_replies_however_they_are_cased(alice_client, seeded):
+@pytest.mark.parametrize(
+    "text", ["peculiar", "PECULIAR answer", "pecul*", '"peculiar 100% ANSWER"', "peculiar -flat", "answer! peculiar?", "größe"]
+)
+def test_words_are_found_in_replies_however_they_are_cased(alice_client, seeded, text):
+    Rollout.objects.filter(pk=seeded.rollout.pk).update(text="Quite a Peculiar 100% answer, in Größe 7")
+    assert found(alice_client, text=text) == {seeded.rollout.pk}
+
+
+@pytest.mark.parametrize("text", ["culiar", '"answer peculiar"', "peculiar -answer", "peculiar purple", "peculiars"])
+def test_words_that_are_not_there_find_nothing(alice_client, seeded, text):
+    Rollout.objects.filter(pk=seeded.rollout.pk).update(text="Quite a peculiar 100% answer")
+    assert found(alice_client, text=text) == set()
+
+
+def test_what_was_found_is_marked_where_it_stands(alice_client, seeded):
+    Rollout.objects.filter(pk=seeded.rollout.pk).update(text="word " * 300 + "Peculiar <b>tail</b>")
+    text = alice_client.get(ADDRESS, {"text": "peculiar"}).content.decode()
+    assert "<mark>Peculiar</mark> &lt;b&gt;tail" in text and text.count("<mark>") == 1
+
+
+def test_very_characters_are_found_within_words(alice_client, seeded):
     Rollout.objects.filter(pk=seeded.rollout.pk).update(text="Quite a Peculiar 100% answer")
-    assert found(alice_client, text="peculiar 100%") == {seeded.rollout.pk}
+    assert found(alice_client, exact="culiar 100%") == {seeded.rollout.pk}
+
+
+def test_words_are_asked_for_as_their_index_spells_them(seeded):
+    """Among few rows another plan is cheaper; whether the index answers at all is what a change of either would lose."""
+    asked = Says(Sought.read('"sorry about" pleas* -rude').within(seeded.run.pk, range(3)))
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")
+    plan = Rollout.objects.exclude(state=Rollout.State.SAMPLING).filter(asked).order_by().explain()
+    assert "Bitmap Index Scan on rollouts_by_words" in plan
+
+
+def test_words_are_found_part_after_part_in_both_directions(alice_client, seeded, monkeypatch):
+    """As in a run of millions: a page ends before all of it was looked through."""
+    first = seeded.run.rollouts.order_by("pk").first()
+    far = Rollout.objects.create(
+        pk=first.pk + 40 * 4096, run=seeded.run, group=first.group, sample_index=900, state="finished", text="peculiar", turns=[]
+    )
+    Rollout.objects.filter(pk=first.pk).update(text="peculiar")
+    monkeypatch.setattr(worded, "LOOKS", (1, 4))
+    page = alice_client.get(ADDRESS, {"text": "peculiar"}).context["page"]
+    assert [row.pk for row in page.rows] == [far.pk] and page.is_cut and page.older
+    assert found(alice_client, text="peculiar") == {first.pk, far.pk}
+    up = alice_client.get(ADDRESS, {"text": "peculiar", "after": first.pk}).context["page"]
+    assert up.rows == [] and up.is_cut and up.newer.startswith("?text=peculiar&after=")
+
+
+@pytest.mark.parametrize("text", ["?!", "<br>", "a*", '-"not this"', " ".join("abcdefghijklmnopqrstuvwxyz")])
+def test_what_has_no_word_to_be_found_says_so(alice_client, seeded, text):
+    answer = alice_client.get(ADDRESS, {"text": text})
+    assert answer.status_code == 200 and list(answer.context["form"].errors) == ["text"]
 
 
 def test_a_task_is_found_by_its_number(alice_client, seeded):
@@ -74,9 +126,9 @@ def test_a_search_goes_on_where_it_stopped_and_loses_nothing(alice_client, seede
     monkeypatch.setattr(rollout_search, "TEXTS_READ", 7)
     oldest = seeded.run.rollouts.order_by("pk").first()
     Rollout.objects.filter(pk=oldest.pk).update(text="Peculiar")
-    first = alice_client.get(ADDRESS, {"text": "peculiar"})
+    first = alice_client.get(ADDRESS, {"exact": "peculiar"})
     assert first.context["page"].is_cut and "Look through older ones" in first.content.decode()
-    assert found(alice_client, text="peculiar") == {oldest.pk}
+    assert found(alice_client, exact="peculiar") == {oldest.pk}
 
 
 def test_newer_rows_are_looked_through_in_their_turn(alice_client, seeded, monkeypatch):
@@ -84,6 +136,69 @@ def test_newer_rows_are_looked_through_in_their_turn(alice_client, seeded, monke
     oldest = seeded.run.rollouts.order_by("pk").first()
     answer = alice_client.get(ADDRESS, {"rater": "nobody", "after": oldest.pk})
     assert answer.context["page"].is_cut and "after=" in answer.context["page"].newer
+
+
+def test_one_scorers_word_is_found_within_a_range(alice_client, seeded):
+    Reward.objects.filter(rollout__run=seeded.run).update(value=0.2)
+    Reward.objects.filter(rollout=seeded.waiting, source="rule").update(value=0.75)
+    assert found(alice_client, source="rule", scorer="tone", reward_from=0.6) == {seeded.waiting.pk}
+    assert found(alice_client, source="human", reward_from=0.6) == found(alice_client, scorer="math") == set()
+    judged = set(Reward.objects.filter(source="human", is_current=True).values_list("rollout_id", flat=True))
+    assert found(alice_client, source="human") == judged != set()
+
+
+def test_how_it_ended_its_length_and_its_turns_are_found(alice_client, seeded):
+    turns = [{"role": "assistant", "start": 0, "end": 1, "first": 0, "tokens": 1}] * 3
+    Rollout.objects.filter(pk=seeded.rollout.pk).update(stop_reason="length", completion_tokens=7_000, turns=turns)
+    for asked in ({"stop": "leng"}, {"tokens_from": 6_999, "tokens_to": 7_000}, {"turns": 3}):
+        assert found(alice_client, **asked) == {seeded.rollout.pk}
+    assert found(alice_client, turns=1) == ended(seeded.run) and found(alice_client, turns=4) == set()
+
+
+def test_what_was_made_is_listed_when_it_is_asked_for(alice_client, seeded):
+    Rollout.objects.filter(pk=seeded.rollout.pk).update(origin="synthetic")
+    assert found(alice_client, origin="synthetic") == {seeded.rollout.pk}
+    assert seeded.rollout.pk not in found(alice_client) and found(alice_client, origin="expert") == set()
+
+
+def test_from_update_to_update_leads_a_link(alice_client, seeded):
+    first = alice_client.get(ADDRESS, {"fate": "trained"})
+    assert first.context["steps"]["older"] == (3, "?fate=trained&from_step=3&to_step=3")
+    at = alice_client.get(ADDRESS, {"from_step": 2, "to_step": 2})
+    assert (at.context["steps"]["older"][0], at.context["steps"]["newer"][0]) == (1, 3)
+    assert {row["step"] for row in at.context["rows"]} == {2}
+
+
+# -- the bars beside the list ------------------------------------------------------------------------------------------------
+
+
+def bars(client, **asked):
+    return client.get(ADDRESS + "rewards/", asked)
+
+
+def test_bars_count_the_rewards_of_what_fits(alice_client, seeded):
+    Experience.objects.update(reward=0.2)
+    Reward.objects.filter(rollout__run=seeded.run).update(value=0.2)
+    Experience.objects.filter(pk=Experience.objects.order_by("pk").first().pk).update(reward=0.7)
+    found = bars(alice_client).context["bars"]
+    assert found.is_all and sum(bar.count for bar in found.bars) == found.judged and found.bars[7].count == 1
+
+
+def test_a_bar_leads_to_its_rewards_alone(alice_client, seeded):
+    text = bars(alice_client, fate="trained", before="7").content.decode()
+    assert "?fate=trained&amp;reward_from=0.9&amp;reward_to=1" in text and "before" not in text
+
+
+def test_bars_say_of_how_many_they_are(alice_client, seeded, monkeypatch):
+    monkeypatch.setattr(reward_bars, "SAMPLE", 5)
+    found = bars(alice_client).context["bars"]
+    assert found.fit == 5 and not found.is_all
+    assert "The newest <span class=\"num\">5</span> that fit" in bars(alice_client).content.decode()
+
+
+def test_who_judges_blind_gets_no_bars(client, seeded):
+    client.force_login(seeded.bob)
+    assert bars(client).status_code == 403 and "rollouts/rewards" not in client.get(ADDRESS).content.decode()
 
 
 def test_searches_hold_together_with_the_tabs(alice_client, seeded):
@@ -106,5 +221,6 @@ def test_who_judges_blind_searches_by_words_and_task_alone(client, seeded):
     Rollout.objects.filter(pk=seeded.rollout.pk).update(text="Peculiar")
     client.force_login(seeded.bob)
     assert found(client, text="peculiar") == {seeded.rollout.pk}
-    for asked in ({"reward_from": "2"}, {"version": "77"}, {"rater": "alice"}, {"operator": "length"}):
+    for asked in ({"reward_from": "2"}, {"version": "77"}, {"rater": "alice"}, {"operator": "length"},
+                  {"source": "model"}, {"scorer": "math"}, {"origin": "expert"}, {"from_step": "1"}):  # fmt: skip
         assert found(client, **asked) == ended(seeded.run)

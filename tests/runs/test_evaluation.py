@@ -135,6 +135,15 @@ def test_a_schedule_says_which_versions_are_due(every, unit, due):
     assert [n for n, step in enumerate(steps) if schedule.is_due(n, step, steps[max(n - 1, 0)])] == due
 
 
+def test_what_an_evaluation_asks_stays_as_it_was_until_the_last_task(of):
+    made = of(1)
+    made.start()
+    with pytest.raises(ConfigError, match="asked alike"):
+        made.change_config(None, sampling={"temperature": 0.5})
+    made.change_config(None, group_attempts=5)
+    assert made.settings.group_attempts == 5
+
+
 def test_schedules_may_be_changed_while_a_run_is_live(run, alice):
     run.change_config(alice, evaluations=[{"taskset": "sort", "every": 2}])
     assert run.settings.evaluations[0].every == 2

@@ -54,6 +54,12 @@ class Chats:
     def _take_turns(self, has_room: Callable[[], bool]) -> None:
         """Claim what is asked of versions that are here, and load others where there is room."""
         self.wants_room = False
+        if self.worker.takes_nothing:  # what is being answered goes on to its end, unless nobody shall trust it
+            if self.worker.order == Worker.Order.QUARANTINE:
+                self.stop()
+            while self.give_up_one():
+                pass
+            return
         due = ChatTurn.objects.due().order_by().values("chat__weight_version").annotate(first=Min("asked_at"), oldest=Min("pk"))
         waited = {"elsewhere": ELSEWHERE_SECONDS, "patience": PATIENCE_SECONDS}
         due = due.annotate(**{name: Now() - timedelta(seconds=seconds) for name, seconds in waited.items()})

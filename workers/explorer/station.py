@@ -26,6 +26,7 @@ from workers.engines.interface import EngineDied
 from workers.explorer import weights
 from workers.explorer.acts import asked_in, do, let_go
 from workers.explorer.chats import Chats
+from workers.explorer.meter import Meter
 from workers.explorer.seat import Seat
 from workers.explorer.speaker import NoDialogue
 from workers.explorer.turns import Turns
@@ -48,6 +49,7 @@ class Explorer:
         self.seats: dict[int, Seat] = {}
         self.chats = Chats(worker)
         self.deaths: dict[int, deque[float]] = defaultdict(lambda: deque(maxlen=DEATHS_ALLOWED))
+        self.meter = Meter(worker.key)
         self.turns = Turns()
         self.kept_at = self.looked_at = self.reported_at = 0.0
 
@@ -65,6 +67,7 @@ class Explorer:
             self.looked_at = now
         self._do_what_people_ask()
         busy = [seat for seat in self.seats.values() if seat.flights]
+        self.meter.turn({seat.run.pk: seat.awaits_engine for seat in busy})
         for seat in busy:
             self._collect(seat)
         has_chats = self.chats.serve(self._make_room, 0.0 if busy else DRAIN_SECONDS)
@@ -82,7 +85,7 @@ class Explorer:
         )
         self._leave_ended({run.pk for run in running})
         if self.worker.takes_nothing:  # what is in flight goes on to its end
-            while self._give_up_a_seat():
+            while self.chats.give_up_one() or self._give_up_a_seat():
                 pass
             running = [run for run in running if run.pk in self.seats]
         if self._is_full():
@@ -202,6 +205,7 @@ class Explorer:
             Group.objects.give_back(seat.claims)  # what it took before it heard
             seat.abandon({flight.claim.group_id for flight in seat.flights.values()})
             self._leave(seat)
+        self.chats.stop()
 
     def _leave(self, seat: Seat) -> None:
         del self.seats[seat.run.pk]
@@ -253,10 +257,12 @@ class Explorer:
         doing += [f"{chair.version}: {len(chair.held)} chats" for chair in self.chats.chairs.values() if chair.held]
         idle = "takes nothing, as it was told" if self.worker.takes_nothing else "waiting for room to open groups"
         self.worker.beat("; ".join(doing) or idle, words)
+        self.meter.put()
         self.reported_at = now
 
     def stop(self) -> None:
         with suppress(OperationalError):
+            self.meter.put()
             self.chats.stop()
         for seat in list(self.seats.values()):
             with suppress(OperationalError):  # without a database the leases end by themselves

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 import structlog
+import torch
 from django.db.models.functions import Now
 from safetensors import SafetensorError
 
@@ -23,7 +24,8 @@ from apps.pipelines.applying import OperatorFailed
 from apps.pipelines.batching import treat
 from apps.pipelines.crediting import of_batch
 from apps.policies.manifest import DamagedWeights, Manifest, Shown, require_like, verify
-from apps.runs.models import Metric, NotPossible, Run, TrainStep, WeightVersion
+from apps.runs.costs import CPU, GPU, metrics_of
+from apps.runs.models import Metric, NotPossible, Run, TrainStep, Usage, WeightVersion
 from workers.movement import movement
 from workers.pictures import pngs_of
 from workers.trainer import checkpoint, experts, figures, shelf
@@ -47,6 +49,7 @@ class Desk:
         self.taken_at = self.turned_at = time.monotonic()
         self.waited = self.idle_since = self.cause_at = 0.0
         self.cause, self.idle = "", False
+        self.began = time.monotonic(), time.process_time()  # of the update under way, for what it uses
         self.starved = dict.fromkeys(figures.STATIONS, 0.0)  # seconds of the wait, by the station that was waited for
 
     # -- taking over ------------------------------------------------------------------------------------------------
@@ -87,6 +90,7 @@ class Desk:
         if step is None:
             return self._wait()
         self._note_wait()
+        self.began = time.monotonic(), time.process_time()
         batch = self._batch(step)
         report = self._update(step, batch, self.run.checkpoint_asked_at is not None)
         staged = self._stage(step) if self._is_due(step) else None
@@ -135,6 +139,8 @@ class Desk:
         with self.run.fenced(self.fence) as run:
             values = {**report.metrics, **self._figures(run, step, batch, seconds)}
             values["skipped"] = float(bool(report.skipped))
+            Usage.add(run.pk, run.lease_owner, self._used())
+            values |= metrics_of(run)
             commit_step(run, step, self.fence, skipped=report.skipped)
             Metric.record(run, step.number, values)
             if report.checkpoint:
@@ -155,6 +161,12 @@ class Desk:
             loss=values.get("loss"),
             seconds=round(seconds, 3),
         )
+
+    def _used(self) -> dict[str, float]:
+        """Seconds since the update was begun: of the GPU, where there is one, and of the processor, all threads together."""
+        wall, processor = self.began
+        used = {f"trainer.{CPU}": time.process_time() - processor}
+        return used | ({f"trainer.{GPU}": time.monotonic() - wall} if torch.cuda.is_available() else {})
 
     # -- what differs for a run that learns from lessons -------------------------------------------------------------
 

@@ -31,6 +31,12 @@ class AlertQuerySet(models.QuerySet):
         is_known = Q(acknowledged_at__isnull=False) & (Q(acknowledged_until=None) | Q(acknowledged_until__gt=Now()))
         return self.open().exclude(is_known)
 
+    def unheard_by(self, user: User, most: int) -> "list[Alert]":
+        """Those of them that a person may hear of and nobody knows of yet, the newest first; one query where there is none."""
+        newest = self.unheard().order_by("-pk")
+        found = list(newest.filter(run__in=Run.objects.visible_to(user))[:most])
+        return found if all(alert.rule in TO_ALL for alert in found) else list(newest.visible_to(user)[:most])
+
 
 class Alert(models.Model):
     """`key` tells apart what one rule says of several things, such as scorers; "" where there is one."""

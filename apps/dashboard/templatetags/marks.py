@@ -146,6 +146,20 @@ def gauge(value: float | None) -> SafeString:
 
 
 @register.simple_tag
+def whisker(value: float | None, low: float | None, high: float | None) -> SafeString:
+    """A figure from 0 to 1 as a tick within its interval; an empty track when there is none."""
+    if value is None:
+        return SafeString('<svg class="whisker" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true"></svg>')
+    between = '<rect class="between" x="{}" y="1" width="{}" height="6"></rect>'
+    tick = '<rect class="tick" x="{}" y="0" width="2" height="8"></rect>'
+    return format_html(
+        '<svg class="whisker" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">'
+        + between + tick + "</svg>",
+        f"{100 * low:.1f}", f"{max(100 * (high - low), 0.5):.1f}", f"{min(max(100 * value - 1, 0), 98):.1f}",
+    )  # fmt: skip
+
+
+@register.simple_tag
 def bar(part: float, whole: float) -> SafeString:
     width = 100 * min(1.0, part / whole) if whole else 0
     return format_html(

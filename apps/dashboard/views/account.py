@@ -92,7 +92,7 @@ def issue_token(request: HttpRequest) -> HttpResponse:
 def revoke_token(request: HttpRequest, pk: int) -> HttpResponse:
     """The token's owner."""
     token = get_object_or_404(request.user.tokens, pk=pk)
-    token.revoke()
+    token.revoke(request.user)
     messages.success(request, f"{token.name} is revoked; whatever carries it is refused from now on.")
     return redirect("settings")
 

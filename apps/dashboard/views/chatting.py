@@ -148,9 +148,10 @@ def turns_of(talk: Chat) -> dict:
 
 
 def explorer_is_there() -> bool:
-    """Whether one has been heard of lately: one that answers, or serves a run, says so every two seconds."""
+    """Whether one that takes work has been heard of lately: one that answers, or serves a run, says so every two seconds."""
     recent = Now() - timedelta(seconds=HEARD_S)
-    return Worker.objects.filter(role=Worker.Role.EXPLORER, stopped_at=None, heartbeat_at__gte=recent).exists()
+    here = Worker.objects.filter(role=Worker.Role.EXPLORER, stopped_at=None, order=Worker.Order.SERVE)
+    return here.filter(heartbeat_at__gte=recent).exists()
 
 
 def waiting_words(turn: ChatTurn, version: WeightVersion, is_served: bool) -> tuple[str, str]:

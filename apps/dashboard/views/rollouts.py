@@ -1,32 +1,41 @@
 """The rollouts of a run, and the page of one: what was said, token by token, and what was said about it."""
 
+import uuid
 from urllib.parse import urlencode
 
 from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
 from django.db.models import Q, QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
+from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from apps.dashboard.access import may_steer, seen_run
 from apps.dashboard.lives import life_of
-from apps.dashboard.paging import page_of, page_within
-from apps.dashboard.rollout_rows import rows, with_judgements
+from apps.dashboard.reward_bars import RewardBar, RewardBars, bars_of
+from apps.dashboard.rollout_rows import EXCERPT, rows, with_judgements
 from apps.dashboard.rollout_search import Filter
-from apps.dashboard.shading import shading_of
+from apps.dashboard.shading import raw_of, segments_of, shading_of
 from apps.dashboard.transcript import transcript_of, typed_in
 from apps.dashboard.verdicts import CLOSED, verdict_on
+from apps.dashboard.views.picking import MOST as MOST_PICKED
 from apps.feedback.models import Rating
 from apps.feedback.saying import rating_in_words
 from apps.feedback.starring import ratable_by
 from apps.rewards.models import Rescored
 from apps.rollouts.models import Rollout
+from apps.rollouts.words import marked
 from apps.runs.blindness import sees_judgements
 from apps.runs.limits import limits_of
 from apps.runs.models import Run
 from apps.tasksets.limits import BadLimits, limits_in
+from apps.tasksets.models import Taskset
 
 RATINGS, EPISODES, SETS = 50, 5, 5  # shown of one rollout
+SETS_NAMED = 50
+RANGE = ("reward_from", "reward_to")
+STOPS = ("stop", "length", "time", "repetition", "abort")
 
 
 @require_safe
@@ -37,13 +46,65 @@ def rollouts(request: HttpRequest, project: str, slug: str) -> HttpResponse:
     is_open = sees_judgements(request.user, run)
     form = Filter(request.GET, is_open=is_open)
     form.is_valid()
-    found = with_judgements(form.narrow(run, run.rollouts.without_anchors().exclude(state=Rollout.State.SAMPLING)))
-    page = page_within(found, run.rollouts.all(), form.reach, request) if form.reach else page_of(found, request)
+    page = form.page(run, with_judgements(found_by(form, run)), request)
+    shown, shape = rows(page.rows, request.user), form.sought.shape if form.sought else None
+    for row in shown:
+        row["pieces"] = marked(row["rollout"].text, shape, EXCERPT) if shape else []
     context = {
-        "section": "runs", "run": run, "page": page, "rows": rows(page.rows, request.user), "form": form, "is_open": is_open,
-        "fates": _tabs(request, form), "may_steer": may_steer(request, run),
+        "section": "runs", "run": run, "page": page, "rows": shown, "form": form, "is_open": is_open,
+        "asked": urlencode(asked_of(request, form)),
+        "fates": _tabs(request, form), "may_steer": may_steer(request, run), "steps": _steps(request, form, run),
+        "scorers": [choice.scorer for choice in run.settings.rewards], "stops": STOPS, "most": MOST_PICKED,
     }  # fmt: skip
     return render(request, "dashboard/rollouts.html", context)
+
+
+@require_safe
+@login_required
+def rollout_bars(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+    """Members of the run's project who see its judgements: the rewards of what the list's filter finds."""
+    run = seen_run(request, project, slug)
+    if not sees_judgements(request.user, run):
+        raise PermissionDenied("You judge this run blind: rewards are shown to those who steer it.")
+    form = Filter(request.GET, is_open=True)
+    form.is_valid()
+    bars = bars_of(run, form, found_by(form, run))
+    context = {
+        "run": run, "form": form, "bars": bars, "links": _bar_links(request, form, bars) if bars else [],
+        "all_rewards": f"{reverse('rollouts', args=[project, slug])}?{urlencode(asked_of(request, form, *RANGE))}",
+        "is_narrowed": any(name in form.wanted for name in RANGE),
+    }  # fmt: skip
+    return render(request, "dashboard/_rollout_bars.html", context)
+
+
+def _bar_links(request: HttpRequest, form: Filter, bars: RewardBars) -> list[tuple[RewardBar, str]]:
+    """Each bar with the address of the list of its rewards alone."""
+    others = asked_of(request, form, *RANGE)
+    return [(bar, "?" + urlencode({**others, "reward_from": bar.low, "reward_to": bar.high})) for bar in bars.bars]
+
+
+def asked_of(request: HttpRequest, form: Filter, *without: str) -> dict[str, str]:
+    """What the URL asks the filter for, without the page's own place in the list."""
+    return {name: value for name, value in request.GET.items() if name in form.fields and name not in without and value}
+
+
+def found_by(form: Filter, run: Run) -> QuerySet[Rollout]:
+    """The run's ended rollouts that fit, before any words are looked for."""
+    return form.narrow(run, run.rollouts.exclude(state=Rollout.State.SAMPLING))
+
+
+def _steps(request: HttpRequest, form: Filter, run: Run) -> dict | None:
+    """The way from update to update: where this list stands, and the addresses of the neighbours'."""
+    if "from_step" not in form.fields or not run.step:
+        return None
+    others = asked_of(request, form, "from_step", "to_step")
+    at = form.one_step
+    near = {"older": at - 1, "newer": at + 1} if at is not None else {"older": run.step}
+    links = {
+        way: (step, "?" + urlencode({**others, "from_step": step, "to_step": step}))
+        for way, step in near.items() if 1 <= step <= run.step
+    }  # fmt: skip
+    return {"at": at, "last": run.step, "all": "?" + urlencode(others), "others": others.items(), **links}
 
 
 @require_safe
@@ -58,12 +119,13 @@ def rollout(request: HttpRequest, pk: int) -> HttpResponse:
     [row] = rows([found], request.user)
     about = Q(rollout=found) | Q(item__group=found.group_id, rollout=None, shown__contains=[found.pk])
     ratings = Rating.objects.filter(about, is_withdrawn=False).select_related("rater").order_by("-pk")
-    is_open, typed = row["is_open"], typed_in(found)
+    is_open, typed, steers = row["is_open"], typed_in(found), may_steer(request, found.run)
+    shading = shading_of(found, typed) if is_open and hasattr(found, "payload") else None
     ratings = (ratings if is_open else ratings.filter(rater=request.user))[:RATINGS]
     verdict = verdict_on(found, found.learned) if is_open or row["station"] != "closed" else CLOSED
     context = {
         "section": "runs", "run": found.run, "rollout": found, "row": row, "siblings": siblings, "is_open": is_open,
-        "shading": shading_of(found, typed) if is_open and hasattr(found, "payload") else None,
+        "shading": shading,
         "said": transcript_of(found, typed) if found.turns else [],
         "verdict": verdict, "life": life_of(found, verdict, is_open),
         "ratings": [(rating, rating_in_words(rating)) for rating in ratings],
@@ -71,9 +133,34 @@ def rollout(request: HttpRequest, pk: int) -> HttpResponse:
         "limits": _limits(found),
         "rescored": _rescored(found) if is_open else [],
         "may_rate": ratable_by(request.user).filter(pk=found.pk).exists(),
-        "may_make_gold": found.state == Rollout.State.FINISHED and may_steer(request, found.run),
+        "may_steer": steers, "may_make_gold": found.state == Rollout.State.FINISHED and steers,
+        "segments": segments_of(found, shading) if shading else [], "client_uuid": uuid.uuid4(),
+        "address": request.build_absolute_uri(reverse("api:rollout", args=[found.pk])),
+        "sets": _testing_sets(found) if steers else [],
     }  # fmt: skip
     return render(request, "dashboard/rollout.html", context)
+
+
+@require_safe
+@login_required
+def rollout_tokens(request: HttpRequest, pk: int) -> HttpResponse:
+    """Members of the project who see the judgements of the rollout's run: its arrays as they are kept, a stretch at a time."""
+    seen = Rollout.objects.visible_to(request.user).select_related("run__policy", "payload")
+    found = get_object_or_404(seen, pk=pk)
+    if not sees_judgements(request.user, found.run):
+        raise PermissionDenied("You judge this run blind: what its weights made of a reply is shown to those who steer it.")
+    if found.tokens_if_kept is None:
+        raise Http404("its tokens are not kept")
+    first = request.GET.get("from", "0")
+    if not (first.isascii() and first.isdigit() and len(first) < 8):
+        raise Http404("from must be the number of a token")
+    return render(request, "dashboard/_rollout_raw.html", {"rollout": found, "raw": raw_of(found, int(first))})
+
+
+def _testing_sets(found: Rollout) -> list[str]:
+    """Names of the project's sets that the run does not draw from, which its task could be added to."""
+    others = Taskset.objects.filter(project=found.run.project_id, grows=False, first=None).exclude(pk__in=found.run.taskset_ids)
+    return list(others.order_by("-pk").values_list("slug", flat=True)[:SETS_NAMED])
 
 
 def _limits(found: Rollout) -> dict | None:
@@ -93,7 +180,7 @@ def _limits(found: Rollout) -> dict | None:
 
 def _tabs(request: HttpRequest, form: Filter) -> list[tuple[str, str]]:
     """Each fate with the address of its list; what else is asked for stays."""
-    others = {name: value for name, value in request.GET.items() if name in form.fields and name != "fate" and value}
+    others = asked_of(request, form, "fate")
     return [(name, "?" + urlencode({**({"fate": name} if name else {}), **others})) for name, _ in form.fields["fate"].choices]
 
 

@@ -3,7 +3,7 @@
 from django.contrib.auth.decorators import login_required
 from django.db.models import Count, Max
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.template.loader import render_to_string
 from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import require_safe
@@ -35,8 +35,10 @@ PARTS = ("now", "beside", "newest")
 @require_safe
 @login_required
 def run(request: HttpRequest, project: str, slug: str) -> HttpResponse:
-    """Members of the run's project."""
+    """Members of the run's project. An evaluation has no curves: its figures are its page."""
     found, asked = seen_run(request, project, slug), Asked(request.GET)
+    if found.is_evaluation:
+        return redirect("run-evaluations", project, slug)
     is_open = sees_judgements(request.user, found)
     now = _now(found, is_open)
     context = {

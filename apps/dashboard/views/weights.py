@@ -27,7 +27,8 @@ def _versions(request: HttpRequest) -> QuerySet[WeightVersion]:
 @login_required
 def weights(request: HttpRequest) -> HttpResponse:
     """Everybody signed in: the versions of the runs of their projects."""
-    return render(request, "dashboard/weights.html", {"section": "weights", "page": page_of(_versions(request), request)})
+    trained = _versions(request).filter(run__is_evaluation=False)
+    return render(request, "dashboard/weights.html", {"section": "weights", "page": page_of(trained, request)})
 
 
 @require_safe

@@ -67,7 +67,7 @@ def plan_of(run: Run, version: int, asked: Asked) -> RunConfig:
             "environment": environment,
             "people": _people(own["people"], asked, bool(rewards or environment)),
             "retention": own["retention"],
-            "evaluation": {"run": run.slug, "version": version, "tasks": asked.tasks},
+            "evaluation": {"run": run.slug, "version": version, "tasks": asked.tasks, "right_from": asked.right_from},
         }
     )
 

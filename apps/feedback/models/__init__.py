@@ -2,6 +2,7 @@
 
 from apps.feedback.models.adjudications import Adjudication
 from apps.feedback.models.calibrations import Calibration
+from apps.feedback.models.evaluations import EvaluationResult
 from apps.feedback.models.interventions import Intervention
 from apps.feedback.models.items import ASIDE, KNOWN, Item, Skip, Slot, open_slots
 from apps.feedback.models.lessons import LESSONS, Demonstration, ExpertAnswer, Lesson, Preference, Thumb
@@ -11,6 +12,7 @@ from apps.feedback.models.suspicions import Guess, Suspicion, SuspicionAct, Susp
 
 __all__ = [
     "ASIDE", "FLAG", "KNOWN", "LESSONS", "LONGEST_CRITIQUE", "STARS", "Adjudication", "Calibration", "Demonstration",
-    "ExpertAnswer", "Guess", "Intervention", "Item", "Lesson", "Prediction", "Preference", "RaterModel", "Rating", "RatingReward",
-    "Skip", "Slot", "Surprise", "Suspicion", "SuspicionAct", "SuspicionItem", "Thumb", "open_slots", "rating_counts",
+    "EvaluationResult", "ExpertAnswer", "Guess", "Intervention", "Item", "Lesson", "Prediction", "Preference", "RaterModel",
+    "Rating", "RatingReward", "Skip", "Slot", "Surprise", "Suspicion", "SuspicionAct", "SuspicionItem", "Thumb", "open_slots",
+    "rating_counts",
 ]  # fmt: skip

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 
 from django.db import transaction
-from django.db.models import Q
 
 from apps.accounts.models import User
-from apps.buffer.models import Experience, Offspring
+from apps.buffer.models import Experience
+from apps.feedback.leaving_out import leave_out_made
 from apps.feedback.models import Slot, Suspicion, SuspicionAct
 from apps.rewards.hacking import TITLES
 from apps.rollouts.left_out import LeftOut
@@ -68,10 +68,7 @@ def drop(suspicion: Suspicion, by: User, reason: str = "", with_tasks: bool = Fa
     ids = set(doubtful.values_list("pk", flat=True))
     counts["groups"] = len(dropped) + Experience.objects.leave_out(locked, ids, why)
     Experience.objects.take_no_more(locked, ids, why)
-    imitated = Q(group__in=ids) | Q(rollout__descent__of__group__in=ids)
-    own = Experience.objects.expert().filter(imitated, run=locked, state=Experience.State.READY)
-    Experience.objects.filter(pk__in=own.values("pk")).update(state=Experience.State.DROPPED, reason=why[:200])
-    Offspring.objects.filter(of__group__in=ids).refuse(why)
+    leave_out_made(locked, ids, why)
     _close(suspicion, Suspicion.State.ACTED)
     record(suspicion, Verb.DROPPED, by, reason, counts)
     return counts

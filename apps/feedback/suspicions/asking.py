@@ -1,6 +1,7 @@
 """The sample of a suspicion put before people, ahead of all that waits, and what they said of it."""
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -32,6 +33,14 @@ def ask_people(suspicion: Suspicion, by: User) -> int:
     rollouts = list(Rollout.objects.filter(pk__in=suspicion.sample, run=run).order_by("pk"))
     if not rollouts:
         raise NotPossible("none of the sample's replies is kept any more")
+    items = open_checks(run, rollouts)
+    SuspicionItem.objects.bulk_create(SuspicionItem(suspicion=suspicion, item=item) for item in items)
+    record(suspicion, SuspicionAct.Verb.ASKED, by, details={"replies": len(items), "form": items[0].form})
+    return len(items)
+
+
+def open_checks(run: Run, rollouts: Sequence[Rollout]) -> list[Item]:
+    """Put these replies before people, one by one and ahead of all that waits; what they say makes no reward."""
     people = run.settings.people
     form = form_of(people)
     items = Item.objects.bulk_create(
@@ -39,9 +48,7 @@ def ask_people(suspicion: Suspicion, by: User) -> int:
         for reply in rollouts
     )
     open_slots(items, {item.group_id: FIRST for item in items})
-    SuspicionItem.objects.bulk_create(SuspicionItem(suspicion=suspicion, item=item) for item in items)
-    record(suspicion, SuspicionAct.Verb.ASKED, by, details={"replies": len(items), "form": form})
-    return len(items)
+    return items
 
 
 def form_of(people: People) -> str:

@@ -13,7 +13,7 @@ from django.db.models.functions import Now
 from apps.rewards.judgements import judgements_of
 from apps.rewards.models import Rescored, RescoredGroup, RescoredReward, Rescoring
 from apps.rewards.rescoring.comparing import Compared, Sides, compared, has_signal
-from apps.rewards.scoring import Answered, Question, finished_rollouts, known_values, questions_of, words_of
+from apps.rewards.scoring import Answered, Question, count_used, finished_rollouts, known_values, questions_of, words_of
 from apps.rollouts.models import Claim, Group
 from apps.runs.config import RunConfig
 from apps.runs.models import NotPossible
@@ -84,6 +84,7 @@ def record(taken: Taken, answers: Sequence[Answered]) -> int:
     heard = [answer for answer in answers if answer.question.group_id in ours]
     rewards = [RescoredReward(rescoring=rescoring, rollout_id=pk, **word) for answer in heard for pk, word in words_of(answer)]
     RescoredReward.objects.bulk_create(rewards)
+    count_used(heard, [group for group in taken.groups if group.pk in ours])
     results = {group.pk: result for group, result in _compared(taken, ours, heard)}
     Rescored.objects.bulk_create(row for result in results.values() for row in _of(rescoring, result))
     noted = [_noted(ours[group], result) for group, result in results.items()]

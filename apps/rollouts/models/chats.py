@@ -13,7 +13,7 @@ from django.db.models.functions import Now
 
 from apps.accounts.models import User
 from apps.rollouts.models.rollouts import shown
-from apps.runs.models import NotPossible, Run, WeightVersion, Worker, after
+from apps.runs.models import MAY_TAKE, NotPossible, Run, WeightVersion, Worker, after
 from apps.streaming import bells
 
 COLDEST = 0.01  # as good as greedy: the likeliest token, but for ties
@@ -119,11 +119,11 @@ class ChatTurnQuerySet(models.QuerySet):
 
     def claim(self, version: int, owner: str, seconds: float, worker: Worker) -> list["ChatTurn"]:
         """All due turns of this weight version (id), ours until the lease ends. Each claim has another fence."""
-        sql = """
+        sql = f"""
             WITH due AS MATERIALIZED (
                 SELECT t.id FROM rollouts_chatturn t JOIN rollouts_chat c ON c.id = t.chat_id
                 WHERE t.state IN ('waiting', 'loading', 'writing') AND c.weight_version_id = %(version)s
-                    AND (t.lease_until IS NULL OR t.lease_until < statement_timestamp())
+                    AND {MAY_TAKE} AND (t.lease_until IS NULL OR t.lease_until < statement_timestamp())
                 ORDER BY t.id FOR UPDATE OF t SKIP LOCKED)
             UPDATE rollouts_chatturn t SET state = 'loading', lease_owner = %(owner)s, fence = t.fence + 1, said = '', tokens = 0,
                 attempts = t.attempts + 1, worker_id = %(worker)s,

@@ -5,7 +5,7 @@ sampling → scoring → waiting (for people) → judged → admitted, or droppe
 is learned, measured in the place of admitted.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -20,7 +20,8 @@ from apps.rollouts.models.rollouts import Outcome, Rollout
 from apps.rollouts.partial import Partial, PartialRollout
 from apps.rollouts.sifting import Sieve, sifted
 from apps.runs.admission import groups_allowed
-from apps.runs.models import Run, StaleFence, Worker, after
+from apps.runs.costs import PROMPTS, SAMPLED
+from apps.runs.models import MAY_TAKE, Run, StaleFence, Usage, Worker, after
 from apps.streaming import bells
 from apps.tasksets.models import Task
 
@@ -29,8 +30,6 @@ from apps.tasksets.models import Task
 IN_FORCE = Q(lease_until=None) | Q(lease_until__gte=Now())
 # Groups that were judged, and that the refiner failed at until their attempts were used up.
 GAVE_UP = Q(state="dropped", reason__startswith="failed ", judged_at__isnull=False, experiences=None)
-# Of a claim: that its owner was not told to take nothing. One look at an index, before any row is looked at.
-MAY_TAKE = """NOT EXISTS (SELECT FROM runs_worker w WHERE w.key = %(owner)s AND w."order" <> '')"""
 
 
 @dataclass(frozen=True)
@@ -234,16 +233,29 @@ class Group(models.Model):
         `claims` by group id. Outcomes of groups whose fence has moved on, or whose lease is over, are refused: they are not ours.
         Returns the groups that are still ours. Writing an outcome twice changes nothing.
         """
-        rows = Rollout.objects.filter(pk__in=[one.rollout_id for one in outcomes]).values_list("pk", "group_id", "state")
-        known = {pk: (group, state) for pk, group, state in rows}
-        ours = cls._locked_ours(claims, {group for group, _ in known.values()})
-        open_ones = {pk for pk, (group, state) in known.items() if group in ours and state == Rollout.State.SAMPLING}
-        Rollout.write_outcomes(list({one.rollout_id: one for one in outcomes if one.rollout_id in open_ones}.values()))
+        rows = Rollout.objects.filter(pk__in=[one.rollout_id for one in outcomes]).select_related("group")
+        known = {row.pk: row for row in rows.only("state", "group", "group__lease_owner", "group__run")}
+        ours = cls._locked_ours(claims, {row.group_id for row in known.values()})
+        open_ones = {pk: row for pk, row in known.items() if row.group_id in ours and row.state == Rollout.State.SAMPLING}
+        ended = list({one.rollout_id: one for one in outcomes if one.rollout_id in open_ones}.values())
+        Rollout.write_outcomes(ended)
+        cls._count_tokens((open_ones[one.rollout_id].group, one) for one in ended)
         done = ours - set(Rollout.objects.filter(group__in=ours, state=Rollout.State.SAMPLING).values_list("group_id", flat=True))
         if done:
             cls.objects.filter(pk__in=done).update(state=cls.State.SCORING, sampled_at=Now(), **cls.GETS_ON)
             transaction.on_commit(lambda: bells.ring("score"), robust=True)
         return ours
+
+    @staticmethod
+    def _count_tokens(ended: Iterable[tuple["Group", Outcome]]) -> None:
+        """What was sampled of each run, by the worker that holds the group: with the rollouts, or not at all."""
+        found: dict[tuple[int, str], Counter[str]] = defaultdict(Counter)
+        for group, outcome in ended:
+            if outcome.tokens is not None:
+                said = {SAMPLED: len(outcome.tokens.completion_ids), PROMPTS: len(outcome.tokens.prompt_ids)}
+                found[group.run_id, group.lease_owner].update(said)
+        for (run, worker), amounts in sorted(found.items()):
+            Usage.add(run, worker, amounts)
 
     @classmethod
     @transaction.atomic

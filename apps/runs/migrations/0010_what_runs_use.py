@@ -15,7 +15,10 @@ class Migration(migrations.Migration):
             name="Prices",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("currency", models.CharField(blank=True, help_text="As it is shown beside sums: € or USD.", max_length=12)),
+                (
+                    "currency",
+                    models.CharField(blank=True, db_default="", help_text="As it is shown beside sums: € or USD.", max_length=12),
+                ),
                 ("gpu_hour", models.FloatField(db_default=0.0, help_text="An hour of a GPU.")),
                 ("cpu_hour", models.FloatField(db_default=0.0, help_text="An hour of a processor's core.")),
                 ("judge_tokens", models.FloatField(db_default=0.0, help_text="A thousand tokens that a judge reads or writes.")),

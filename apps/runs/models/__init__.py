@@ -8,9 +8,9 @@ from apps.runs.models.spans import MetricSpan, metric_names
 from apps.runs.models.steps import Metric, TrainStep
 from apps.runs.models.usage import Prices, Usage
 from apps.runs.models.weights import Acknowledgement, WeightVersion
-from apps.runs.models.worker import Worker
+from apps.runs.models.worker import MAY_TAKE, Worker
 
 __all__ = [
-    "Acknowledgement", "LogLine", "Metric", "MetricSpan", "NotPossible", "OrderOver", "Prices", "Run", "StaleFence", "TasksetShare",
-    "TrainStep", "Usage", "WeightOrder", "WeightVersion", "Worker", "after", "metric_names",
+    "MAY_TAKE", "Acknowledgement", "LogLine", "Metric", "MetricSpan", "NotPossible", "OrderOver", "Prices", "Run", "StaleFence",
+    "TasksetShare", "TrainStep", "Usage", "WeightOrder", "WeightVersion", "Worker", "after", "metric_names",
 ]  # fmt: skip

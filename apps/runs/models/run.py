@@ -307,6 +307,11 @@ class Run(models.Model):
         most = self.settings.evaluation.tasks
         return self.taskset.size if most is None else min(most, self.taskset.size)
 
+    def get_state_display(self) -> str:
+        """As people read it; an evaluation that runs learns nothing."""
+        is_asking = self.is_evaluation and self.state == self.State.RUNNING
+        return "evaluating" if is_asking else self.State(self.state).label
+
     # -- acts of people ---------------------------------------------------------------------------------------------
 
     def start(self, by: User | None = None, reason: str = "") -> None:
@@ -385,7 +390,8 @@ class Run(models.Model):
             Run.objects.filter(pk=self.pk).update(config=after, planned_steps=plan.steps)
             turned = {"before": {name: before[name] for name in fields}, "after": {name: after[name] for name in fields}}
             self.topic.record("config_changed", **turned, by=str(by or ""), reason=reason)
-            AuditEntry.record("run configuration changed", self.address, by, self.project, **turned, reason=reason)
+            why = {"reason": reason} if reason else {}
+            AuditEntry.record("run configuration changed", self.address, by, self.project, **turned, **why)
         self.refresh_from_db()
 
     # -- the trainer's lease ----------------------------------------------------------------------------------------

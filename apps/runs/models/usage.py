@@ -38,7 +38,7 @@ class Usage(models.Model):
     @classmethod
     def add(cls, run: int, worker: str, amounts: Mapping[str, float]) -> None:
         """Count these more, in this hour. In the transaction of the work that they are of: both are there, or neither."""
-        rows = [(kind, amount) for kind, amount in amounts.items() if amount > 0 and math.isfinite(amount)]
+        rows = [(kind, float(amount)) for kind, amount in amounts.items() if amount > 0 and math.isfinite(amount)]
         if not rows:
             return
         kinds, values = zip(*rows, strict=True)
@@ -50,7 +50,7 @@ class Usage(models.Model):
         """Set what was used by (kind, hour): whoever says it again changes nothing."""
         if not sums:
             return
-        rows = [(kind, hour, value) for (kind, hour), value in sums.items()]
+        rows = [(kind, hour, float(value)) for (kind, hour), value in sums.items()]
         kinds, hours, values = zip(*rows, strict=True)
         with connection.cursor() as cursor:
             cursor.execute(PUT, [run, worker[:80], list(kinds), list(hours), list(values)])
@@ -72,7 +72,9 @@ class Prices(models.Model):
     """What amounts cost in a project; all 0 where nobody has said: then amounts are shown without money."""
 
     project = models.OneToOneField(Project, on_delete=models.CASCADE, related_name="prices")
-    currency = models.CharField(max_length=LONGEST_LABEL, blank=True, help_text="As it is shown beside sums: € or USD.")
+    currency = models.CharField(
+        max_length=LONGEST_LABEL, blank=True, db_default="", help_text="As it is shown beside sums: € or USD."
+    )
     gpu_hour = models.FloatField(db_default=0.0, help_text="An hour of a GPU.")
     cpu_hour = models.FloatField(db_default=0.0, help_text="An hour of a processor's core.")
     judge_tokens = models.FloatField(db_default=0.0, help_text="A thousand tokens that a judge reads or writes.")

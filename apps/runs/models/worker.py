@@ -10,6 +10,9 @@ from django.utils import timezone
 
 from apps.accounts.models import AuditEntry, User
 
+# Of a claim in SQL: that its owner was not told to take nothing. One look at an index, before any row is looked at.
+MAY_TAKE = """NOT EXISTS (SELECT FROM runs_worker w WHERE w.key = %(owner)s AND w."order" <> '')"""
+
 
 class WorkerQuerySet(models.QuerySet):
     def told_to_take_nothing(self, key: str) -> "WorkerQuerySet":

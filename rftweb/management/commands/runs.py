@@ -210,7 +210,7 @@ def _asked(of: Run, where: list[str]) -> QuerySet[Rollout]:
     if not form.is_valid():
         field, problems = next(iter(form.errors.items()))
         raise CommandError(f"--where: {field}: {problems[0]}")
-    return form.narrow(of, of.rollouts.without_anchors())
+    return form.found(of, of.rollouts.without_anchors())
 
 
 def reread(run: Run) -> None:

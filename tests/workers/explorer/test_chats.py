@@ -219,3 +219,19 @@ def test_the_explorer_is_woken_though_no_run_is_live(versions, alice, explorer, 
     assert not somebody_chats()
     asked(versions[0], alice)
     assert somebody_chats()
+
+
+@pytest.mark.parametrize(("order", "goes_on"), [(Worker.Order.DRAIN, True), (Worker.Order.QUARANTINE, False)])
+def test_an_explorer_that_takes_nothing_takes_no_question(versions, alice, explorers, answered, order, goes_on):
+    _, turn = asked(versions[0], alice)
+    told = explorers()
+    told.chats.serve(lambda: True, 0.0)
+    assert [one.pk for one in told.chats.chairs[versions[0].pk].held] == [turn.pk]
+    told.worker.order, told.chats.looked_at = order, 0.0
+    _, later = asked(versions[1], alice)
+    told.chats.serve(lambda: True, 0.0)
+    for one in (turn, later):
+        one.refresh_from_db()
+    assert (turn.state != "waiting", later.state) == (goes_on, "waiting")
+    told.stop()
+    assert answered(turn).state == answered(later).state == "done"

@@ -1,0 +1,109 @@
+"""How the rewards of what a filter finds are spread: bars of a bounded sample, the newest that fit."""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.db.models import QuerySet
+
+from apps.buffer.models import Experience
+from apps.dashboard.rollout_rows import reward_of, with_judgements
+from apps.dashboard.rollout_search import Filter
+from apps.dashboard.worded import ids_of
+from apps.rewards.models import Reward
+from apps.rollouts.models import Rollout
+from apps.runs.models import Run
+
+SAMPLE = 1_000  # rollouts
+LOOKED_THROUGH = 20_000  # for them, where no index finds what is asked for
+BINS, HEIGHT = 10, 72.0  # CSS pixels
+
+
+@dataclass(frozen=True)
+class RewardBar:
+    """`low` and `high`: its rewards, as an address spells them."""
+
+    low: str
+    high: str
+    count: int
+    x: float
+    height: float
+
+    @property
+    def top(self) -> float:
+        return HEIGHT - self.height
+
+
+@dataclass(frozen=True)
+class RewardBars:
+    """`fit`: rollouts looked at; `judged`: those of them with a reward. `reach`: they are all among so many newest ones."""
+
+    bars: Sequence[RewardBar]
+    fit: int
+    judged: int
+    mean: float
+    middle: float
+    reach: int | None
+
+    @property
+    def low(self) -> str:
+        return self.bars[0].low
+
+    @property
+    def high(self) -> str:
+        return self.bars[-1].high
+
+    @property
+    def is_all(self) -> bool:
+        return self.fit < SAMPLE and self.reach is None
+
+
+def bars_of(run: Run, form: Filter, found: QuerySet[Rollout]) -> RewardBars | None:
+    """None where nothing that fits has a reward."""
+    ids, reach = _newest(run, form, found)
+    rewards = sorted(_rewards(run, form, ids))
+    if not rewards:
+        return None
+    low, high = _ends(form, rewards)
+    edges = [low + (high - low) * n / BINS for n in range(BINS + 1)]
+    counts = [0] * BINS
+    for value in rewards:
+        counts[min(BINS - 1, max(0, bisect_right(edges, value) - 1))] += 1
+    scale, wide = HEIGHT / max(counts), 100 / BINS
+    bars = [
+        RewardBar(f"{edges[n]:.6g}", f"{edges[n + 1]:.6g}", count, round(n * wide, 2), round(scale * count, 1))
+        for n, count in enumerate(counts)
+    ]
+    return RewardBars(bars, len(ids), len(rewards), sum(rewards) / len(rewards), rewards[len(rewards) // 2], reach)
+
+
+def _newest(run: Run, form: Filter, found: QuerySet[Rollout]) -> tuple[list[int], int | None]:
+    """Ids of the sample, and how many rollouts were looked through for it where that was not all of the run."""
+    if form.sought:
+        ids, edge = ids_of(found, form.sought, run, SAMPLE)
+        return ids, None if edge is None else run.rollouts.filter(pk__gte=edge).count()
+    newest, reach = found.order_by("-pk").values_list("pk", flat=True), None
+    if form.reach:
+        all_ids = run.rollouts.order_by("-pk").values_list("pk", flat=True)
+        if edge := next(iter(all_ids[LOOKED_THROUGH - 1 : LOOKED_THROUGH]), None):
+            newest, reach = newest.filter(pk__gte=edge), LOOKED_THROUGH
+    return list(newest[:SAMPLE]), reach
+
+
+def _rewards(run: Run, form: Filter, ids: Sequence[int]) -> list[float]:
+    """What the filter's range is about: one scorer's word where it asks for one, else the reward that a list shows."""
+    if one := {name: form.wanted[name] for name in ("source", "scorer") if name in form.wanted}:
+        said = Reward.objects.filter(rollout__in=ids, is_current=True, value__isnull=False, **one)
+        return list(said.values_list("value", flat=True))
+    admitted = dict(Experience.objects.filter(rollout__in=ids).order_by("-pk").values_list("rollout_id", "reward"))
+    others = with_judgements(Rollout.objects.filter(pk__in=[pk for pk in ids if pk not in admitted])).defer("text", "turns")
+    plan = run.settings
+    values = [*admitted.values(), *(reward_of(rollout, plan) for rollout in others)]
+    return [value for value in values if value is not None]
+
+
+def _ends(form: Filter, rewards: Sequence[float]) -> tuple[float, float]:
+    """The range that is asked for; where none is, 0 to 1 if that holds all."""
+    low, high = (0.0, 1.0) if rewards[0] >= 0 and rewards[-1] <= 1 else (rewards[0], rewards[-1])
+    low, high = form.wanted.get("reward_from", low), form.wanted.get("reward_to", high)
+    return (low, high) if high > low else (low, low + 1)

@@ -1,0 +1,32 @@
+"""Amounts of the pages of costs, as people read them."""
+
+from django import template
+
+register = template.Library()
+
+
+@register.filter
+def amount(value: float | None) -> str:
+    """Three digits that count, and thousands set apart: 0.0123, 4.57, 1,234."""
+    if value is None:
+        return "–"
+    if not value:
+        return "0"
+    return f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.3g}"
+
+
+@register.filter
+def sum_of(value: float | None, currency: str) -> str:
+    """Money, with two digits behind the point, three that count where it is little."""
+    said = amount(value) if value is None or abs(value) < 1 else f"{value:,.2f}"
+    return f"{said} {currency}".strip()
+
+
+@register.filter
+def seconds_of(hours: float | None) -> str:
+    return amount(None if hours is None else hours * 3600)
+
+
+@register.filter
+def minutes_of(hours: float | None) -> str:
+    return amount(None if hours is None else hours * 60)

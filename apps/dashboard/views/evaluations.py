@@ -1,0 +1,171 @@
+"""A run's evaluations: versions by what they were asked, asking more, schedules; and of an evaluation itself, what it found."""
+
+from collections.abc import Mapping
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from pydantic import ValidationError
+
+from apps.dashboard.access import may_steer, seen_run, steered_run
+from apps.dashboard.evaluations import Shown, overview_of, slices, table_rows, words_of
+from apps.feedback.evaluation.asking import evaluate
+from apps.feedback.evaluation.figures import MEASURES, ks_of
+from apps.feedback.evaluation.results import found_of
+from apps.rewards import scorers
+from apps.runs.blindness import sees_judgements
+from apps.runs.config import ConfigError
+from apps.runs.evaluation import Asked, Scheduled
+from apps.runs.models import Run, WeightVersion
+from apps.tasksets.models import Taskset
+
+TASKSETS_OFFERED, VERSIONS_OFFERED, AT_ONCE = 100, 50, 50
+LONGEST_QUESTION = 200  # characters
+FIELDS = ("taskset", "samples", "tasks", "temperature", "max_tokens", "right_from", "people")
+OF_SCHEDULES = (*FIELDS, "every", "unit")
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@login_required
+def evaluations(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+    """Members of the run's project look; owners and researchers ask versions something (POST)."""
+    if request.method == "POST":
+        return _ask(request, steered_run(request, project, slug))
+    run = seen_run(request, project, slug)
+    if run.is_evaluation:
+        return render(request, "dashboard/evaluation.html", _one(request, run))
+    return render(request, "dashboard/evaluations.html", _page(request, run))
+
+
+@require_safe
+@login_required
+def evaluations_now(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+    """Members of the run's project: the part that moves while versions are asked."""
+    run = seen_run(request, project, slug)
+    if run.is_evaluation:
+        return render(request, "dashboard/_evaluation_now.html", _one(request, run))
+    return render(request, "dashboard/_evaluations_now.html", _table(request, run))
+
+
+@require_POST
+@login_required
+def schedules(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+    """Owners and researchers of the project: one more schedule, or (`remove`: its place) one less."""
+    run = steered_run(request, project, slug)
+    kept = [one.model_dump(mode="json") for one in run.settings.evaluations]
+    place = request.POST.get("remove", "")
+    try:
+        if place:
+            if not (place.isascii() and place.isdigit() and len(place) < 4 and int(place) < len(kept)):
+                raise ConfigError({"schedule": "it is there no longer"})
+            kept.pop(int(place))
+        else:
+            scheduled = Scheduled.model_validate(_said(request.POST, OF_SCHEDULES))
+            _require_taskset(run, scheduled.taskset)
+            kept.append(scheduled.model_dump(mode="json"))
+        run.change_config(request.user, evaluations=kept)
+    except (ConfigError, ValidationError) as wrong:
+        problems = _problems(wrong)
+        messages.error(request, f"Nothing was changed. {'; '.join(f'{name}: {why}' for name, why in problems.items())}.")
+        return render(request, "dashboard/evaluations.html", _page(request, run, problems), status=422)
+    messages.success(request, "The schedule is gone; what it made stays." if place else "Due versions are evaluated from now on.")
+    return redirect("run-evaluations", project, slug)
+
+
+def _ask(request: HttpRequest, run: Run) -> HttpResponse:
+    """Every chosen version is asked the same; what was asked before is not asked again unless that is wanted."""
+    try:
+        if run.is_evaluation:
+            raise ConfigError({"run": "is an evaluation itself: evaluate versions of the run that it asks"})
+        asked = Asked.model_validate(_said(request.POST, FIELDS))
+        _require_taskset(run, asked.taskset)
+        versions = _versions(run, request.POST)
+        made = [evaluate(one, asked, request.user, again=bool(request.POST.get("again")))[1] for one in versions]
+    except (ConfigError, ValidationError) as wrong:
+        problems = _problems(wrong)
+        messages.error(request, f"Nothing was asked. {'; '.join(f'{name}: {why}' for name, why in problems.items())}.")
+        return render(request, "dashboard/evaluations.html", _page(request, run, problems), status=422)
+    new, known = sum(made), len(made) - sum(made)
+    told = f"{new} evaluation{'' if new == 1 else 's'} started" if new else "Nothing new"
+    messages.success(request, told + (f"; {known} had been asked this already." if known else "."))
+    return redirect("run-evaluations", run.project.slug, run.slug)
+
+
+def _versions(run: Run, said: QueryDict) -> list[WeightVersion]:
+    """All kept ones (bench), or those that were ticked. Raises ConfigError."""
+    kept = run.weight_versions.filter(state=WeightVersion.State.PUBLISHED).order_by("version")
+    if said.get("versions") == "all":
+        return list(kept[:AT_ONCE])
+    numbers = {int(text) for text in said.getlist("version") if text.isascii() and text.isdigit() and len(text) < 10}
+    found = list(run.weight_versions.filter(version__in=numbers).order_by("version")[:AT_ONCE])
+    if not found:
+        raise ConfigError({"version": "choose one or more of the versions whose folders are kept"})
+    return found
+
+
+def _said(said: QueryDict, fields: tuple[str, ...]) -> dict:
+    told = {name: text for name in fields if (text := said.get(name, "").strip())}
+    chosen = [name for name in said.getlist("scorer") if name]
+    return told | ({"rewards": [{"scorer": name} for name in chosen]} if chosen else {})
+
+
+def _require_taskset(run: Run, slug: str) -> None:
+    if not run.project.tasksets.filter(slug=slug).exists():
+        raise ConfigError({"taskset": f"no taskset {slug!r} in project {run.project.slug!r}"})
+
+
+def _problems(wrong: ConfigError | ValidationError) -> Mapping[str, str]:
+    if isinstance(wrong, ConfigError):
+        return wrong.problems
+    return {".".join(map(str, error["loc"])) or "schedule": error["msg"].removeprefix("Value error, ") for error in wrong.errors()}
+
+
+def _table(request: HttpRequest, run: Run) -> dict:
+    shown = Shown.read(request.GET)
+    if not sees_judgements(request.user, run):
+        return {"run": run, "is_open": False, "shown": shown}
+    found = overview_of(run, shown)
+    return {
+        "run": run, "is_open": True, "shown": shown, "found": found, "measures": MEASURES, "why": MEASURES[shown.measure],
+        "asked": request.GET.urlencode(),
+    }  # fmt: skip
+
+
+def _page(request: HttpRequest, run: Run, problems: Mapping[str, str] | None = None) -> dict:
+    plan, table = run.settings, _table(request, run)
+    kept = run.weight_versions.filter(state=WeightVersion.State.PUBLISHED)
+    return {
+        **table, "section": "runs", "may_steer": may_steer(request, run), "problems": problems or {}, "said": request.POST,
+        "tasksets": _tasksets(run), "kept": kept[:VERSIONS_OFFERED], "schedules": plan.evaluations,
+        "known": scorers.names(), "own": [choice.scorer for choice in plan.rewards], "temperature": plan.sampling.temperature,
+        "max_tokens": plan.sampling.max_tokens, "has_ended": run.state in Run.ENDED,
+    }  # fmt: skip
+
+
+def _tasksets(run: Run) -> list[Taskset]:
+    """What may be asked; what it does not learn from first."""
+    own = set(run.taskset_ids)
+    found = run.project.tasksets.order_by("slug")[:TASKSETS_OFFERED]
+    return sorted((one for one in found if not one.grows), key=lambda one: (one.pk in own, one.slug))
+
+
+def _one(request: HttpRequest, run: Run) -> dict:
+    """The page of an evaluation."""
+    plan = run.settings
+    shown = Shown.read(request.GET)
+    of = run.evaluates.run if run.evaluates_id else None
+    context = {
+        "section": "runs", "run": run, "shown": shown, "plan": plan, "words": words_of(plan), "of": of,
+        "is_open": sees_judgements(request.user, run), "may_steer": may_steer(request, run), "asked": request.GET.urlencode(),
+        "is_over": run.state in Run.ENDED,
+    }  # fmt: skip
+    if not context["is_open"]:
+        return context
+    found, ks = found_of(run), ks_of(plan.group_size)
+    measures = {name: words for name, words in MEASURES.items() if name in found.figures}
+    hardest = run.taskset.tasks.filter(index__in=[one["index"] for one in found.hardest]).only("index", "prompt")
+    questions = {task.index: task.question[:LONGEST_QUESTION] for task in hardest}
+    figures = {"rows": table_rows(found, ks), "slices": slices(found, shown), "measures": measures, "questions": questions}
+    return {**context, **figures, "found": found, "ks": ks, "why": MEASURES[shown.measure]}

@@ -1,0 +1,150 @@
+"""Acts on rollouts that were ticked in the list, or on all that its filter finds: said what they will do, then done."""
+
+from collections.abc import Callable, Sequence
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.db import transaction
+from django.db.models import Count
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.http import require_POST
+
+from apps.accounts.models import AuditEntry
+from apps.buffer.models import Experience
+from apps.dashboard.access import steered_run
+from apps.dashboard.rollout_search import Filter
+from apps.dashboard.worded import ids_of
+from apps.feedback import asking_now, leaving_out
+from apps.rewards.rescoring.asking import NothingToRescore, ask, scorers_in
+from apps.rewards.rescoring.choosing import Chosen
+from apps.rollouts.models import Group, Rollout
+from apps.runs.config import ConfigError, as_yaml
+from apps.runs.models import NotPossible, Run
+
+MOST = 1_000  # rollouts acted on at once
+REACH = 100_000  # looked through for them, where no index finds what is asked for
+DIGITS = 18
+
+
+@require_POST
+@login_required
+def pick(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+    """Owners and researchers of the project. First it says what will be done to how many; with `confirmed` it is done."""
+    run = steered_run(request, project, slug)
+    verb = request.POST.get("verb", "")
+    if verb not in ACTS:
+        raise Http404(verb)
+    back = _back(request, run)
+    picked = _picked(request, run)
+    if not picked:
+        messages.error(request, "Nothing was done: tick the rollouts that are meant, or “all that fit”.")
+        return redirect(back)
+    wrong = {}
+    if request.POST.get("confirmed"):
+        try:
+            done, goes_to = ACTS[verb](request, run, picked)
+            messages.success(request, done)
+            return redirect(goes_to or back)
+        except ConfigError as error:
+            wrong = dict(error.problems)
+        except (NotPossible, NothingToRescore, ValueError) as error:
+            wrong = {"": f"{error}".rstrip(".").capitalize() + "."}
+    context = {
+        "section": "runs", "run": run, "verb": verb, "picked": picked, "asked": request.POST.get("asked", ""), "back": back,
+        "counts": _counts(run, picked), "wrong": wrong, "may_steer": True, "most": MOST,
+        "is_cut": bool(request.POST.get("all")) and len(picked) == MOST, "reason": request.POST.get("reason", ""),
+        "rewards": request.POST.get("rewards", _own_rewards(run)),
+    }  # fmt: skip
+    return render(request, "dashboard/picking.html", context, status=422 if wrong else 200)
+
+
+def _back(request: HttpRequest, run: Run) -> str:
+    """The list as it was, or the page that asked."""
+    back = request.POST.get("back", "")
+    if back and url_has_allowed_host_and_scheme(back, allowed_hosts=None) and back.startswith("/"):
+        return back
+    asked = request.POST.get("asked", "")
+    return reverse("rollouts", args=[run.project.slug, run.slug]) + (f"?{asked}" if asked else "")
+
+
+def _picked(request: HttpRequest, run: Run) -> list[int]:
+    """Ids of the run's rollouts that are meant, at most MOST."""
+    if request.POST.get("all") and not request.POST.get("confirmed"):
+        return _all_that_fit(request, run)
+    numbers = request.POST.getlist("rollout")
+    if len(numbers) > MOST or not all(text.isascii() and text.isdigit() and len(text) <= DIGITS for text in numbers):
+        raise Http404(f"rollout must be numbers, at most {MOST}")
+    return sorted(run.rollouts.filter(pk__in=[int(text) for text in numbers]).values_list("pk", flat=True))
+
+
+def _all_that_fit(request: HttpRequest, run: Run) -> list[int]:
+    """The newest that the list's filter finds."""
+    form = Filter(QueryDict(request.POST.get("asked", "")), is_open=True)
+    if not form.is_valid():
+        raise Http404("what the list was asked for means nothing")
+    found = form.narrow(run, run.rollouts.exclude(state=Rollout.State.SAMPLING))
+    if form.sought:
+        return ids_of(found, form.sought, run, MOST)[0]
+    if form.reach:
+        edge = next(iter(run.rollouts.order_by("-pk").values_list("pk", flat=True)[REACH - 1 : REACH]), 0)
+        found = found.filter(pk__gte=edge)
+    return list(found.order_by("-pk").values_list("pk", flat=True)[:MOST])
+
+
+def _counts(run: Run, picked: Sequence[int]) -> dict[str, int]:
+    """Of the groups of what was picked, how many stand where."""
+    groups = set(run.rollouts.filter(pk__in=picked).values_list("group_id", flat=True))
+    states = dict(Group.objects.filter(pk__in=groups).order_by().values_list("state").annotate(n=Count("pk")))
+    usual = Experience.objects.usual().filter(group__in=groups)
+    ready = usual.filter(state=Experience.State.READY).values("group").distinct().count()
+    taken = usual.filter(state__in=["claimed", "trained"]).values("group").distinct().count()
+    return {
+        "groups": len(groups), "open": sum(states.get(state, 0) for state in Group.OPEN), "ready": ready, "taken": taken,
+        "waiting": states.get(Group.State.WAITING, 0), "closed": states.get(Group.State.ADMITTED, 0) + states.get("dropped", 0),
+    }  # fmt: skip
+
+
+def _groups(run: Run, picked: Sequence[int]) -> set[int]:
+    return set(run.rollouts.filter(pk__in=picked).values_list("group_id", flat=True))
+
+
+def _drop(request: HttpRequest, run: Run, picked: Sequence[int]) -> tuple[str, str]:
+    if request.POST.get("name", "").strip() != run.slug:
+        raise ValueError(f"nothing was dropped: type the run's name, {run.slug}, to drop them")
+    found = leaving_out.drop(run, _groups(run, picked), request.user, request.POST.get("reason", ""))
+    taken = f" {found.taken:,} were taken by updates before and stay." if found.taken else ""
+    return f"{found.dropped:,} group{'' if found.dropped == 1 else 's'} will not be trained on.{taken}", ""
+
+
+@transaction.atomic
+def _rescore(request: HttpRequest, run: Run, picked: Sequence[int]) -> tuple[str, str]:
+    chosen = Chosen.read({"among": sorted(_groups(run, picked))})
+    made = ask(run, scorers_in(request.POST.get("rewards", "")), chosen, request.user)
+    AuditEntry.record(
+        "rollouts scored again", f"run {run.project.slug}/{run.slug}", request.user, run.project,
+        set=made.pk, groups=len(chosen.among),
+    )  # fmt: skip
+    said = "They are judged again; what was trained on before stays as it was."
+    return said, reverse("run-rescoring", args=[run.project.slug, run.slug, made.pk])
+
+
+def _ask(request: HttpRequest, run: Run, picked: Sequence[int]) -> tuple[str, str]:
+    found = asking_now.ask_now(run, picked, request.user)
+    parts = [
+        f"{found.moved:,} waiting group{'' if found.moved == 1 else 's'} come next" if found.moved else "",
+        f"people are asked about {found.opened:,} repl{'y' if found.opened == 1 else 'ies'} once more" if found.opened else "",
+        f"{found.left:,} were left alone" if found.left else "",
+    ]
+    return "; ".join(filter(None, parts)).capitalize() + ".", ""
+
+
+def _own_rewards(run: Run) -> str:
+    """The run's own scorers as YAML, without what is left at its default."""
+    own = [{"scorer": choice.scorer, **choice.model_dump(mode="json", exclude_defaults=True)} for choice in run.settings.rewards]
+    return as_yaml(own) if own else ""
+
+
+ACTS: dict[str, Callable] = {"drop": _drop, "rescore": _rescore, "ask": _ask}

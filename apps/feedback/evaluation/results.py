@@ -1,0 +1,174 @@
+"""What the samples of an evaluation come to: its figures over all tasks, by domain and by difficulty, and its hardest tasks."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import pairwise
+
+from django.db.models import F
+from django.db.models.functions import Right
+
+from apps.feedback.evaluation.figures import MEASURES, Mean, Tried, are_comparable, is_right, mean_of, means_of, table_of
+from apps.feedback.models import EvaluationResult
+from apps.rewards.combining import combined, success
+from apps.rewards.final_answer import final_answer
+from apps.rewards.judgements import judgements_of
+from apps.rollouts.models import Group, Rollout
+from apps.runs.models import Run
+from apps.tasksets.judged_by import KEY, kind_of
+from apps.tasksets.models.scales import DOMAIN
+
+AT_ONCE = 5_000  # rollouts whose rewards are read together
+ENDING, LONGEST_ANSWER = 2_000, 200  # characters: of a reply, searched for its final answer, and of one that can be compared
+BANDS, SCALES, HARDEST = 4, 4, 20
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A task of the evaluation: its group, and what its samples were worth."""
+
+    group: int
+    index: int
+    task: int
+    domain: str
+    tried: Tried
+    judges: dict[str, list[float]]
+
+
+@dataclass
+class Found:
+    """Figures: [value, low, high, tasks] by measure and k. `failed`: samples that never came; `unjudged`: those without reward."""
+
+    tasks: int
+    closed: int
+    dropped: int
+    samples: int
+    judged: int
+    unjudged: int
+    failed: int
+    figures: dict[str, dict[str, list]]
+    domains: dict[str, dict] = field(default_factory=dict)
+    scales: dict[str, list[dict]] = field(default_factory=dict)
+    judges: dict[str, list] = field(default_factory=dict)
+    hardest: list[dict] = field(default_factory=list)
+
+    def at(self, measure: str, k: int) -> Mean:
+        """None, without a task, where the measure or the k is not there."""
+        row = self.figures.get(measure, {}).get(str(k))
+        return Mean(*row) if row else Mean(None, None, None, 0)
+
+
+def found_of(run: Run) -> Found:
+    """Of a completed evaluation as it was summed up, of another as far as it is."""
+    result = EvaluationResult.objects.filter(run=run).first()
+    return Found(**result.figures) if result else summed_up(run)
+
+
+def keep_results() -> int:
+    """Sum up the evaluations that are complete; returns how many. One that two do at once is kept once."""
+    due = Run.objects.filter(is_evaluation=True, state=Run.State.COMPLETED, result=None).select_related("taskset")
+    made = [EvaluationResult(run=run, figures=asdict(summed_up(run))) for run in due]
+    EvaluationResult.objects.bulk_create(made, ignore_conflicts=True)
+    return len(made)
+
+
+def summed_up(run: Run) -> Found:
+    """From the rows of its closed groups."""
+    plan, asked = run.settings, _asked(run)
+    tried = [one.tried for one in asked]
+    measures = [name for name in MEASURES if name != "maj" or are_comparable(tried)]
+    table = table_of(tried, plan.group_size, plan.evaluation.right_from, measures)
+    closed = run.groups.filter(state__in=Group.CLOSED).count()
+    finished = sum(len(one.values) for one in tried)
+    judged = sum(len(one.judged) for one in tried)
+    samples = closed * plan.group_size
+    return Found(
+        tasks=run.tasks_asked, closed=closed, dropped=run.groups_dropped, samples=samples, judged=judged,
+        unjudged=finished - judged, failed=samples - finished, figures=means_of(table), domains=_domains(asked, table),
+        scales=_scales(run, asked, table), judges=_judges(asked), hardest=_hardest(asked, plan.evaluation.right_from),
+    )  # fmt: skip
+
+
+def _asked(run: Run) -> list[Asked]:
+    """The closed tasks in their order, each with its finished samples; the ones of a dropped group were not finished."""
+    rows = Rollout.objects.filter(run=run, group__state=Group.State.MEASURED, state=Rollout.State.FINISHED)
+    rows = rows.exclude(origin=Rollout.Origin.SYNTHETIC).order_by("group__draw_index", "sample_index")
+    shown = rows.annotate(ending=Right("text", ENDING), judged_by=F(f"group__task__meta__{KEY}"))
+    fields = ("pk", "group_id", "group__task__index", "group__task_id", "group__task__domain", "judged_by", "ending")
+    by_group, plan = defaultdict(list), run.settings
+    all_rows = list(shown.values_list(*fields))
+    for start in range(0, len(all_rows), AT_ONCE):
+        some = all_rows[start : start + AT_ONCE]
+        said = judgements_of([row[0] for row in some])
+        for pk, group, index, task, domain, judged_by, ending in some:
+            kind = kind_of(domain, judged_by)
+            reward = combined(said[pk], plan, kind)
+            value = None if reward is None else success(reward, plan, kind)
+            by_group[group, index, task, domain].append((value, comparable(ending), said[pk]))
+    return [Asked(*key, *_tried(samples)) for key, samples in by_group.items()]
+
+
+def _tried(samples: Sequence[tuple]) -> tuple[Tried, dict[str, list[float]]]:
+    judges = defaultdict(list)
+    for _, _, said in samples:
+        for one in said:
+            if one.value is not None:
+                judges[one.scorer if not one.is_human else "people"].append(one.value)
+    return Tried(tuple(value for value, *_ in samples), tuple(answer for _, answer, _ in samples)), dict(judges)
+
+
+def comparable(text: str) -> str:
+    """The final answer as two replies that say the same have it: without case, spaces and what ends a sentence; "" without one."""
+    final = final_answer(text)
+    if final is None or len(final.text) > LONGEST_ANSWER:
+        return ""
+    return re.sub(r"[\s$,]+", "", final.text).rstrip(".!?").casefold()
+
+
+def _domains(asked: Sequence[Asked], table: dict) -> dict[str, dict]:
+    names = sorted({one.domain for one in asked})
+    if len(names) < 2:
+        return {}
+    return {name: means_of(table, lambda n, name=name: asked[n].domain == name) for name in names}
+
+
+def _scales(run: Run, asked: Sequence[Asked], table: dict) -> dict[str, list[dict]]:
+    """By each scale of the taskset: its quarters, each as many tasks, the lowest numbers first."""
+    found = {}
+    scales = run.taskset.scales.filter(ready=True).exclude(source=DOMAIN).order_by("pk")[:SCALES]
+    for scale in scales:
+        rows = scale.difficulties.filter(task__in=[one.task for one in asked]).order_by("place").values_list("task", "value")
+        found[scale.name] = [_band(asked, table, quarter) for quarter in _quarters(list(rows))]
+    return {name: bands for name, bands in found.items() if bands}
+
+
+def _band(asked: Sequence[Asked], table: dict, rows: Sequence[tuple[int, float]]) -> dict:
+    tasks = {task for task, _ in rows}
+    return {"from": rows[0][1], "to": rows[-1][1], "figures": means_of(table, lambda n: asked[n].task in tasks)}
+
+
+def _quarters(rows: list) -> Iterable[list]:
+    if len(rows) < 2 * BANDS:
+        return []
+    ends = [round(part * len(rows) / BANDS) for part in range(BANDS + 1)]
+    return [rows[start:end] for start, end in pairwise(ends)]
+
+
+def _judges(asked: Sequence[Asked]) -> dict[str, list]:
+    """Each judge's own mean value over tasks, not weighted."""
+    names = sorted({name for one in asked for name in one.judges})
+    means = {name: [sum(v) / len(v) for one in asked if (v := one.judges.get(name))] for name in names}
+    return {name: [sum(values) / len(values), len(values)] for name, values in means.items()}
+
+
+def _hardest(asked: Sequence[Asked], right_from: float) -> list[dict]:
+    judged = [one for one in asked if one.tried.judged]
+    told = [
+        {
+            "group": one.group, "index": one.index, "judged": len(one.tried.judged),
+            "right": sum(is_right(value, right_from) for value in one.tried.judged), "mean": mean_of(one.tried.judged).value,
+        }
+        for one in judged
+    ]  # fmt: skip
+    return sorted(told, key=lambda one: (one["mean"], one["index"]))[:HARDEST]

@@ -1,0 +1,39 @@
+"""People's time, counted into what their runs used: summed anew from their decisions, so that nothing is counted twice.
+
+Decisions carry the seconds that they were open in a visible tab. The simulated rater's are no person's.
+"""
+
+from datetime import timedelta
+
+from django.db.models import F, OuterRef, Q, QuerySet, Subquery, Sum
+from django.db.models.functions import Now, TruncHour
+
+from apps.feedback.models import Rating
+from apps.runs.costs import PEOPLE
+from apps.runs.models import Run, Usage
+
+RUNS_AT_ONCE = 50
+HOUR = timedelta(hours=1)
+LATELY = timedelta(minutes=10)  # a decision that was under way when sums were made has committed after so long
+
+
+def count_time() -> int:
+    """Bring the sums of runs up to date about which people have decided something since. How many there were."""
+    runs = list(due()[:RUNS_AT_ONCE])
+    for run in runs:
+        timed = Rating.objects.filter(run=run, rater__is_simulated=False, seconds__gt=0)
+        if run.known:
+            timed = timed.filter(at__gte=run.known - HOUR)
+        hours = timed.order_by().annotate(hour=TruncHour("at")).values_list("hour").annotate(total=Sum("seconds"))
+        newest = run.newest.replace(minute=0, second=0, microsecond=0)  # it is known then, though nobody's time be
+        Usage.put(run.pk, "", {(PEOPLE, newest): 0.0} | {(PEOPLE, hour): total for hour, total in hours})
+    return len(runs)
+
+
+def due() -> QuerySet[Run]:
+    """Runs whose newest decision came lately, or in an hour that is not counted; two probes of indexes for each."""
+    counted = Usage.objects.filter(run=OuterRef("pk"), kind=PEOPLE).order_by("-hour")
+    newest = Rating.objects.filter(run=OuterRef("pk")).order_by("-pk")
+    known = Run.objects.annotate(newest=Subquery(newest.values("at")[:1]), known=Subquery(counted.values("hour")[:1]))
+    is_new = Q(known=None) | Q(newest__gte=F("known") + HOUR) | Q(newest__gte=Now() - LATELY)
+    return known.filter(is_new, newest__isnull=False).order_by("-newest")

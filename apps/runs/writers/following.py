@@ -1,0 +1,26 @@
+"""Hands a run's steps to a target: exactly those that it has not got yet, by the target's own word."""
+
+from collections.abc import Callable, Iterator
+
+from apps.runs.exporting.reading import Batch, Figures
+from apps.runs.models import Run
+from apps.runs.writers.contract import Step, Target
+
+
+def hand_over(run: Run, target: Target, at: Callable[[int], None] = lambda step: None) -> int:
+    """Write the steps above the target's last one; `at(step)` after each some hundred. Returns how many were written.
+
+    A step's figures are there all at once, and steps in their order: a trainer writes both in the transaction of its commit.
+    """
+    figures, count = Figures(run, after=target.last_step()), 0
+    for batch in figures.wide():
+        steps = list(_steps(figures.names, batch))
+        target.write(steps)
+        count += len(steps)
+        at(steps[-1].number)
+    return count
+
+
+def _steps(names: list[str], batch: Batch) -> Iterator[Step]:
+    for number, version, at, *values in batch:
+        yield Step(number, at, version, {name: value for name, value in zip(names, values, strict=True) if value is not None})

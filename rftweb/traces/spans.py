@@ -1,0 +1,174 @@
+"""The spans of groups: drawn → sampled → scored, by each scorer → waited for people → refined → trained → published → acknowledged.
+
+One trace for each group, its rollouts within. Times are those of the rows. There is no text in it, and no person's name.
+"""
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from django.db.models import Min
+
+from apps.buffer.models import Experience, StepItem
+from apps.feedback.models import Item
+from apps.rewards.models import Reward
+from apps.rollouts.models import Group, Rollout
+from apps.runs.models import Acknowledgement, Run, TrainStep, WeightVersion
+
+Told = dict[str, str | int | float | bool]
+
+
+@dataclass(frozen=True)
+class Span:
+    """`key` names the row it comes from; `parent` is the key of the span around it, within the same trace."""
+
+    trace: str
+    key: str
+    name: str
+    start: datetime
+    end: datetime
+    parent: str = ""
+    told: Told = field(default_factory=dict)
+    failure: str = ""
+
+    @property
+    def trace_id(self) -> int:
+        """128 bits."""
+        return _number(self.trace, 16)
+
+    @property
+    def span_id(self) -> int:
+        """64 bits."""
+        return _number(f"{self.trace}/{self.key}", 8)
+
+    @property
+    def parent_id(self) -> int | None:
+        return _number(f"{self.trace}/{self.parent}", 8) if self.parent else None
+
+
+def _number(text: str, size: int) -> int:
+    """Never 0, which OpenTelemetry takes for none."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:size], "big") or 1
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What there is of some groups, each table asked once."""
+
+    rollouts: dict[int, list[Rollout]]
+    rewards: dict[int, list[Reward]]
+    asked_at: dict[int, datetime]
+    steps: dict[int, list[TrainStep]]
+    versions: dict[int, WeightVersion]
+    words: dict[int, list[Acknowledgement]]
+
+
+def rows_of(run: Run, groups: Sequence[Group]) -> Rows:
+    ids = [group.pk for group in groups]
+    rollouts = Rollout.objects.filter(group__in=ids).defer("text", "turns").order_by("sample_index")
+    rewards = Reward.objects.filter(rollout__group__in=ids).defer("details")
+    taken = StepItem.objects.filter(experience__group__in=ids, step__state=TrainStep.State.COMMITTED)
+    steps: dict[int, dict[int, TrainStep]] = defaultdict(dict)
+    for item in taken.select_related("step", "experience").order_by("step__number"):
+        steps[item.experience.group_id][item.step.number] = item.step
+    versions = _versions(run, {number for of in steps.values() for number in of})
+    words = Acknowledgement.objects.filter(weight_version__in=versions.values()).select_related("worker").order_by("at")
+    asked = Item.objects.filter(group__in=ids).order_by().values_list("group").annotate(Min("opened_at"))
+    return Rows(
+        _by(rollouts, lambda one: one.group_id), _by(rewards.order_by("pk"), lambda one: one.rollout_id), dict(asked),
+        {group: list(of.values()) for group, of in steps.items()}, versions, _by(words, lambda one: one.weight_version_id),
+    )  # fmt: skip
+
+
+def _versions(run: Run, numbers: set[int]) -> dict[int, WeightVersion]:
+    """{step: the first weights that hold it}, where they were published."""
+    if not numbers:
+        return {}
+    there = run.weight_versions.filter(step__gte=min(numbers), published_at__isnull=False).order_by("version")
+    newer = list(there.filter(step__lte=max(numbers))) + list(there.filter(step__gt=max(numbers))[:1])
+    found = {number: next((version for version in newer if version.step >= number), None) for number in numbers}
+    return {number: version for number, version in found.items() if version}
+
+
+def _by(rows: Iterable, key) -> dict[int, list]:
+    found = defaultdict(list)
+    for row in rows:
+        found[key(row)].append(row)
+    return found
+
+
+def spans_of(run: Run, groups: Sequence[Group]) -> Iterator[Span]:
+    """`groups` are closed."""
+    rows = rows_of(run, groups)
+    for group in groups:
+        trace = f"rftweb:{run.project.slug}/{run.slug}:{group.pk}:{group.opened_at.isoformat()}"
+        within = [*_sampled(trace, group, rows), *_judged(trace, group, rows), *_learned(trace, group, rows)]
+        told = {"rftweb.project": run.project.slug, "rftweb.run": run.slug, "rftweb.group": group.pk, "rftweb.state": group.state,
+                "rftweb.draw": group.draw_index, "rftweb.opened_version": group.opened_version}  # fmt: skip
+        end = max([group.closed_at, *(span.end for span in within)])
+        yield Span(trace, "group", "group", group.opened_at, end, told=told, failure=group.reason)
+        yield from within
+
+
+def _sampled(trace: str, group: Group, rows: Rows) -> Iterator[Span]:
+    rollouts = rows.rollouts.get(group.pk, [])
+    ends = [rollout.finished_at for rollout in rollouts if rollout.finished_at]
+    yield Span(trace, "sample", "sample", group.opened_at, group.sampled_at or max(ends, default=group.closed_at), "group")
+    for rollout in rollouts:
+        told = {"rftweb.rollout": rollout.pk, "rftweb.origin": rollout.origin, "rftweb.stop_reason": rollout.stop_reason,
+                "rftweb.prompt_tokens": rollout.prompt_tokens, "rftweb.completion_tokens": rollout.completion_tokens}  # fmt: skip
+        told |= {} if rollout.last_version is None else {"rftweb.weight_version": rollout.last_version}
+        failure = rollout.stop_reason if rollout.state == Rollout.State.FAILED else ""
+        end = rollout.finished_at or group.closed_at
+        yield Span(trace, f"rollout:{rollout.pk}", "rollout", rollout.started_at, end, "sample", told, failure)
+
+
+def _judged(trace: str, group: Group, rows: Rows) -> Iterator[Span]:
+    for rollout in rows.rollouts.get(group.pk, []):
+        for reward in rows.rewards.get(rollout.pk, []):
+            told = {"rftweb.rollout": rollout.pk, "rftweb.source": reward.source, "rftweb.scorer": reward.scorer}
+            told |= {} if reward.value is None else {"rftweb.value": reward.value}
+            start = reward.at - timedelta(seconds=reward.seconds or 0)
+            yield Span(trace, f"reward:{reward.pk}", f"score {reward.scorer}", start, reward.at, "group", told, reward.reason)
+    asked = rows.asked_at.get(group.pk)
+    if asked:
+        yield Span(trace, "people", "wait for people", asked, max(asked, group.judged_at or group.closed_at), "group")
+    if group.judged_at:
+        yield Span(trace, "refine", "refine", group.judged_at, max(group.judged_at, group.closed_at), "group")
+
+
+def _learned(trace: str, group: Group, rows: Rows) -> Iterator[Span]:
+    for step in rows.steps.get(group.pk, []):
+        told = {"rftweb.step": step.number, "rftweb.weight_version": step.version}
+        key = f"step:{step.number}"
+        yield Span(trace, key, "train", step.planned_at, step.committed_at, "group", told, step.skipped)
+        version = rows.versions.get(step.number)
+        if version is None:
+            continue
+        told, published = {"rftweb.weight_version": version.version}, f"{key}:publish"
+        yield Span(trace, published, "publish", version.staged_at, max(version.staged_at, version.published_at), key, told)
+        for word in rows.words.get(version.pk, []):
+            start, told = word.at - timedelta(milliseconds=word.milliseconds), {"rftweb.worker": word.worker.key}
+            yield Span(trace, f"{key}:word:{word.pk}", "acknowledge", start, word.at, published, told)
+
+
+def settled(run: Run, after: int, most: int, patience: timedelta, now: datetime) -> list[Group]:
+    """The groups above this id, in their order, up to the first whose way is not at its end.
+
+    At its end is what was dropped, what was trained and published, what was closed `patience` ago, and all of a run that has ended.
+    """
+    above = Group.objects.filter(run=run, pk__gt=after, draw_index__isnull=False).order_by("pk")[:most]
+    groups, found = list(above), []
+    open_ones = set(
+        Experience.objects.filter(group__in=[g.pk for g in groups], state__in=("ready", "claimed")).values_list("group", flat=True)
+    )
+    steps = rows_of(run, groups)
+    for group in groups:
+        is_over = run.state in Run.ENDED or (group.closed_at and now - group.closed_at > patience)
+        unpublished = any(step.number not in steps.versions for step in steps.steps.get(group.pk, []))
+        if group.closed_at is None or not (is_over or (group.pk not in open_ones and not unpublished)):
+            break
+        found.append(group)
+    return found

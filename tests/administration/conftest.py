@@ -1,0 +1,1 @@
+from tests.dashboard.conftest import seeded  # noqa: F401  (a fixture)

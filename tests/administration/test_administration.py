@@ -1,0 +1,208 @@
+"""The administration: its first page, storage, lists that stay cheap, and acts that are on record."""
+
+from datetime import timedelta
+
+import pytest
+from allauth.mfa.models import Authenticator
+from django.contrib import admin
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from django.utils import timezone
+
+from apps.accounts.ledger_admin import InfinitePaginator, LedgerAdmin, PlainAdmin
+from apps.accounts.models import AuditEntry, Membership, Token, User
+from apps.rollouts.models import Rollout
+from apps.runs.models import Metric, Worker
+from rftweb.administration import look
+from rftweb.administration.scorers import described
+
+
+@pytest.fixture
+def desk(client, admin_user):
+    client.force_login(admin_user)
+    return client
+
+
+def html(client, name: str, *arguments: object, **query: object) -> str:
+    answer = client.get(reverse(name, args=arguments), query)
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+def newest_act() -> AuditEntry:
+    return AuditEntry.objects.order_by("-pk").first()
+
+
+# -- pages --------------------------------------------------------------------------------------------------------------
+
+
+def test_the_first_page_tells_the_state_of_the_installation(desk, seeded):
+    worker = Worker.objects.create(key="scorer@far:1", role="scorer", host="far", pid=1)
+    Worker.objects.filter(pk=worker.pk).update(heartbeat_at=timezone.now() - timedelta(hours=1))
+    page = html(desk, "admin:index")
+    assert "running, 0 paused" in page and "staff with a second factor" in page and "0 of 1" in page
+    assert "Worker scorer@far:1 went silent" in page
+    assert "run running" in page and "run lab/tone-7" in page  # the newest acts
+
+
+def test_its_queries_do_not_grow_with_rows(desk, seeded):
+    def asked() -> int:
+        with CaptureQueriesContext(connection) as queries:
+            html(desk, "admin:index")
+            html(desk, "admin-storage")
+        return len(queries)
+
+    asked()
+    before = asked()
+    for number in range(20):
+        AuditEntry.record("tried", f"thing {number}", seeded.alice, seeded.run.project)
+        Worker.objects.create(key=f"explorer@far:{number}", role="explorer", host="far", pid=1)
+    assert asked() == before
+
+
+def test_staff_see_what_they_may_look_at_and_no_more(client, bob, run):
+    User.objects.filter(pk=bob.pk).update(is_staff=True)
+    run.pause(bob)
+    client.force_login(bob)
+    page = html(client, "admin:index")
+    assert "look at nothing yet" in page and "run paused" not in page and "Rollouts" not in page
+    assert client.get(reverse("admin-storage")).status_code == client.get(reverse("admin-scorers")).status_code == 403
+
+
+def test_every_table_of_the_administration_is_in_the_rail(rf, admin_user):
+    request = rf.get("/admin/")
+    request.user = admin_user
+    links = [str(item["link"]) for one in look.navigation(request) for item in one["items"]]
+    registered = {reverse(f"admin:{m._meta.app_label}_{m._meta.model_name}_changelist") for m in admin.site._registry}
+    assert registered <= set(links) and len(links) == len(set(links))
+
+
+def test_storage_tells_sizes_and_what_retention_would_let_go(desk, seeded):
+    seeded.run.change_config(seeded.alice, retention={"uses": 1})
+    page = html(desk, "admin-storage")
+    assert "Rollout payloads" in page and "lab/tone-7" in page and "once 1 updates took it" in page
+    assert "would go now" in html(desk, "admin-storage", run=seeded.run.pk)
+    for wrong in (seeded.run.pk + 1, "x", "9" * 30):
+        assert desk.get(reverse("admin-storage"), {"run": wrong}).status_code == 404
+
+
+def test_scorers_are_told_of_by_name(desk):
+    page = html(desk, "admin-scorers")
+    assert {"tone", "sort"} <= {one["name"] for one in described()} and all(one["words"] for one in described())
+    assert all(one["name"] in page for one in described())
+
+
+# -- lists --------------------------------------------------------------------------------------------------------------
+
+
+def test_no_list_counts_a_table_that_grows(desk, seeded):
+    for model, its in admin.site._registry.items():
+        with CaptureQueriesContext(connection) as queries:
+            html(desk, f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist")
+        assert isinstance(its, PlainAdmin), f"{model} is styled otherwise"
+        counting = [q["sql"] for q in queries if "COUNT(*)" in q["sql"]]
+        assert not counting or its.paginator is not InfinitePaginator, model
+    small = {model._meta.label for model, its in admin.site._registry.items() if its.paginator is not InfinitePaginator}
+    assert small == {
+        "accounts.User", "accounts.Project", "accounts.Token", "auth.Group", "environments.Environment", "mfa.Authenticator",
+    }  # fmt: skip
+
+
+def test_large_tables_are_filtered_and_searched_among_their_newest_rows(desk, seeded, monkeypatch):
+    url = "admin:rollouts_rollout_changelist"
+    last = Rollout.objects.order_by("-pk").first()
+    assert f">{last.pk}</a>" in html(desk, url)
+    monkeypatch.setattr("apps.accounts.ledger_admin.NEWEST", 3)
+    with CaptureQueriesContext(connection) as queries:
+        html(desk, url, state="finished")
+    assert any(f'"rollouts_rollout"."id" > {last.pk - 3}' in q["sql"] for q in queries)
+    seen = desk.get(reverse("admin:accounts_auditentry_changelist"), {"q": "no such act"})
+    assert seen.status_code == 200 and "newest" in seen.content.decode()
+
+
+def test_large_tables_are_sorted_by_no_click(desk, seeded):
+    with CaptureQueriesContext(connection) as queries:
+        html(desk, "admin:runs_metric_changelist", o="4")
+    assert not [q["sql"] for q in queries if 'ORDER BY "runs_metric"."value"' in q["sql"]]
+    large = [model for model, its in admin.site._registry.items() if isinstance(its, LedgerAdmin) and its.is_large]
+    assert {Metric, Rollout, AuditEntry} <= set(large)
+
+
+# -- acts ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_revoked_token_is_refused_and_on_record(desk, alice, client):
+    token, secret = Token.issue(alice, "laptop", ["read"])
+    desk.post(reverse("admin:accounts_token_changelist"), {"action": "revoke", "_selected_action": [token.pk]})
+    token.refresh_from_db()
+    assert token.revoked_at and client.__class__().get("/metrics", headers={"Authorization": f"Bearer {secret}"}).status_code == 401
+    entry = newest_act()
+    assert (entry.act, entry.name) == ("token revoked", "admin") and "laptop" in entry.target
+    assert secret not in str(entry.details) and token.digest not in str(entry.details)
+
+
+def test_a_token_is_neither_changed_nor_deleted(desk, alice):
+    token, _ = Token.issue(alice, "laptop", ["read"])
+    desk.post(reverse("admin:accounts_token_change", args=[token.pk]), {"name": "mine", "scopes": '["steer"]'})
+    token.refresh_from_db()
+    assert (token.name, token.scopes) == ("laptop", ["read"])
+    assert desk.post(reverse("admin:accounts_token_delete", args=[token.pk]), {"post": "yes"}).status_code == 403
+
+
+def roles(project, *rows: dict) -> dict:
+    """The form of a project with these rows of members."""
+    kept = sum("id" in row for row in rows)
+    form = {"slug": project.slug, "title": project.title, "memberships-TOTAL_FORMS": len(rows), "memberships-INITIAL_FORMS": kept}
+    for n, row in enumerate(rows):
+        form |= {f"memberships-{n}-{name}": value for name, value in {"project": project.pk, **row}.items()}
+    return form
+
+
+def test_roles_given_changed_and_taken_are_on_record(desk, project, alice, bob, carol):
+    of = {m.user: m.pk for m in Membership.objects.all()}
+    form = roles(
+        project, {"id": of[alice], "user": alice.pk, "role": "owner", "DELETE": "on"},
+        {"id": of[bob], "user": bob.pk, "role": "researcher"}, {"user": carol.pk, "role": "viewer"},
+    )  # fmt: skip
+    assert desk.post(reverse("admin:accounts_project_change", args=[project.pk]), form).status_code == 302
+    assert dict(Membership.objects.values_list("user__username", "role")) == {"bob": "researcher", "carol": "viewer"}
+    acts = AuditEntry.objects.filter(project=project, name="admin").values_list("act", "target", "details")
+    assert sorted(acts) == [
+        ("role changed", "user bob", {"before": {"role": "rater"}, "after": {"role": "researcher"}}),
+        ("role given", "user carol", {"before": {"role": None}, "after": {"role": "viewer"}}),
+        ("role taken", "user alice", {"before": {"role": "owner"}}),
+    ]
+
+
+def test_rights_of_a_person_changed_here_are_on_record_without_the_password(desk, bob):
+    form = {"username": "bob", "is_active": "on", "is_staff": "on", "rating_keys": "{}"}
+    assert desk.post(reverse("admin:accounts_user_change", args=[bob.pk]), form).status_code == 302
+    bob.refresh_from_db()
+    assert bob.is_staff
+    entry = newest_act()
+    assert (entry.act, entry.target, entry.name) == ("user changed", "user bob", "admin")
+    assert entry.details == {"before": {"is_staff": False}, "after": {"is_staff": True}}
+
+
+def test_a_password_set_here_is_on_record_and_told_nowhere(desk, bob):
+    word = "a battery of horses, staple"
+    form = {"password1": word, "password2": word, "usable_password": "true"}
+    assert desk.post(reverse("admin:auth_user_password_change", args=[bob.pk]), form).status_code == 302
+    bob.refresh_from_db()
+    assert bob.check_password(word)
+    assert newest_act().act == "user password changed"
+    assert word not in str(list(AuditEntry.objects.values()))
+
+
+def test_a_second_factor_is_shown_without_its_secret_and_taken_on_record(desk, bob):
+    factor = Authenticator.objects.create(user=bob, type=Authenticator.Type.TOTP, data={"secret": "JBSWY3DPEHPK3PXP"})
+    assert "JBSWY3DPEHPK3PXP" not in html(desk, "admin:mfa_authenticator_change", factor.pk)
+    desk.post(reverse("admin:mfa_authenticator_delete", args=[factor.pk]), {"post": "yes"})
+    assert not Authenticator.objects.exists()
+    assert (newest_act().act, newest_act().target) == ("second factor deleted", "user bob")
+
+
+def test_staff_sign_in_by_the_sites_own_login(client, db):
+    answer = client.get(reverse("admin:index"), follow=True)
+    assert answer.redirect_chain[-1][0].startswith(reverse("account_login"))

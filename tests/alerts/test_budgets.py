@@ -1,0 +1,37 @@
+"""A run that has used what it may pauses with the reason, and goes on once the limit is raised."""
+
+from apps.alerts.evaluating import look_at_runs
+from apps.alerts.ledger import alerts_left_their_history, what_was_sampled_is_counted
+from apps.alerts.models import Alert, AlertEntry
+from apps.runs.models import Run, Usage
+
+
+def test_a_used_up_budget_pauses_as_often_as_the_run_is_resumed_until_it_is_raised(healthy):
+    healthy.change_config(None, budget={"tokens": 1_000})
+    Usage.add(healthy.pk, "a", {"tokens.sampled": 850})
+    assert look_at_runs() == {"opened": 1}
+    Usage.add(healthy.pk, "a", {"tokens.sampled": 150})
+    for _ in range(2):
+        assert look_at_runs() == {"paused": 1}
+        healthy.refresh_from_db()
+        assert healthy.state == Run.State.PAUSED and "1,000 of 1,000 sampled tokens" in healthy.state_reason
+        healthy.resume()
+    healthy.change_config(None, budget={"tokens": 5_000})
+    assert look_at_runs() == {"closed": 1}
+    healthy.refresh_from_db()
+    assert healthy.is_live
+
+
+def test_tokens_are_counted_with_the_rollouts_that_say_them(run, finish):
+    finish(run, ["12345", "123"])
+    assert list(what_was_sampled_is_counted()) == []
+    assert Usage.objects.get(run=run, kind="tokens.sampled").amount == 8
+    Usage.objects.update(amount=7)
+    assert list(what_was_sampled_is_counted()) == [f"{run.slug}: 7 sampled tokens are counted, its rollouts have 8"]
+
+
+def test_an_alert_whose_end_is_not_on_record_is_found(stalled):
+    look_at_runs()
+    assert list(alerts_left_their_history()) == []
+    AlertEntry.objects.filter(alert=Alert.objects.get()).delete()
+    assert len(list(alerts_left_their_history())) == 1

@@ -1,0 +1,105 @@
+"""The page of costs: amounts, money where there are prices, limits that are kept, and nothing of rewards for who judges blind."""
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from apps.accounts.models import AuditEntry
+from apps.runs.models import Metric, Prices, Run, Usage
+
+
+def page(client, run: Run, query: str = "") -> str:
+    answer = client.get(reverse("run-cost", args=["lab", run.slug]) + query)
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+@pytest.fixture
+def used(run, cast) -> Run:
+    """Ten updates, each of which raised the reward and used half an hour of a GPU."""
+    for step in range(1, 11):
+        Usage.add(run.pk, "a", {"trainer.gpu_s": 1_800})
+        Metric.record(run, step, {"reward_mean": step / 20 + 0.0137, "cost_gpu_hours": step / 2})
+    Usage.add(run.pk, "a", {"tokens.sampled": 12_345, "people.s": 600})
+    Run.objects.filter(pk=run.pk).update(step=10)
+    run.refresh_from_db()
+    return run
+
+
+def test_amounts_are_shown_without_money_until_somebody_names_prices(client, cast, used):
+    client.force_login(cast.alice)
+    text = page(client, used)
+    assert "12,345" in text and "without prices" in text
+    address = reverse("run-cost-prices", args=["lab", used.slug])
+    client.post(address, {"currency": "€", "gpu_hour": "2", "cpu_hour": "", "judge_tokens": "", "person_hour": "30"})
+    assert Prices.objects.get(project=used.project).gpu_hour == 2 and "15.00 €" in page(client, used)
+    assert AuditEntry.objects.filter(act="prices changed", by=cast.alice).exists()
+
+
+@pytest.mark.parametrize("price", ["-1", "nan", "inf", "much", "1e400"])
+def test_a_price_that_cannot_be_is_refused_at_its_field(client, cast, used, price):
+    client.force_login(cast.alice)
+    answer = client.post(reverse("run-cost-prices", args=["lab", used.slug]), {"gpu_hour": price})
+    assert answer.status_code == 422 and not Prices.objects.exists()
+
+
+def test_limits_are_kept_in_the_configuration_and_taken_away_when_emptied(client, cast, used):
+    client.force_login(cast.alice)
+    address = reverse("run-cost-budget", args=["lab", used.slug])
+    client.post(address, {"gpu_hours": "20", "money": ""})
+    used.refresh_from_db()
+    assert used.settings.budget.gpu_hours == 20 and "25 %" in page(client, used)
+    client.post(address, {"gpu_hours": ""})
+    used.refresh_from_db()
+    assert used.settings.budget is None
+
+
+@pytest.mark.parametrize("limit", ["-1", "0", "nan", "much"])
+def test_a_wrong_limit_is_refused_and_stays_in_its_field(client, cast, used, limit):
+    client.force_login(cast.alice)
+    answer = client.post(reverse("run-cost-budget", args=["lab", used.slug]), {"gpu_hours": limit})
+    assert answer.status_code == 422 and f'value="{limit}"' in answer.content.decode()
+    used.refresh_from_db()
+    assert used.settings.budget is None
+
+
+def test_a_raised_limit_lets_the_run_go_on(client, cast, used):
+    used.pause(reason="Budget: 5 of 5 GPU hours are used")
+    client.force_login(cast.alice)
+    assert "Save and resume" in page(client, used)
+    client.post(reverse("run-cost-budget", args=["lab", used.slug]), {"gpu_hours": "50", "resume": "1"})
+    used.refresh_from_db()
+    assert used.is_live and used.settings.budget.gpu_hours == 50
+
+
+def test_what_a_step_and_a_point_of_reward_cost(client, cast, used):
+    client.force_login(cast.alice)
+    text = page(client, used)
+    assert "an update" in text and "a point of reward" in text and "Reward against cost" in text
+    assert "<polyline" in page(client, used, "?against=gpu_hours") and "<polyline" in page(client, used, "?against=nonsense")
+
+
+def test_who_judges_blind_reads_amounts_and_no_reward(client, cast, used):
+    client.force_login(cast.bob)
+    text = page(client, used)
+    assert "12,345" in text
+    assert [words for words in ("a point of reward", "Reward against cost", "0.51", "accepted experience") if words in text] == []
+
+
+def test_a_run_that_used_nothing_says_what_will_come(client, cast, run):
+    client.force_login(cast.alice)
+    assert "Nothing is used yet" in page(client, run)
+
+
+def test_more_hours_and_runs_cost_no_more_queries(client, cast, used, new_run):
+    client.force_login(cast.alice)
+    page(client, used)
+    with CaptureQueriesContext(connection) as few:
+        page(client, used)
+    for n in range(5):
+        Usage.add(new_run().pk, f"w{n}", {"tokens.sampled": 1})
+        Usage.add(used.pk, f"w{n}", {"tokens.sampled": 1})
+    with CaptureQueriesContext(connection) as many:
+        page(client, used)
+    assert len(many) == len(few) <= 28

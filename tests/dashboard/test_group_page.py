@@ -1,0 +1,75 @@
+"""A group's page: its rollouts side by side, in words why nothing is learned of it, and the way to its neighbours."""
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from apps.buffer.models import Experience
+from apps.rewards.models import Reward
+from apps.rollouts.models import Group, Rollout
+
+
+@pytest.fixture
+def page(client, seeded):
+    def ask(group: Group, user=None):
+        client.force_login(user or seeded.alice)
+        return client.get(f"/runs/lab/tone-7/groups/{group.pk}/")
+
+    return ask
+
+
+def test_its_rollouts_stand_side_by_side_with_mean_and_spread(page, seeded):
+    group = seeded.rollout.group
+    rollouts = list(group.rollouts.order_by("sample_index"))
+    for rollout, value in zip(rollouts, (0.0, 0.5, 0.5, 1.0), strict=True):
+        Experience.objects.filter(rollout=rollout).update(reward=value, advantage=value - 0.5)
+    answer = page(group)
+    assert [side["rollout"].pk for side in answer.context["sides"]] == [rollout.pk for rollout in rollouts]
+    found = answer.context["sum"]
+    assert (found["mean"], found["best"], found["judged"]) == (0.5, 1.0, 4) and found["spread"] == pytest.approx(0.35355, abs=1e-4)
+    assert found["dead"] == "" and "trained in step" in answer.content.decode()
+
+
+def test_a_group_of_equal_rewards_says_that_it_teaches_nothing(page, seeded):
+    Experience.objects.filter(group=seeded.rollout.group).update(reward=0.5, advantage=0)
+    assert "none is better than the others" in page(seeded.rollout.group).content.decode()
+
+
+def test_a_dropped_group_says_why(page, seeded):
+    Group.objects.filter(pk=seeded.waiting.group_id).update(state="dropped", reason="its rewards spread no wider than 0")
+    assert "Nothing is learned of it: its rewards spread no wider than 0." in page(seeded.waiting.group).content.decode()
+
+
+def test_it_leads_to_the_groups_drawn_before_and_after(page, seeded):
+    first, second, third = seeded.run.groups.order_by("draw_index")[:3]
+    answer = page(second)
+    assert (answer.context["older"], answer.context["newer"]) == (first, third)
+    assert 'rel="prev"' in answer.content.decode() and page(first).context["older"] is None
+
+
+def test_who_judges_blind_reads_the_replies_alone(page, seeded):
+    Reward.objects.filter(rollout__group=seeded.rollout.group, by=None).update(value=0.8317, reason="telltale")
+    Experience.objects.filter(group=seeded.rollout.group).update(reward=0.8317, advantage=0.8317)
+    Rollout.objects.filter(group=seeded.rollout.group).update(last_version=867_130)
+    answer = page(seeded.rollout.group, seeded.bob)
+    text = answer.content.decode()
+    assert answer.context["sum"] is None and "You judge this run blind" in text
+    assert not any(word in text for word in ("0.83", "telltale", "867130", "trained in")) and "simulated" not in text
+
+
+def test_a_larger_group_costs_no_more_queries(page, seeded):
+    group = seeded.rollout.group
+
+    def queries() -> int:
+        with CaptureQueriesContext(connection) as captured:
+            assert page(group).status_code == 200
+        return len(captured)
+
+    few = queries()
+    more = Rollout.objects.bulk_create(
+        Rollout(run=seeded.run, group=group, sample_index=n, state="finished", text="x", turns=[]) for n in range(50, 90)
+    )
+    Experience.objects.bulk_create(
+        Experience(run=seeded.run, group=group, rollout=one, reward=0.5, advantage=0, weight_version=0) for one in more[:20]
+    )
+    assert queries() <= few + 1  # what operators cut, where one of them was not learned from

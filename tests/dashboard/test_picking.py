@@ -1,0 +1,146 @@
+"""What is done about picked rollouts: said first, then done, by whom it is up to."""
+
+import uuid
+
+import pytest
+
+from apps.accounts.models import AuditEntry
+from apps.buffer.models import Experience
+from apps.feedback.models import Demonstration, Item, Preference, Rating, Slot
+from apps.rewards.models import Rescoring
+from apps.rollouts.models import Group, Rollout
+from apps.tasksets.models import Taskset
+
+ADDRESS = "/runs/lab/tone-7/rollouts/act/"
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def alice_client(client, seeded):
+    client.force_login(seeded.alice)
+    return client
+
+
+def act(client, verb, rollouts=(), **data):
+    return client.post(ADDRESS, {"verb": verb, "rollout": [one.pk for one in rollouts], **data}, follow=True)
+
+
+def test_what_will_be_done_is_said_first_and_nothing_is_done(alice_client, seeded):
+    text = act(alice_client, "drop", [seeded.waiting]).content.decode()
+    assert "A group is dropped as a whole" in text and "Type <span" in text
+    assert Group.objects.get(pk=seeded.waiting.group_id).state == "waiting"
+    assert not AuditEntry.objects.filter(act="groups dropped").exists()
+
+
+def test_dropping_takes_the_runs_name_and_a_reason(alice_client, seeded):
+    for data in ({"name": "tone-8", "reason": "spam"}, {"name": "tone-7", "reason": " "}):
+        answer = act(alice_client, "drop", [seeded.waiting], confirmed=1, **data)
+        assert answer.status_code == 422 and Group.objects.get(pk=seeded.waiting.group_id).state == "waiting"
+    text = act(alice_client, "drop", [seeded.waiting], confirmed=1, name="tone-7", reason="spam").content.decode()
+    assert "1 group will not be trained on" in text
+    assert Group.objects.get(pk=seeded.waiting.group_id).reason == "dropped by alice: spam"
+
+
+def test_what_was_trained_stays(alice_client, seeded):
+    answer = act(alice_client, "drop", [seeded.rollout], confirmed=1, name="tone-7", reason="spam")
+    assert answer.status_code == 422 and "None of these groups is open or ready any more." in answer.content.decode()
+    assert set(Experience.objects.filter(group=seeded.rollout.group).values_list("state", flat=True)) == {"trained"}
+
+
+def test_all_that_fit_are_those_that_the_filter_finds(alice_client, seeded):
+    Rollout.objects.filter(pk=seeded.waiting.pk).update(text="peculiar")
+    answer = act(alice_client, "drop", all=1, asked="text=peculiar")
+    assert answer.context["picked"] == [seeded.waiting.pk]
+    everything = act(alice_client, "drop", all=1, asked="fate=waiting").context["picked"]
+    assert set(everything) == set(Rollout.objects.filter(group__state="waiting").values_list("pk", flat=True))
+
+
+def test_nothing_ticked_is_told(alice_client, seeded):
+    assert "Nothing was done: tick the rollouts" in act(alice_client, "ask").content.decode()
+
+
+def test_their_groups_are_scored_again_by_the_scorers_that_are_named(alice_client, seeded):
+    text = act(alice_client, "rescore", [seeded.rollout]).content.decode()
+    assert "scorer: tone" in text
+    act(alice_client, "rescore", [seeded.rollout], confirmed=1, rewards="- {scorer: repetition}")
+    made = Rescoring.objects.get(run=seeded.run)
+    assert set(made.items.values_list("group", flat=True)) == {seeded.rollout.group_id}
+    assert AuditEntry.objects.get(act="rollouts scored again").details["set"] == made.pk
+    assert act(alice_client, "rescore", [seeded.rollout], confirmed=1, rewards="- {scorer: nobody}").status_code == 422
+
+
+def test_waiting_groups_come_next_and_closed_replies_are_asked_about_once_more(alice_client, seeded):
+    text = act(alice_client, "ask", [seeded.waiting, seeded.rollout], confirmed=1).content.decode()
+    assert "1 waiting group come next; people are asked about 1 reply once more" in text
+    first = Slot.objects.filter(run=seeded.run, state="open").order_by("due_at").values_list("group", flat=True)[:2]
+    assert set(first) <= {seeded.waiting.group_id, seeded.rollout.group_id}
+    assert Item.objects.get(purpose="check").members == [seeded.rollout.pk]
+    assert AuditEntry.objects.get(act="raters asked").details == {"groups_moved": 1, "replies": 1}
+    again = act(alice_client, "ask", [seeded.rollout], confirmed=1)
+    assert again.status_code == 422 and Item.objects.filter(purpose="check").count() == 1
+
+
+def test_it_is_up_to_owners_and_researchers_and_to_a_runs_own_rollouts(client, alice_client, seeded):
+    assert act(alice_client, "explode", [seeded.rollout]).status_code == 404
+    assert alice_client.get(ADDRESS).status_code == 405
+    assert alice_client.post(ADDRESS, {"verb": "drop", "rollout": ["x"]}).status_code == 404
+    assert "tick the rollouts" in alice_client.post(ADDRESS, {"verb": "drop", "rollout": [10**9]}, follow=True).content.decode()
+    client.force_login(seeded.bob)
+    assert act(client, "drop", [seeded.waiting]).status_code == 403
+    assert 'name="verb"' not in client.get("/runs/lab/tone-7/rollouts/").content.decode()
+
+
+def test_nobody_is_led_away_from_here(alice_client, seeded):
+    answer = act(alice_client, "drop", [seeded.waiting], back="https://elsewhere.example/")
+    assert answer.context["back"] == "/runs/lab/tone-7/rollouts/"
+
+
+# -- one rollout -------------------------------------------------------------------------------------------------------------
+
+
+def correct(client, rollout, text, key=None):
+    return client.post(f"/rollouts/{rollout.pk}/correct/", {"text": text, "client_uuid": key or uuid.uuid4()}, follow=True)
+
+
+def test_a_better_answer_is_kept_as_an_experts_and_as_better_than_the_reply(alice_client, seeded):
+    key = uuid.uuid4()
+    for _ in range(2):
+        assert "Kept as an expert" in correct(alice_client, seeded.rollout, "As it should be.", key).content.decode()
+    shown = Demonstration.objects.get(author=seeded.alice)
+    assert (shown.answer, shown.task_id) == ("As it should be.", seeded.rollout.group.task_id)
+    assert Preference.objects.get(author=seeded.alice).rejected_rollout_id == seeded.rollout.pk
+    assert Rating.objects.get(rater=seeded.alice).form == "rewrite"
+    assert AuditEntry.objects.filter(act="answer corrected").count() == 1
+
+
+def test_an_empty_answer_is_told_and_not_kept(alice_client, seeded):
+    assert "Nothing was kept" in correct(alice_client, seeded.rollout, "  ").content.decode()
+    assert not Demonstration.objects.exists()
+
+
+def add(client, rollout, name):
+    return client.post(f"/rollouts/{rollout.pk}/add-task/", {"taskset": name}, follow=True).content.decode()
+
+
+def test_its_task_goes_into_a_set_of_that_name_once(alice_client, seeded):
+    other = Rollout.objects.exclude(group__task=seeded.rollout.group.task).filter(run=seeded.run, state="finished").first()
+    assert "The task is in hard-cases now" in add(alice_client, seeded.rollout, "hard-cases")
+    assert "hard-cases has it already" in add(alice_client, seeded.rollout, "hard-cases")
+    assert "hard-cases-v2 now, one of 2" in add(alice_client, other, "hard-cases")
+    newest = Taskset.objects.get(slug="hard-cases-v2")
+    assert [task.digest for task in newest.tasks.order_by("index")] == [seeded.rollout.group.task.digest, other.group.task.digest]
+    assert (newest.version, newest.added, newest.removed) == (2, 1, 0)
+
+
+@pytest.mark.parametrize(("name", "why"), [("tone", "the run draws from tone"), ("no name", "is no name"), ("", "is no name")])
+def test_a_set_that_cannot_test_the_run_is_told(alice_client, seeded, name, why):
+    assert why in add(alice_client, seeded.rollout, name) and Taskset.objects.count() == 1
+
+
+def test_raw_tokens_are_for_those_who_see_the_judgements(client, alice_client, seeded):
+    arrays = seeded.rollout.tokens
+    text = alice_client.get(f"/rollouts/{seeded.rollout.pk}/tokens/").content.decode()
+    assert f"{arrays.logprobs[0]:.4f}" in text and text.count("<tr>") == 1 + len(arrays.completion_ids)
+    assert alice_client.get(f"/rollouts/{seeded.rollout.pk}/tokens/?from=x").status_code == 404
+    client.force_login(seeded.bob)
+    assert client.get(f"/rollouts/{seeded.rollout.pk}/tokens/").status_code == 403

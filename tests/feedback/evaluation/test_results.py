@@ -1,0 +1,88 @@
+"""What an evaluation's samples come to, read from their rows: judged, unjudged and failed ones apart, by domain and difficulty."""
+
+import pytest
+
+from apps.feedback.evaluation.asking import evaluate
+from apps.feedback.evaluation.results import comparable, found_of, keep_results, summed_up
+from apps.feedback.models import EvaluationResult
+from apps.pipelines.refining import refine
+from apps.rewards.models import Reward
+from apps.rollouts.measuring import complete_measured
+from apps.rollouts.models import Group, Rollout
+from apps.runs.evaluation import Asked
+from apps.tasksets.scales import scale_of
+
+pytestmark = pytest.mark.django_db
+REWARDS = {0: (1.0, 1.0), 1: (1.0, 0.0), 2: (0.0, None)}  # of the samples to each task; None: the scorer failed
+
+
+@pytest.fixture
+def evaluation(run, finish):
+    """Of four tasks, two answers each: one all right, one half, one with a reward alone, and one whose group was dropped."""
+    made, _ = evaluate(run.weight_versions.get(version=0), Asked(taskset="sort", samples=2))
+    groups = finish(made, ["#### 1", "#### 2"], groups=4)
+    for group in groups[:3]:
+        for rollout in group.rollouts.all():
+            value = REWARDS[group.task.index][rollout.sample_index]
+            Reward.record(rollout, Reward.Source.RULE, "sort", value, reason="" if value is not None else "it broke")
+    Group.objects.filter(run=made).update(state="judged")
+    held = Group.objects.claim("judged", "refiner", 60, 10)
+    held[3].drop("failed 3 times: the engine died", failed=True)
+    refine(held[:3])
+    complete_measured()
+    made.refresh_from_db()
+    return made
+
+
+def test_samples_that_nobody_judged_or_that_never_came_are_counted_apart_and_never_wrong(evaluation):
+    found = summed_up(evaluation)
+    assert (found.tasks, found.closed, found.dropped, found.samples) == (4, 4, 1, 8)
+    assert (found.judged, found.unjudged, found.failed) == (5, 1, 2)
+    assert found.at("pass", 1).value == pytest.approx((1 + 0.5 + 0) / 3) and found.at("pass", 1).tasks == 3
+    assert found.at("pass", 2).value == 1.0 and found.at("pass", 2).tasks == 2
+    assert found.at("worst", 2).value == pytest.approx(0.5)
+    assert found.at("mean", 1).low < found.at("mean", 1).value < found.at("mean", 1).high
+    assert found.judges["sort"] == [pytest.approx(0.5), 3]
+
+
+def test_the_hardest_tasks_come_first(evaluation):
+    assert [(one["index"], one["right"], one["judged"]) for one in summed_up(evaluation).hardest] == [
+        (2, 0, 1),
+        (1, 1, 2),
+        (0, 2, 2),
+    ]
+
+
+def test_a_complete_evaluation_is_summed_up_once(evaluation):
+    assert (keep_results(), keep_results()) == (1, 0)
+    kept = EvaluationResult.objects.get()
+    Rollout.objects.filter(run=evaluation).delete()
+    assert found_of(evaluation).judged == kept.figures["judged"] == 5
+
+
+def test_a_domain_and_a_band_of_difficulty_have_figures_of_their_own(evaluation, taskset, monkeypatch):
+    monkeypatch.setattr("apps.feedback.evaluation.results.BANDS", 1)
+    for task in taskset.tasks.all():
+        task.domain, task.meta = ("even" if task.index % 2 == 0 else "odd"), {"digits": 5 + task.index}
+        task.save()
+    scale_of(taskset, "digits")
+    found = summed_up(evaluation)
+    assert found.domains["even"]["pass"]["1"][0] == 0.5 and found.domains["odd"]["pass"]["1"][0] == 0.5
+    assert found.domains["odd"]["pass"]["1"][3] == 1
+    (band,) = found.scales["digits"]
+    assert (band["from"], band["to"], band["figures"]["pass"]["1"][3]) == (5.0, 7.0, 3)
+
+
+def test_majorities_are_told_where_final_answers_can_be_the_same(evaluation):
+    assert "maj" not in summed_up(evaluation).figures  # 1 and 2, at every task
+    Rollout.objects.filter(run=evaluation).update(text="So it is \\boxed{ 7 }.")
+    assert summed_up(evaluation).at("maj", 1).tasks == 3
+
+
+@pytest.mark.parametrize(("one", "other"), [("#### 1,200", "The answer is 1200."), ("\\boxed{ A }", "<answer>a</answer>")])
+def test_answers_that_say_the_same_compare_equal(one, other):
+    assert comparable(one) == comparable(other) != ""
+
+
+def test_a_long_text_without_an_answer_has_none_to_compare():
+    assert comparable("word " * 200) == comparable("") == ""

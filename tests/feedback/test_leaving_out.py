@@ -1,0 +1,139 @@
+"""Groups that a person picked are left out of training while no update has taken them, and the ledger still adds up."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from django.db import connection, transaction
+
+from apps.accounts.models import AuditEntry
+from apps.buffer.models import Experience
+from apps.buffer.models.steps import plan_step
+from apps.dashboard.reconciliation import reconcile
+from apps.feedback.leaving_out import drop
+from apps.feedback.models import Slot
+from apps.feedback.opening import open_items
+from apps.rollouts.models import Group
+from apps.runs.models import NotPossible
+from apps.streaming.models import Event
+from tests.locks import somebody_waits
+
+pytestmark = pytest.mark.django_db
+NO_ENGINE = ("engines served what was published",)  # nobody samples here
+
+
+@pytest.fixture
+def ready(new_run, finish):
+    """A run with its trainer at work, and groups that are ready."""
+
+    def make(groups=4):
+        run = new_run(steps=20, max_staleness=10, groups_per_step=2)
+        found = finish(run, ["12345", "54321"], groups=groups)
+        run.refresh_from_db()
+        for group in found:
+            Group.objects.filter(pk=group.pk).update(state=Group.State.ADMITTED)
+            Experience.objects.put(
+                Experience(run=run, group=group, rollout=rollout, reward=1.0, advantage=0.5, weight_version=0)
+                for rollout in group.rollouts.all()
+            )
+        run.claim_trainer("trainer", 60)
+        return run, [group.pk for group in found]
+
+    return make
+
+
+def violated() -> dict[str, list[str]]:
+    return {name: found for name, found in reconcile().items() if found and name not in NO_ENGINE}
+
+
+def states(groups: list[int]) -> list[set[str]]:
+    """By group, of its experiences."""
+    return [set(Experience.objects.filter(group=group).values_list("state", flat=True)) for group in groups]
+
+
+def test_what_is_open_or_ready_is_dropped_and_what_was_taken_stays(ready, finish, alice):
+    run, groups = ready()
+    plan_step(run, run.fence)
+    [waiting] = finish(run)
+    run.refresh_from_db()
+    before = run.groups_dropped
+    found = drop(run, [*groups, waiting.pk], alice, "they plead")
+    assert (found.dropped, found.taken, found.others) == (3, 2, 0)
+    assert states(groups) == [{"claimed"}, {"claimed"}, {"dropped"}, {"dropped"}]
+    waiting.refresh_from_db()
+    run.refresh_from_db()
+    assert (waiting.state, waiting.reason) == ("dropped", "dropped by alice: they plead")
+    assert run.groups_dropped == before + 3 and not violated()
+
+
+def test_who_did_it_and_why_is_on_record(ready, alice):
+    run, groups = ready()
+    drop(run, groups[:1], alice, "they plead")
+    entry = AuditEntry.objects.get(act="groups dropped")
+    assert (entry.by, entry.details["reason"], entry.details["groups"]) == (alice, "they plead", groups[:1])
+    event = Event.objects.get(topic=run.topic, kind="groups_dropped")
+    assert event.payload == {"groups": 1, "reason": "they plead", "by": "alice"}
+
+
+def test_nobody_is_asked_about_what_was_dropped(seeded_waiting, alice):
+    run, group = seeded_waiting
+    drop(run, [group.pk], alice, "spam")
+    assert not Slot.objects.filter(group=group, state="open").exists() and not violated()
+
+
+@pytest.fixture
+def seeded_waiting(new_run, finish):
+    """A group that people are asked about."""
+    run = new_run(people={"form": "stars", "per_group": 2})
+    [group] = finish(run)
+    group.refresh_from_db()
+    Group.objects.filter(pk=group.pk).update(state=Group.State.WAITING, deadline_at="2100-01-01T00:00Z")
+    group.refresh_from_db()
+    assert open_items([group])
+    return run, group
+
+
+@pytest.mark.parametrize("reason", ["", "  "])
+def test_it_takes_a_reason(ready, alice, reason):
+    run, groups = ready()
+    with pytest.raises(ValueError, match="few words"):
+        drop(run, groups, alice, reason)
+    assert states(groups) == [{"ready"}] * 4
+
+
+def test_where_nothing_is_left_to_drop_nothing_is_done(ready, alice):
+    run, groups = ready(2)
+    plan_step(run, run.fence)
+    with pytest.raises(NotPossible, match="open or ready"):
+        drop(run, groups, alice, "late")
+    assert states(groups) == [{"claimed"}, {"claimed"}] and not AuditEntry.objects.filter(act="groups dropped").exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_who_drops_waits_for_the_trainer_that_plans_and_leaves_what_it_took(ready, alice, eventually):
+    run, groups = ready()
+    with ThreadPoolExecutor(1) as pool:
+        with transaction.atomic():
+            plan_step(run, run.fence)
+            other = pool.submit(_elsewhere, lambda: drop(run, groups, alice, "they plead"))
+            eventually(somebody_waits)
+        assert other.result(30).taken == 2
+    assert states(groups) == [{"claimed"}, {"claimed"}, {"dropped"}, {"dropped"}] and not violated()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_trainer_waits_for_who_drops_and_plans_without_it(ready, alice, eventually):
+    run, groups = ready()
+    with ThreadPoolExecutor(1) as pool:
+        with transaction.atomic():
+            drop(run, groups[:2], alice, "they plead")
+            other = pool.submit(_elsewhere, lambda: plan_step(run, run.fence))
+            eventually(somebody_waits)
+        assert set(other.result(30).items.values_list("experience__group", flat=True)) == set(groups[2:])
+    assert states(groups) == [{"dropped"}, {"dropped"}, {"claimed"}, {"claimed"}] and not violated()
+
+
+def _elsewhere(act):
+    try:
+        return act()
+    finally:
+        connection.close()

@@ -1,0 +1,72 @@
+"""What runs use is counted once, whoever says it twice, and is made into hours and money."""
+
+from datetime import UTC, datetime
+
+import pytest
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
+
+from apps.runs.costs import cost_of, metrics_of, spent_of
+from apps.runs.models import Prices, Usage
+
+HOUR = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def test_what_is_added_adds_up_in_one_row_for_each_worker(run):
+    for worker in ("a", "b", "a"):
+        Usage.add(run.pk, worker, {"explorer.gpu_s": 1_800.0, "tokens.sampled": 100})
+    assert Usage.objects.filter(run=run).count() == 4
+    cost = cost_of([run])[run.pk]
+    assert (cost.gpu_hours, cost.tokens) == (1.5, 300)
+
+
+def test_what_is_put_twice_is_there_once(run):
+    for _ in range(2):
+        Usage.put(run.pk, "a", {("people.s", HOUR): 3_600.0})
+    assert cost_of([run])[run.pk].people_hours == 1.0
+
+
+def test_what_is_rolled_back_was_not_used(run):
+    with pytest.raises(ZeroDivisionError), transaction.atomic():
+        Usage.add(run.pk, "a", {"tokens.sampled": 100})
+        raise ZeroDivisionError
+    assert cost_of([run])[run.pk].tokens == 0
+
+
+def test_nothing_is_counted_for_what_is_no_amount(run):
+    Usage.add(run.pk, "a", {"tokens.sampled": 0, "explorer.cpu_s": float("nan"), "explorer.gpu_s": -1.0})
+    assert not Usage.objects.exists()
+
+
+def test_money_is_made_of_the_projects_prices_and_none_without(run):
+    Usage.add(
+        run.pk,
+        "a",
+        {"trainer.gpu_s": 7_200, "refiner.cpu_s": 3_600, "people.s": 1_800, "judge.tokens_in": 3_000, "judge.tokens_out": 1_000},
+    )
+    assert (cost_of([run])[run.pk].money, cost_of([run])[run.pk].has_prices) == (0, False)
+    Prices.objects.create(project=run.project, currency="€", gpu_hour=2, cpu_hour=0.5, judge_tokens=0.25, person_hour=40)
+    cost = cost_of([run])[run.pk]
+    assert cost.parts == {"GPUs": 4.0, "processors": 0.5, "judges": 1.0, "people": 20.0}
+    assert (cost.money, cost.currency) == (25.5, "€")
+
+
+def test_costs_of_many_runs_take_two_queries(new_run):
+    runs = [new_run() for _ in range(5)]
+    for run in runs:
+        Usage.add(run.pk, "a", {"tokens.sampled": run.pk})
+    with CaptureQueriesContext(connection) as captured:
+        costs = cost_of(runs)
+    assert len(captured) == 2 and {run.pk: costs[run.pk].tokens for run in runs} == {run.pk: run.pk for run in runs}
+
+
+def test_only_runs_with_a_budget_are_asked_what_they_spent(run, new_run):
+    limited = new_run(budget={"tokens": 10})
+    Usage.add(limited.pk, "a", {"tokens.sampled": 7})
+    spent = spent_of([run, limited])
+    assert run.pk not in spent and spent[limited.pk]["tokens"] == 7
+
+
+def test_an_updates_metrics_have_what_was_used_until_then(run):
+    Usage.add(run.pk, "a", {"tokens.sampled": 7, "explorer.cpu_s": 360})
+    assert metrics_of(run) == {"cost_tokens": 7, "cost_cpu_hours": 0.1}

@@ -1,0 +1,20 @@
+"""A run with figures, for every target."""
+
+from collections.abc import Callable
+
+import pytest
+
+from apps.runs.models import Metric, TrainStep
+
+
+@pytest.fixture
+def measured(run) -> Callable[..., object]:
+    """Commit these steps with two figures each; the run."""
+
+    def commit(*steps: int):
+        for step in steps:
+            TrainStep.objects.create(run=run, number=step, state="committed", version=step // 2, fence=1)
+            Metric.record(run, step, {"reward_mean": step / 7, "kl": step / 100})
+        return run
+
+    return commit

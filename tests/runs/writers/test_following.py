@@ -1,0 +1,60 @@
+"""What is handed over is what the target has not got yet, whole steps in their order."""
+
+import importlib.util
+from io import StringIO
+
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+
+from apps.runs.writers.contract import Step
+from apps.runs.writers.following import hand_over
+
+
+class Memory:
+    """A target that forgets what it was given after `keeps` steps, as one that is killed."""
+
+    def __init__(self, keeps: int = 10_000) -> None:
+        self.kept: list[Step] = []
+        self.keeps = keeps
+
+    def last_step(self) -> int:
+        return self.kept[-1].number if self.kept else 0
+
+    def write(self, steps: list[Step]) -> None:
+        self.kept += steps[: self.keeps - len(self.kept)]
+
+
+def test_steps_come_once_and_whole(measured):
+    target, run = Memory(), measured(1, 2, 3)
+    assert [hand_over(run, target), hand_over(run, target)] == [3, 0]
+    assert hand_over(measured(4), target) == 1
+    assert [(s.number, s.version, s.values["kl"]) for s in target.kept] == [(1, 0, 0.01), (2, 1, 0.02), (3, 1, 0.03), (4, 2, 0.04)]
+    assert target.kept[0].told == {"kl": 0.01, "reward_mean": 1 / 7, "weight_version": 0.0}
+
+
+def test_what_a_target_lost_comes_again(measured):
+    target, run = Memory(keeps=2), measured(1, 2, 3, 4)
+    hand_over(run, target)
+    target.keeps = 10
+    hand_over(run, target)
+    assert [step.number for step in target.kept] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(("to", "option"), [("tensorboard", "--folder"), ("mlflow", "--uri"), ("wandb", "--into")])
+def test_what_is_lacking_is_named(measured, to, option):
+    with pytest.raises(CommandError, match=f"^{option}"):
+        call_command("metrics", "write", measured(1).slug, "--to", to)
+
+
+@pytest.mark.parametrize(
+    ("to", "options"),
+    [("tensorboard", ["--folder", "x"]), ("mlflow", ["--uri", "file:x"]), ("wandb", ["--into", "x", "--offline"])],
+)
+def test_without_its_package_it_is_said_how_to_have_it(measured, to, options, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    if importlib.util.find_spec(to):
+        pytest.skip(f"{to} is installed")
+    with pytest.raises(CommandError, match=f"not installed: scripts/setup --with {to}"):
+        call_command("metrics", "write", measured(1).slug, "--to", to, *options, stdout=StringIO())
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,150 @@
+"""A newcomer's path, all of it: clone, demo, rate, see the reward move, open what was rated, find it in a step, meet the version
+that the step made, talk to that version, take it along.
+"""
+
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from tests.browser.conftest import chromium  # noqa: F401  (a fixture)
+from tests.ports import kept_port
+from tests.stack.conftest import PATIENCE_S, ROOT
+
+pytestmark = [pytest.mark.stack, pytest.mark.browser]
+PATIENCE_MS = PATIENCE_S * 1000
+WORDS = re.compile(r"^  (open|account|password) +(\S+)$")
+ENDS_S = 120
+
+
+@dataclass
+class Demo:
+    """What `manage.py demo` has printed."""
+
+    open: str
+    account: str
+    password: str
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory) -> Iterator[Demo]:
+    """`manage.py demo` in a clone of what is committed, with this environment's libraries; it ends as with Ctrl-C."""
+    clone = tmp_path_factory.mktemp("clone") / "rftweb"
+    subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True, timeout=120)
+    keeper, port = kept_port()
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("RFTWEB_", "DATABASE_", "REDIS_", "DJANGO_"))}
+    command = [sys.executable, "manage.py", "demo", "--port", str(port)]
+    with keeper, subprocess.Popen(command, cwd=clone, env=env, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield Demo(**told(process))
+        finally:
+            process.terminate()
+            process.wait(timeout=ENDS_S)
+
+
+def told(process: subprocess.Popen) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for line in process.stdout:
+        if match := WORDS.match(line.rstrip("\n")):
+            found[match[1]] = match[2]
+        if len(found) == 3:
+            return found
+    raise AssertionError("the demo ended before it said where to look")
+
+
+@pytest.fixture
+def page(demo: Demo, chromium: Browser) -> Iterator[Page]:  # noqa: F811
+    """The window of somebody who has never been here, on the page that the demo named."""
+    context = chromium.new_context(viewport={"width": 1440, "height": 900})
+    context.set_default_timeout(PATIENCE_MS)
+    page = context.new_page()
+    page.goto(demo.open)
+    page.fill("#id_login", demo.account)
+    page.fill("#id_password", demo.password)
+    page.click("button.first")
+    yield page
+    context.close()
+
+
+def again(page: Page, is_there: Callable[[], bool], what: str) -> None:
+    """Load the page again until something is there."""
+    ends = time.monotonic() + PATIENCE_S
+    while not is_there():
+        assert time.monotonic() < ends, f"not within {PATIENCE_S} s: {what}"
+        page.wait_for_timeout(500)
+        page.reload()
+
+
+def test_from_the_clone_to_ones_own_weights(page: Page):
+    # The tour meets whoever comes first, and leads on.
+    page.goto(page.url.partition("/accounts/")[0].rstrip("/") + "/live/" if "/live/" not in page.url else page.url)
+    page.locator(".tour").get_by_text("Replies stream here").wait_for()
+    page.locator("[data-rollout]").first.wait_for()
+    page.get_by_role("button", name="Rate a group").click()
+
+    # Rate: digits, then Enter.
+    page.locator(".tour").get_by_text("One decision fills the screen").wait_for()
+    page.locator("[data-row]").first.wait_for()
+    before = page.locator("[data-desk]").get_attribute("data-today")
+    page.keyboard.press("5")
+    page.keyboard.press("Enter")
+    page.wait_for_function("(before) => document.querySelector('[data-own]').textContent.trim() !== ''", arg=before)
+    page.get_by_role("button", name="See what it does").click()
+
+    # The reward moves.
+    reward = page.locator("[data-value=reward_mean]").first
+    page.wait_for_function("document.querySelector('[data-value=reward_mean]')?.textContent.trim()")
+    first = reward.inner_text()
+    page.wait_for_function("(first) => document.querySelector('[data-value=reward_mean]').textContent !== first", arg=first)
+    page.get_by_role("button", name="Look into replies").click()
+
+    # What was rated, with the word that was said.
+    page.locator(".tour").get_by_text("Every reply of every step").wait_for()
+    page.goto(f"{page.url.partition('?')[0]}?rater=demo")
+    again(page, lambda: page.locator("tbody tr.open a").count() > 0, "a reply that demo has rated")
+    page.locator("tbody tr.open a").first.click()
+    page.wait_for_url("**/rollouts/*/")
+    rollout = page.url
+    assert page.locator(".chip", has_text="demo").count()
+
+    # The step that learned from it has it among its own.
+    again(page, lambda: page.locator(".life li", has_text="In the weights").count() > 0, "the rated reply in the weights")
+    page.locator(".life li", has_text="Trained").get_by_role("link").first.click()
+    page.wait_for_url("**/rollouts/?*step*")
+    assert page.locator(f"tbody a[href='{rollout.partition('/rollouts')[1]}{rollout.partition('/rollouts')[2]}']").count()
+
+    # The version that the step made.
+    page.goto(rollout)
+    page.locator(".life li", has_text="In the weights").get_by_role("link").first.click()
+    page.get_by_role("heading", name="Version").wait_for()
+    version = page.url
+
+    # Talk to it.
+    page.get_by_role("link", name="Chat with it").click()
+    page.fill("#text", "My parcel is late, order 4431.")
+    page.keyboard.press("Enter")
+    page.locator(".conversation[data-ended] .say.assistant .num").first.wait_for()
+    assert page.locator(".say.assistant .words").inner_text().strip()
+
+    # Take it along: a folder that other tools know.
+    page.goto(version)
+    page.get_by_role("button", name="Export it").click()
+    link = page.get_by_role("link", name="Download zip")
+    link.wait_for()
+    with page.expect_download() as download:
+        link.click()
+    with zipfile.ZipFile(io.BytesIO(Path(download.value.path()).read_bytes())) as exported:
+        names = {Path(name).name for name in exported.namelist()}
+        config = next(name for name in exported.namelist() if name.endswith("/config.json") or name == "config.json")
+        assert {"config.json", "model.safetensors", "tokenizer.json", "README.md"} <= names
+        assert json.loads(exported.read(config))["architectures"]
