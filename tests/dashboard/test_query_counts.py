@@ -8,7 +8,7 @@ from django.urls import reverse
 from apps.runs.models import Run
 from tests.dashboard.growing import grow_rollouts, grow_runs
 
-MOST = {"runs": 13, "run": 27, "rollouts": 14, "live": 14, "weights": 8, "tasksets": 6, "rate": 10}
+MOST = {"runs": 14, "run": 27, "rollouts": 14, "live": 14, "weights": 8, "tasksets": 6, "rate": 10}
 
 
 def queries(client, address: str) -> int:
