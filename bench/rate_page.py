@@ -16,7 +16,6 @@ import statistics
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -83,9 +82,10 @@ class served:
             try:
                 urllib.request.urlopen(f"{site}/accounts/login/", timeout=5).read()
                 return site
-            except (urllib.error.URLError, ConnectionError):
+            except OSError:  # nobody listens yet, or answers slowly
                 assert self.process.poll() is None, "the web process ended before it served"
                 time.sleep(0.1)
+        self.__exit__()
         raise TimeoutError("the web process did not serve within half a minute")
 
     def __exit__(self, *_: object) -> None:

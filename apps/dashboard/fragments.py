@@ -6,13 +6,14 @@ import re
 from django.http import HttpRequest, HttpResponse
 from django.utils.cache import get_conditional_response
 
-TOKEN = re.compile(r'name="csrfmiddlewaretoken" value="[^"]*"')  # another one at each answer, and each of them is good
+# What differs at each answer and says nothing new: form tokens, each of which is good, and ages, which grow in the page itself.
+FLEETING = re.compile(r'name="csrfmiddlewaretoken" value="[^"]*"|data-age>[^<]*')
 DIGEST = 12
 
 
 def digest_of(html: str) -> str:
-    """Of what the fragment says; its form tokens say nothing."""
-    return hashlib.sha256(TOKEN.sub("", html).encode()).hexdigest()[:DIGEST]
+    """Of what the fragment says."""
+    return hashlib.sha256(FLEETING.sub("", html).encode()).hexdigest()[:DIGEST]
 
 
 def unless_known(request: HttpRequest, html: str) -> HttpResponse:

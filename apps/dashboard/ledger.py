@@ -8,10 +8,11 @@ from django.utils import timezone
 
 from apps.buffer.models import Experience
 from apps.rollouts.models import Group, Rollout
-from apps.runs.models import Acknowledgement, Metric, Run, TrainStep, Worker
+from apps.runs.models import Acknowledgement, Run, TrainStep, Worker, newest_values
 
 ALIVE = timedelta(seconds=60)
 REASONS_SHOWN, REASONS_AMONG = 4, 1_000
+FIGURES_OF_STEPS = 3  # a figure that none of the last steps has is not of now
 
 
 @dataclass(frozen=True)
@@ -89,15 +90,9 @@ def ledger_of(run: Run) -> Ledger:
         groups={state: groups.get(state, 0) for state in Group.State.values},
         experiences=Experience.objects.census(run),
         sampling=sampling,
-        figures=newest_figures(run),
+        figures=newest_values(run, FIGURES_OF_STEPS),
         engines=engines_of(run),
     )
-
-
-def newest_figures(run: Run) -> dict[str, float]:
-    """The newest value of every metric of the run's last few steps."""
-    recent = Metric.objects.filter(run=run, step__gt=max(0, run.step - 3)).order_by("step")
-    return dict(recent.values_list("name", "value"))
 
 
 def engines_of(run: Run) -> list[Acknowledgement]:

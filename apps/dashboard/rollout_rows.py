@@ -90,5 +90,5 @@ def own_stars(rollouts: Iterable[Rollout], user: User) -> dict[int, int]:
 
 def newest_rollouts(run: Run, count: int, user: User, is_open: bool) -> list[dict]:
     """The last finished rollouts of the run, as this person may see them."""
-    finished = run.rollouts.without_anchors().filter(state=Rollout.State.FINISHED).order_by("-pk")[:count]
+    finished = Rollout.objects.newest_of(run).without_anchors().filter(state=Rollout.State.FINISHED)[:count]
     return rows(with_judgements(finished), user, {run.pk} if is_open else set())

@@ -164,8 +164,12 @@ function repaint() {
   });
 }
 
-// The numbers in the titles: at the cursor while somebody points, else the newest.
+// The numbers in the titles: at the cursor while somebody points, else the newest. Every tied chart says where that is.
+let told;
 function pointed(step, words) {
+  const here = `${step} ${words}`;
+  if (step !== null && told === here) return;
+  told = here;
   const at = place.querySelector("[data-at]");
   at.textContent = step === null ? grain() : [`step ${step.toLocaleString("en")}`, placed(step), words].filter(Boolean).join(" · ");
   for (const element of place.querySelectorAll("[data-value]")) {

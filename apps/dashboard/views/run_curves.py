@@ -14,7 +14,7 @@ from apps.dashboard.charts import charts_of
 from apps.dashboard.curves import changes, drawn
 from apps.dashboard.fragments import digest_of
 from apps.dashboard.overview import Asked
-from apps.dashboard.views.runs import PARTS, part_of
+from apps.dashboard.views.runs import parts_of
 from apps.runs.blindness import sees_judgements
 from apps.runs.models import Metric, Run
 
@@ -46,11 +46,9 @@ def run_pulse(request: HttpRequest, project: str, slug: str) -> HttpResponse:
     run, asked = seen_run(request, project, slug), Asked(request.GET)
     if asked.errors:
         return JsonResponse({"errors": asked.errors}, status=400)
-    is_open, answer = sees_judgements(request.user, run), {"step": run.step, "parts": {}}
-    for shown in request.GET.getlist("part"):
-        part, _, had = shown.partition(":")
-        if part in PARTS and (digest := digest_of(html := part_of(request, run, part, is_open))) != had:
-            answer["parts"][part] = {"html": html, "digest": digest}
+    is_open, had = sees_judgements(request.user, run), dict(shown.partition(":")[::2] for shown in request.GET.getlist("part"))
+    parts = {name: {"html": html, "digest": digest_of(html)} for name, html in parts_of(request, run, had, is_open).items()}
+    answer = {"step": run.step, "parts": {name: part for name, part in parts.items() if part["digest"] != had[name]}}
     if is_open and run.step > asked.given("after", 0):
         answer["curves"] = drawn(run, asked.window(_names(run, asked)))
     if is_open and request.GET.get("marks"):

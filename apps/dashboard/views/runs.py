@@ -1,5 +1,7 @@
 """The page of a run: its state, curves, ledger, weights, workers and newest rollouts."""
 
+from collections.abc import Iterable
+
 from django.contrib.auth.decorators import login_required
 from django.db.models import Count, Max
 from django.http import Http404, HttpRequest, HttpResponse
@@ -58,19 +60,17 @@ def run_part(request: HttpRequest, project: str, slug: str, part: str) -> HttpRe
     found = seen_run(request, project, slug)
     if part not in PARTS:
         raise Http404(part)
-    return unless_known(request, part_of(request, found, part, sees_judgements(request.user, found)))
+    return unless_known(request, parts_of(request, found, [part], sees_judgements(request.user, found))[part])
 
 
-def part_of(request: HttpRequest, run: Run, part: str, is_open: bool) -> str:
-    """The HTML of a fragment of the run's page."""
-    if part == "newest":
-        context = _newest(request, run, is_open)
-    else:
-        context = {
-            **_now(run, is_open), "may_steer": may_steer(request, run), "is_open": is_open,
-            "suspicions": _suspicions(request, run) if part == "now" else [],
-        }  # fmt: skip
-    return render_to_string(f"dashboard/_run_{part}.html", {"run": run, **context}, request)
+def parts_of(request: HttpRequest, run: Run, names: Iterable[str], is_open: bool) -> dict[str, str]:
+    """The HTML of these fragments of the run's page."""
+    names, context = set(names), {"run": run, "is_open": is_open, "may_steer": may_steer(request, run)}
+    if names & {"now", "beside"}:
+        context |= _now(run, is_open) | {"suspicions": _suspicions(request, run) if "now" in names else []}
+    if "newest" in names:
+        context |= _newest(request, run, is_open)
+    return {name: render_to_string(f"dashboard/_run_{name}.html", context, request) for name in PARTS if name in names}
 
 
 def _now(run: Run, is_open: bool) -> dict:
@@ -102,12 +102,13 @@ def _suspicions(request: HttpRequest, run: Run) -> list[str]:
 
 def _newest_versions(run: Run) -> list[WeightVersion]:
     """The last weight versions with the slowest load and the widest probe gap among their engines."""
-    newest = run.weight_versions.annotate(
+    newest = run.weight_versions.order_by("-version").values("pk")[:VERSIONS_SHOWN]
+    told = WeightVersion.objects.filter(pk__in=newest).annotate(
         engines=Count("acknowledgements"),
         milliseconds=Max("acknowledgements__milliseconds"),
         gap=Max("acknowledgements__probe_gap"),
     )
-    return list(newest.order_by("-version")[:VERSIONS_SHOWN])
+    return list(told.order_by("-version"))
 
 
 def _newest(request: HttpRequest, run: Run, is_open: bool) -> dict:

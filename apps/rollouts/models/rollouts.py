@@ -31,6 +31,13 @@ class RolloutQuerySet(models.QuerySet):
         """Without what the base weights said beside the policy, to be ranked among its replies."""
         return self.exclude(origin=Rollout.Origin.SYNTHETIC)
 
+    def newest_of(self, run: Run) -> "RolloutQuerySet":
+        """Those of the run, the newest first, by its own index.
+
+        Asked for `run = …`, the planner may go through all newer rollouts of other runs, and does for a large run that is over.
+        """
+        return self.filter(run__gte=run.pk, run__lte=run.pk).order_by("run_id", "-pk")
+
 
 class Rollout(models.Model):
     """One attempt at a task. Token ids are the truth; `text` is their rendering."""

@@ -89,18 +89,29 @@ def metric_names(run: Run) -> list[str]:
         return [name for (name,) in cursor.fetchall()]
 
 
+def newest_values(run: Run, steps: int) -> dict[str, float]:
+    """The newest value of each metric that has one in the run's last `steps` steps."""
+    with connection.cursor() as cursor:
+        cursor.execute(NEWEST, {"run": run.pk, "after": run.step - steps})
+        return dict(cursor.fetchall())
+
+
 def _fold(level: int) -> str:
     return FOLD.format(source=POINTS if level == 1 else SPANS, wide=FACTOR**level)
 
 
-NAMES = """
+KNOWN = """
     WITH RECURSIVE known AS (
         (SELECT name FROM runs_metric WHERE run_id = %(run)s ORDER BY name LIMIT 1)
         UNION ALL
         SELECT (SELECT name FROM runs_metric WHERE run_id = %(run)s AND name > known.name ORDER BY name LIMIT 1)
         FROM known WHERE known.name IS NOT NULL
-    )
-    SELECT name FROM known WHERE name IS NOT NULL"""
+    )"""
+NAMES = f"{KNOWN} SELECT name FROM known WHERE name IS NOT NULL"
+NEWEST = f"""{KNOWN}
+    SELECT known.name, newest.value FROM known, LATERAL (
+        SELECT value FROM runs_metric WHERE run_id = %(run)s AND name = known.name AND step > %(after)s ORDER BY step DESC LIMIT 1
+    ) AS newest"""
 # Divided before they are summed: the sum of finite numbers need not be one.
 FOLD = """
     INSERT INTO runs_metricspan (run_id, name, level, first, count, mean, low, high)

@@ -1,0 +1,169 @@
+"""Many runs, rollouts and points of metrics, written by SQL: copies of the rows of one small run, which people and workers made.
+
+One run has two fifths of the rollouts (`big`), one nothing but points of metrics (`long`), the others share the rest. Arrays
+of tokens are there for the newest rollouts alone.
+"""
+
+import random
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+NAMES = 36  # metrics of a step: those that charts show, and others
+GROUP_SIZE, GROUPS_OF_4_STEPS = 4, 20  # of which every fifth is dropped
+LARGEST_SHARE, WITH_ARRAYS = 0.4, 5_000
+BIG, LONG, FIRST = "big", "long", "tone-7"
+
+
+@dataclass(frozen=True)
+class Sizes:
+    runs: int
+    rollouts: int
+    points: int
+
+    @property
+    def groups(self) -> dict[str, int]:
+        """By slug: how many groups a run has drawn."""
+        others = max(0, self.runs - 3)
+        whole = self.rollouts // GROUP_SIZE
+        share = (1 - LARGEST_SHARE) / others if others else 0
+        sizes = {BIG: LARGEST_SHARE, **{f"run-{n}": share for n in range(others)}}
+        return {slug: max(1, round(whole * part / GROUPS_OF_4_STEPS)) * GROUPS_OF_4_STEPS for slug, part in sizes.items()}
+
+    @property
+    def steps(self) -> dict[str, int]:
+        """By slug: how many updates; those that the points need beyond are of the long run."""
+        steps = {slug: groups * 4 // GROUPS_OF_4_STEPS for slug, groups in self.groups.items()}
+        return steps | {LONG: max(100, self.points // NAMES - sum(steps.values()))}
+
+
+def seed() -> SimpleNamespace:
+    """The small run, its people, and what makes further steps of a run."""
+    from tests.seeding import people_of, seed_run
+
+    run = seed_run(FIRST, 3, password=None)
+    return SimpleNamespace(run=run, **people_of())
+
+
+def story_of(slug: str):
+    """What samples, judges, refines and commits on this run, as its workers would."""
+    from apps.accounts.models import User
+    from apps.runs.models import Run
+    from tests.seeding import Story
+
+    people = {name: User.objects.get(username=name) for name in ("alice", "bob", "simulated")}
+    return Story(Run.objects.get(slug=slug), people, random.Random(3))
+
+
+def fill(sizes: Sizes) -> None:
+    """Tables as they are after months: analysed and vacuumed."""
+    from django.db import connection
+
+    from apps.runs.models import MetricSpan, Run
+
+    with connection.cursor() as cursor:
+        cursor.execute("SET statement_timeout = 0")
+        cursor.execute("SET synchronous_commit = off")
+        _runs(cursor, sizes)
+        for statement in _rows():
+            cursor.execute(statement)
+    for run in Run.objects.filter(slug__in=sizes.steps):
+        MetricSpan.fill(run)
+    with connection.cursor() as cursor:
+        cursor.execute("VACUUM (ANALYZE)")
+
+
+def _runs(cursor, sizes: Sizes) -> None:
+    """Their rows, and `bench_plan` with what each of them gets."""
+    from apps.runs.models import Run
+    from apps.streaming.models import Topic
+
+    first = Run.objects.get(slug=FIRST)
+    steps, groups = sizes.steps, sizes.groups
+    topics = Topic.objects.bulk_create(
+        Topic(project_id=first.project_id, name=f"run:lab/{slug}", sequence=count) for slug, count in steps.items()
+    )
+    runs = []
+    for topic, (slug, count) in zip(topics, steps.items(), strict=True):
+        run = Run.objects.get(pk=first.pk)
+        run.pk, run.slug, run.topic, run.step, run.planned_steps = None, slug, topic, count, 10**7
+        run.state = Run.State.RUNNING if slug == BIG else Run.State.COMPLETED
+        run.groups_opened = groups.get(slug, 0)
+        run.groups_dropped, run.published_version = run.groups_opened // 5, count if slug in groups else 0
+        run.experiences_trained = (run.groups_opened - run.groups_dropped) * GROUP_SIZE
+        runs.append(run)
+    Run.objects.bulk_create(runs)
+    cursor.execute("CREATE TABLE bench_plan (run_id bigint, groups int, steps int)")
+    rows = [(run.pk, groups.get(run.slug, 0), run.step) for run in runs]
+    cursor.execute(
+        "INSERT INTO bench_plan SELECT * FROM unnest(%s::bigint[], %s::int[], %s::int[])", [*map(list, zip(*rows, strict=True))]
+    )
+
+
+def _rows() -> list[str]:
+    """The statements that write everything else, in order."""
+    from apps.buffer.models import Experience, StepItem
+    from apps.rewards.models import Reward
+    from apps.rollouts.models import Group, Rollout, RolloutPayload
+    from apps.runs.models import Metric, Run, TrainStep, WeightVersion
+    from apps.streaming.models import Event
+
+    run = Run.objects.get(slug=FIRST)
+    learned = Experience.objects.filter(run=run, state="trained").order_by("pk").first()
+    reward = Reward.objects.filter(rollout=learned.rollout_id, source=Reward.Source.RULE).first()
+    said = run.topic.events.filter(kind="step_committed").first()
+    tasks = f"(SELECT array_agg(id ORDER BY id) FROM tasksets_task WHERE taskset_id = {run.taskset_id})"
+    each = "FROM bench_plan p, generate_series(0, p.groups - 1) n"
+    step = "FROM bench_plan p, generate_series(1, p.steps) n"
+    ago = "now() - (p.steps - n) * interval '3 seconds'"
+    made = "FROM bench_plan p JOIN rollouts_group g ON g.run_id = p.run_id"
+    spoken = "FROM bench_plan p JOIN rollouts_rollout r ON r.run_id = p.run_id"
+    return [
+        _copies(Group, learned.group_id, f"{each}, {tasks} AS t(ids)", {
+            "run_id": "p.run_id", "draw_index": "n", "task_id": "t.ids[1 + n % 500]",
+            "state": "CASE WHEN n % 5 = 0 THEN 'dropped' ELSE 'admitted' END",
+            "reason": "CASE WHEN n % 5 = 0 THEN 'reward_spread: its rewards spread no wider than 0' ELSE '' END",
+            **dict.fromkeys(("opened_at", "sampled_at", "judged_at", "closed_at"), "now() - (p.groups - n) * interval '600 ms'"),
+        }),
+        _copies(Rollout, learned.rollout_id, f"{made}, generate_series(0, {GROUP_SIZE - 1}) n", {
+            "run_id": "p.run_id", "group_id": "g.id", "sample_index": "n", "text": "old.text || ' ' || g.draw_index",
+            "first_version": "g.draw_index / 5", "last_version": "g.draw_index / 5", "finished_at": "g.closed_at",
+        }),
+        _copies(RolloutPayload, learned.rollout_id, f"""FROM (SELECT r.id {spoken} ORDER BY r.id DESC LIMIT {WITH_ARRAYS}) r""", {
+            "rollout_id": "r.id",
+        }),
+        _copies(Reward, reward.pk, spoken, {"rollout_id": "r.id", "value": "round(random()::numeric, 2)"}),
+        _copies(Experience, learned.pk, f"{spoken} JOIN rollouts_group g ON g.id = r.group_id AND g.state = 'admitted'", {
+            "run_id": "p.run_id", "group_id": "g.id", "rollout_id": "r.id", "weight_version": "r.first_version",
+        }),
+        _copies(TrainStep, run.steps.get(number=1).pk, step, {
+            "run_id": "p.run_id", "number": "n", "version": "n - 1", "planned_at": ago, "committed_at": ago,
+        }),
+        _copies(StepItem, run.steps.get(number=1).items.first().pk, """FROM (
+            SELECT e.id, e.run_id, row_number() OVER (PARTITION BY e.run_id ORDER BY e.id) - 1 AS n
+            FROM buffer_experience e JOIN bench_plan p ON p.run_id = e.run_id) e
+            JOIN runs_trainstep s ON s.run_id = e.run_id AND s.number = e.n / 16 + 1""", {
+            "step_id": "s.id", "experience_id": "e.id", "position": "e.n % 16",
+        }),
+        _copies(WeightVersion, run.weight_versions.get(version=1).pk, step, {
+            "run_id": "p.run_id", "version": "n", "step": "n", "published_at": ago,
+        }, "p.groups > 0"),
+        _copies(Event, said.pk, step.replace("p,", "p JOIN runs_run r ON r.id = p.run_id,"), {
+            "topic_id": "r.topic_id", "sequence": "n", "at": ago, "payload": "jsonb_build_object('step', n, 'reward', 0.5)",
+        }),
+        _copies(Metric, run.metrics.first().pk, f"""{step}, (
+            SELECT name, row_number() OVER (ORDER BY is_extra, name) AS k FROM (
+                SELECT DISTINCT name, false AS is_extra FROM runs_metric WHERE run_id = {run.pk}
+                UNION SELECT 'extra_' || k, true FROM generate_series(1, {NAMES}) k) all_names ORDER BY k LIMIT {NAMES}) names""", {
+            "run_id": "p.run_id", "step": "n", "name": "names.name", "at": ago,
+            "value": "0.5 + 0.4 * sin(n * names.k / 900.0) + 0.1 * random()",
+        }),
+    ]  # fmt: skip
+
+
+def _copies(model, pk: int, source: str, other: dict[str, str], where: str = "true") -> str:
+    """INSERT of one copy of the row `pk` for each row of `source`, with these columns made anew."""
+    meta = model._meta
+    columns = [field.column for field in meta.concrete_fields if field.column != "id"]
+    values = ", ".join(other.get(column, f'old."{column}"') for column in columns)
+    names, own = ", ".join(f'"{column}"' for column in columns), f'old."{meta.pk.column}" = {pk}'
+    return f"INSERT INTO {meta.db_table} ({names}) SELECT {values} {source}, {meta.db_table} old WHERE {where} AND {own}"

@@ -1,0 +1,99 @@
+"""A run's charts in Chromium: zoomed, turned, smoothed, picked, taken along, and growing while they are looked at."""
+
+import random
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from django.urls import reverse
+from playwright.sync_api import Page
+
+from apps.accounts.models import User
+from apps.runs.models import Run
+from tests.keeping import elsewhere
+from tests.seeding import Story
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+
+@pytest.fixture
+def window(visit, seeded):
+    return visit(seeded["alice"])
+
+
+@pytest.fixture
+def page(window) -> Page:
+    page = window.open(reverse("run", args=["lab", "tone-7"]))
+    page.wait_for_selector("[data-curve=reward] canvas")
+    page.wait_for_selector(".connection[data-state=live]")
+    return page
+
+
+def asked(page: Page) -> dict[str, list[str]]:
+    return parse_qs(urlsplit(page.url).query)
+
+
+def drag(page: Page, since: float, until: float) -> None:
+    """Over the large chart, from and to these parts of its width."""
+    box = page.locator(".curve.large .u-over").bounding_box()
+    height = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + box["width"] * since, height)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * until, height, steps=4)
+    page.mouse.up()
+
+
+def another_step() -> None:
+    people = {name: User.objects.get(username=name) for name in ("alice", "bob", "simulated")}
+    Story(Run.objects.get(slug="tone-7"), people, random.Random(1)).step()
+
+
+def test_a_window_that_is_dragged_is_in_the_address_and_stays_while_steps_come(window, page, eventually):
+    drag(page, 0.2, 1.0)
+    eventually(lambda: page.evaluate("location.search.includes('from_step')"))
+    assert asked(page)["to_step"] == ["3"]
+    words = page.locator("[data-window]").inner_text()
+    elsewhere(another_step)
+    eventually(lambda: page.evaluate("document.querySelector('#now .state').textContent.includes('step 4')"))
+    assert page.locator("[data-window]").inner_text() == words and asked(page)["to_step"] == ["3"]
+    page.locator("[data-whole]").click()
+    eventually(lambda: page.evaluate("location.search === ''"))
+    eventually(lambda: page.evaluate("document.querySelector('[data-whole]').hidden"))
+    assert window.complaints == []
+
+
+def test_a_new_step_moves_the_numbers_without_drawing_the_charts_anew(window, page, eventually):
+    page.evaluate("document.querySelector('.curve.large canvas').dataset.mine = 'yes'")
+    before = page.locator("[data-curve=entropy] [data-value]").inner_text()
+    elsewhere(another_step)
+    eventually(lambda: page.evaluate(f"document.querySelector('[data-curve=entropy] [data-value]').textContent !== '{before}'"))
+    assert page.locator(".curve.large canvas[data-mine=yes]").count() == 1
+    assert window.complaints == []
+
+
+def test_a_series_is_picked_by_its_name_and_kept_in_the_address(window, page, eventually):
+    page.locator(".picker summary").click()
+    page.locator("[data-find]").fill("loss")
+    assert page.locator(".names li:visible").count() == 1
+    page.check("input[value=loss]")
+    page.locator("[data-curve=also-loss] canvas").wait_for()
+    assert asked(page)["also"] == ["loss"]
+    page.reload()
+    page.locator("[data-curve=also-loss]").scroll_into_view_if_needed()
+    page.locator("[data-curve=also-loss] canvas").wait_for()
+    page.uncheck("input[value=loss]")
+    assert page.locator("[data-curve=also-loss]").count() == 0 and window.complaints == []
+
+
+def test_charts_turn_to_the_clock_are_smoothed_and_taken_along(window, page, eventually):
+    page.locator("[data-axis=time]").click()
+    page.locator("[data-smooth]").fill("0.5")
+    eventually(lambda: page.evaluate("location.search === '?x=time&smooth=0.5'"))
+    page.locator("[data-curve=kl]").hover()
+    page.locator("[data-curve=kl] .menu summary").click()
+    with page.expect_download() as download:
+        page.locator("[data-curve=kl] [data-png]").click()
+    assert download.value.suggested_filename == "tone-7-kl.png"
+    with page.expect_download() as download:
+        page.locator("[data-curve=kl] .menu summary").click()
+        page.locator("[data-curve=kl] [data-csv]").click()
+    assert download.value.suggested_filename == "tone-7-curves.csv" and window.complaints == []
