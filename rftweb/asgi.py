@@ -19,9 +19,10 @@ http = Later(InThreads(get_wsgi_application(), scope_as=SCOPE))
 # Django must be set up before models load.
 from apps.environments.openenv.routing import sockets as openenv_sockets  # noqa: E402
 from apps.environments.routing import episode_sockets  # noqa: E402
-from apps.runs import blindness  # noqa: E402
+from apps.runs import blindness, log_keeper  # noqa: E402
 from apps.streaming.routing import sockets  # noqa: E402
 
+log_keeper.begin("web")
 application = ProtocolTypeRouter(
     {"http": http, "websocket": URLRouter([*sockets(blindness), *episode_sockets(), *openenv_sockets])}
 )

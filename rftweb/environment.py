@@ -2,6 +2,7 @@
 
 import ipaddress
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -56,6 +57,14 @@ def choice(name: str, default: str, allowed: Sequence[str]) -> str:
 def names(name: str, default: str = "") -> list[str]:
     """A comma-separated list, blanks removed."""
     return [part.strip() for part in text(name, default).split(",") if part.strip()]
+
+
+def web_address(name: str) -> str:
+    """An http(s) address without what follows its path; no slash at its end."""
+    value = text(name).rstrip("/")
+    if value and (not re.fullmatch(r"https?://[^\s/?#@]+(/[^\s?#]*)?", value)):
+        raise ImproperlyConfigured(f"{name} is {value!r}; it reads like https://rftweb.example.org")
+    return value
 
 
 def places(name: str) -> list[str]:

@@ -5,8 +5,18 @@ from http import HTTPStatus
 
 import structlog
 
+
+def name_run(_logger: object, _method: str, event: dict) -> dict:
+    """A run is told by its slug, which people know, and its id, which no other has."""
+    run = event.get("run")
+    if hasattr(run, "slug"):
+        event |= {"run": run.slug, "run_id": run.pk}
+    return event
+
+
 SHARED = [
     structlog.contextvars.merge_contextvars,
+    name_run,
     structlog.stdlib.add_log_level,
     structlog.stdlib.add_logger_name,
     structlog.processors.TimeStamper(fmt="iso", utc=True),

@@ -17,6 +17,8 @@ VAR = Path(environment.text("RFTWEB_VAR", str(BASE_DIR / "var"))).resolve()
 DEBUG = environment.flag("RFTWEB_DEBUG", False)
 SECRET_KEY = environment.secret_key(VAR, DEBUG)
 ALLOWED_HOSTS = environment.names("RFTWEB_HOSTS", "localhost,127.0.0.1,[::1]")
+# Where people reach this installation, for links in what is told outside of it; empty leaves links out.
+SITE_ADDRESS = environment.web_address("RFTWEB_ADDRESS")
 CSRF_TRUSTED_ORIGINS = environment.names("RFTWEB_ORIGINS")
 HTTPS = environment.flag("RFTWEB_HTTPS", False)
 # What inside this network environments may be called at; the outside may be on the ports of http and https.
@@ -38,7 +40,12 @@ WEIGHTS_ROOT = Path(environment.text("RFTWEB_WEIGHTS", str(VAR / "weights"))).re
 IMPORTS_ROOT = Path(environment.text("RFTWEB_IMPORTS", str(VAR / "imports"))).resolve()
 # Days after which ended runs that say nothing of their own let go of their rollouts' arrays; 0 keeps them.
 RETENTION_DAYS = environment.number("RFTWEB_RETENTION_DAYS", 0, at_most=36_500)
+# How many lines of its processes' logs the installation keeps as rows, and for how long; 0 lines keeps none.
+LOG_ROWS = environment.number("RFTWEB_LOG_ROWS", 1_000_000, at_most=100_000_000)
+LOG_DAYS = environment.number("RFTWEB_LOG_DAYS", 14, at_least=1, at_most=3_650)
 ENGINES_PER_WORKER = environment.number("RFTWEB_ENGINES_PER_WORKER", 4, at_least=1)
+# Where engines are fewer than runs: seconds after which one makes room for a run that nobody serves.
+ENGINE_TURN_SECONDS = environment.number("RFTWEB_ENGINE_TURN_SECONDS", 60, at_least=1)
 TRAINERS_PER_WORKER = environment.number("RFTWEB_TRAINERS_PER_WORKER", 2, at_least=1)
 # What an engine takes: threads of the embedded one, and of a GPU's memory vLLM's share (a trainer may live there too).
 ENGINE_THREADS = environment.number("RFTWEB_ENGINE_THREADS", 1, at_least=1)
@@ -90,6 +97,7 @@ INSTALLED_APPS = [
     "apps.pipelines",
     "apps.environments",
     "apps.feedback",
+    "apps.alerts",
     "apps.dashboard",
     "rftweb",
 ]
@@ -186,8 +194,11 @@ CELERY_TASK_ROUTES = {
     "train": {"queue": "train"},
     "sweep": {"queue": "control"},
     "watch": {"queue": "control"},
+    "alert": {"queue": "control"},
+    "tell": {"queue": "control"},
     "retain": {"queue": "control"},
     "import": {"queue": "control"},
+    "fill_orders": {"queue": "control"},
 }
 CELERY_IMPORTS = [
     "workers.explorer.job",
@@ -196,8 +207,10 @@ CELERY_IMPORTS = [
     "workers.trainer.job",
     "workers.coordinator",
     "workers.watching",
+    "workers.alerting",
     "workers.retaining",
     "workers.importing.job",
+    "workers.orders.job",
     "workers.processes",
 ]
 # Every station is rung each second, by beat itself: were the sweep to ring them, it would wait behind the slices
@@ -209,8 +222,11 @@ CELERY_BEAT_SCHEDULE = {
     },
     "sweep": {"task": "sweep", "schedule": 10.0, "options": {"expires": 60.0}},
     "watch": {"task": "watch", "schedule": 15.0, "options": {"expires": 15.0}},
+    "alert": {"task": "alert", "schedule": 10.0, "options": {"expires": 10.0}},
+    "tell": {"task": "tell", "schedule": 5.0, "options": {"expires": 5.0}},
     "retain": {"task": "retain", "schedule": 600.0, "options": {"expires": 600.0}},
     "import": {"task": "import", "schedule": 5.0, "options": {"expires": 15.0}},
+    "fill_orders": {"task": "fill_orders", "schedule": 2.0, "options": {"expires": 10.0}},
 }
 CELERY_BEAT_SCHEDULE_FILENAME = str(VAR / "run" / "beat-schedule")
 
@@ -297,6 +313,15 @@ STATICFILES_DIRS = [BASE_DIR / "static"]
 # Served straight from the source folders, found once at start: no collect step between an edit and the page.
 WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = DEBUG
+
+# Mail, for alerts alone; without a server none is sent, and pages say so.
+EMAIL_HOST = environment.text("RFTWEB_EMAIL_HOST")
+EMAIL_SECURITY = environment.choice("RFTWEB_EMAIL_SECURITY", "starttls", ("starttls", "tls", "none"))
+EMAIL_USE_TLS, EMAIL_USE_SSL = EMAIL_SECURITY == "starttls", EMAIL_SECURITY == "tls"
+EMAIL_PORT = environment.number("RFTWEB_EMAIL_PORT", {"starttls": 587, "tls": 465, "none": 25}[EMAIL_SECURITY], 1, 65_535)
+EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = environment.text("RFTWEB_EMAIL_USER"), environment.text("RFTWEB_EMAIL_PASSWORD")
+DEFAULT_FROM_EMAIL = environment.text("RFTWEB_EMAIL_FROM", "rftweb@localhost")
+EMAIL_TIMEOUT = 10  # seconds
 
 LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"

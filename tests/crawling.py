@@ -11,7 +11,7 @@ from django.urls import URLPattern, get_resolver
 from apps.dashboard.views.exports import KINDS
 from apps.environments.models import Environment, Episode
 from apps.feedback.models import Item, RaterModel, Rating, Suspicion
-from apps.runs.models import Run
+from apps.runs.models import Run, Worker
 from apps.tasksets.models import Picture
 
 # Not pages: machines' addresses, what signs in and out, and the parts that other tests walk along.
@@ -47,6 +47,7 @@ def _filled(route: str, run: Run, rollouts: list[int]) -> list[str]:
     rating = Rating.objects.filter(run=run).values_list("pk", flat=True).first() or 0
     environment = Environment.objects.filter(project=run.project).values_list("name", flat=True).first() or "none"
     episode = Episode.objects.filter(run=run).values_list("pk", flat=True).first() or 0
+    worker = Worker.objects.values_list("pk", flat=True).first() or 0
     rescoring = run.rescorings.values_list("pk", flat=True).first() or 0
     importing = run.project.taskset_imports.values_list("pk", flat=True).first() or 0
     suspicion = Suspicion.objects.filter(run=run).values_list("pk", flat=True).first() or 0
@@ -73,8 +74,12 @@ def _filled(route: str, run: Run, rollouts: list[int]) -> list[str]:
         "rescorings/": [rescoring],
         "imports/": [importing],
         "suspicions/": [suspicion],
+        "workers/": [worker],
+        "compare/": [run.comparisons.values_list("pk", flat=True).first() or 0],
+        "weights/exports/": [0],
+        "chat/": [0],
     }
-    numbers |= {"settings/tokens/": [0], "pipeline/release/": [0]}
+    numbers |= {"settings/tokens/": [0], "pipeline/release/": [0], "alerts/": [0], "alerts/channels/<slug:project>/": [0]}
     before = route.partition("<int:pk>")[0]
     parts["<int:pk>"] = next((values for ends, values in numbers.items() if before.endswith(ends)), ["<?>"])
     filled = [route]

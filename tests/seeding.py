@@ -42,7 +42,7 @@ def seed_run(slug: str, steps: int, folder: str = "", tasks: int = 500, password
     })  # fmt: skip
     run = Run.create(project=project, slug=slug, title="Polite replies, rated by people", plan=plan, owner=people["alice"])
     run.start(by=people["alice"])
-    story = _Story(run, people, random.Random(7))
+    story = Story(run, people, random.Random(7))
     for _ in range(steps):
         story.step()
     story.leave_open()
@@ -81,7 +81,7 @@ def people_of() -> dict:
     return {name: User.objects.get(username=name) for name in ("alice", "bob", "carol")}
 
 
-class _Story:
+class Story:
     """A run's life, step after step: replies turn politer, people agree more or less."""
 
     def __init__(self, run, people: dict, chance: random.Random) -> None:
@@ -194,15 +194,24 @@ class _Story:
         n, s = self.run.step, self.skill
         Metric.record(self.run, n, {
             "reward_mean": near(s, 0.02), "reward_std": near(0.32 - s / 5, 0.01), "success": near(s**3, 0.03),
-            "reward_human": near(s - 0.04, 0.03), "reward_machine": near(s + 0.04, 0.02),
+            "reward_human": near(s - 0.04, 0.03), "reward_machine": near(s + 0.04, 0.02), "people_share": 0.5,
             "completion_length": near(26 - n / 20, 0.8), "kl": near(n * 4e-4, 1e-3), "behaviour_kl": near(2e-3, 5e-4),
             "entropy": near(2.4 - s, 0.05), "staleness": near(0.8, 0.2),
             "behaviour_gap": near(0.004, 0.001), "explore_tokens_per_s": near(1900, 120),
             "judged_per_s": near(8, 1), "refined_per_s": near(8, 1), "groups_ready": near(20, 4), "groups_under_way": near(16, 3),
             "step_seconds": near(3.1, 0.3), "wait_seconds": near(0.9, 0.3), "loss": near(0.1, 0.02),
-            "clip_share": near(0.05, 0.01), "grad_norm": near(0.4, 0.05),
+            "clip_share": near(0.05, 0.01), "grad_norm": near(0.4, 0.05), "reward_human_std": near(0.2, 0.02),
+            "dead_groups": near(0.3 - s / 5, 0.03), "train_tokens_per_s": near(1700, 120), "people_per_h": near(22, 4),
+            "simulated_per_h": near(40, 5), "starved_people": near(0.6, 0.2), "starved_judging": near(0.1, 0.05),
+            "starved_sampling": near(0.2, 0.1), "learning_rate": 1e-5, "tokens": near(900, 60), "rows": 16.0,
         })  # fmt: skip
         self.run.topic.record("step_committed", step=n, reward=s)
+
+    def movement(self) -> dict:
+        """As the trainer measures it: later layers move more, and all of them less as the run goes on."""
+        pace = 0.004 / (1 + self.run.step / 20)
+        groups = [["embedding", pace / 4], *([f"layer {n}", pace * (1 + n / 4)] for n in range(6)), ["last norm", pace / 9]]
+        return {"whole": pace, "groups": groups, "sampled": False}
 
     def publish(self) -> None:
         from apps.runs.models import Acknowledgement, WeightVersion
@@ -212,6 +221,8 @@ class _Story:
             run=self.run,
             version=self.run.step,
             step=self.run.step,
+            parent=self.run.weight_versions.filter(version=self.run.step - 1).first(),
+            movement=self.movement(),
             folder="/nonexistent",
             fingerprint=fingerprint,
             bytes=12_400_000,

@@ -23,6 +23,7 @@ def prepare() -> None:
     os.environ.setdefault(
         "OMP_NUM_THREADS", "1"
     )  # the models are small: threads of several processes would only wait for each other
+    os.environ.setdefault("RFTWEB_LOG_ROWS", "0")  # rows of another thread would be there after any test
     if "PYTEST_XDIST_WORKER" in os.environ:
         for name in os.environ.get(OURS, "").split():
             del os.environ[name]

@@ -41,13 +41,20 @@ def base_of(folder: Path) -> Path | None:
     return base
 
 
-def deltas(folder: Path) -> dict[str, torch.Tensor]:
-    """What is added to each weight of the base, by the weight's name: (alpha / rank) · B · A in float32, (out, in)."""
+def factors(folder: Path) -> dict[str, tuple[float, torch.Tensor, torch.Tensor]]:
+    """By the weight's name: alpha / rank, B (out, rank) and A (rank, in) in float32, whose product is added to the base's."""
     config, tensors = _config(folder), read(folder)
     scale = config["lora_alpha"] / config["r"]
     modules = [name.removesuffix(DOWN) for name in tensors if name.endswith(DOWN)]
-    pairs = {module: (tensors[module + UP].float(), tensors[module + DOWN].float()) for module in modules}
-    return {f"{module.removeprefix(PREFIX)}.weight": scale * (up @ down) for module, (up, down) in pairs.items()}
+    return {
+        f"{module.removeprefix(PREFIX)}.weight": (scale, tensors[module + UP].float(), tensors[module + DOWN].float())
+        for module in modules
+    }
+
+
+def deltas(folder: Path) -> dict[str, torch.Tensor]:
+    """What is added to each weight of the base, by the weight's name: (alpha / rank) · B · A in float32, (out, in)."""
+    return {name: scale * (up @ down) for name, (scale, up, down) in factors(folder).items()}
 
 
 @torch.no_grad()

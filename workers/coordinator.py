@@ -15,9 +15,11 @@ from apps.environments.closing import close_left
 from apps.environments.judging import send_on
 from apps.environments.openenv.sessions import close_lost
 from apps.feedback.calibration.watching import keep_up
+from apps.feedback.evaluation import scheduled
 from apps.feedback.interventions import refuse_unheard
 from apps.feedback.models import Slot
 from apps.feedback.settling import close_ended, close_overdue
+from apps.rollouts.measuring import complete_measured
 from apps.rollouts.models import Group
 from apps.runs.models import Worker
 
@@ -36,10 +38,13 @@ def sweep(**_: object) -> None:
         "episodes_left": close_left(),
         "play_sessions_lost": close_lost(),
         "groups_paid_for": send_on(),
+        "evaluations_completed": complete_measured(),
     }
     if any(swept.values()):
         log.info("swept", **swept)
     bury_silent_workers()
+    if evaluated := scheduled.keep_up_all():
+        log.info("evaluations_made", count=evaluated)
     if calibrated := keep_up():
         log.info("calibrated", runs=calibrated)
 
@@ -47,4 +52,5 @@ def sweep(**_: object) -> None:
 def bury_silent_workers() -> int:
     """Mark workers stopped whose heartbeat is older than two leases; one that speaks again is alive again."""
     silent = Worker.objects.filter(stopped_at=None, heartbeat_at__lt=Now() - timedelta(seconds=2 * settings.LEASE_SECONDS))
-    return silent.update(stopped_at=Now(), doing="")
+    reason = f"silent: no heartbeat for {2 * settings.LEASE_SECONDS} s"
+    return silent.update(stopped_at=Now(), stopped_reason=reason, doing="", for_runs={})

@@ -8,7 +8,9 @@ import multiprocessing
 import os
 import signal
 
-from celery.signals import worker_process_init
+from celery.signals import worker_process_init, worker_process_shutdown
+
+from apps.runs import log_keeper
 
 PR_SET_PDEATHSIG = 1
 # Set before any heavy import in the child: no telemetry, no hub, no second tokenizer pool after the fork.
@@ -27,6 +29,12 @@ def settle_in(**_: object) -> None:
     allow_children()
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
+    log_keeper.begin("worker")
+
+
+@worker_process_shutdown.connect
+def say_the_last(**_: object) -> None:
+    log_keeper.end()
 
 
 def die_with_parent(parent: int) -> None:

@@ -1,5 +1,6 @@
-"""The refiner's job: judged groups become experiences, or are dropped with a reason."""
+"""The refiner's job: judged groups become experiences, or are dropped with a reason; those of an evaluation are closed."""
 
+from collections import Counter
 from functools import cache
 
 import structlog
@@ -11,6 +12,7 @@ from apps.feedback.models import Slot
 from apps.feedback.rater_model.filling import fill
 from apps.feedback.settling import close_overdue, settle_ready
 from apps.pipelines.refining import refine
+from apps.rollouts.measuring import complete_measured
 from apps.rollouts.models import Group
 from apps.runs.models import Worker
 from workers.rater_heads.launching import judge, train_where_due
@@ -32,6 +34,8 @@ def me() -> Worker:
 
 def serve() -> bool:
     """Send on groups whose deadline for people has passed, then refine what is judged."""
+    if me().takes_nothing:
+        return False
     Slot.objects.release_expired()
     close_overdue()
     settle_ready()
@@ -43,8 +47,12 @@ def serve() -> bool:
     fill(groups, judge)
     train_where_due({group.run_id: group.run for group in groups}.values())
     refine(groups)
+    complete_measured()
     for run in {group.run_id: group.run for group in groups}.values():
         ours = [group for group in groups if group.run_id == run.pk]
-        admitted = sum(group.state == Group.State.ADMITTED for group in ours)
-        log.info("refined", run=run.slug, groups=[group.pk for group in ours], admitted=admitted)
+        states = Counter(group.state for group in ours)
+        log.info(
+            "refined", run=run, groups=[group.pk for group in ours], admitted=states[Group.State.ADMITTED],
+            measured=states[Group.State.MEASURED],
+        )  # fmt: skip
     return True

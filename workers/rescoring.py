@@ -30,10 +30,10 @@ def rescore(owner: str, say: Callable[[str], object] = str, only: Rescoring | No
     except (OperationalError, InterfaceError):
         raise
     except Exception as error:  # the loop around one unit of work: what went wrong is kept with it, and the station goes on
-        log.exception("rescoring_failed", run=taken.rescoring.run.slug, rescoring=taken.rescoring.pk)
+        log.exception("rescoring_failed", run=taken.rescoring.run, rescoring=taken.rescoring.pk)
         _fail(taken.rescoring, f"{type(error).__name__}: {error}")
     else:
-        log.info("scored_again", run=taken.rescoring.run.slug, rescoring=taken.rescoring.pk, groups=judged)
+        log.info("scored_again", run=taken.rescoring.run, rescoring=taken.rescoring.pk, groups=judged)
     return True
 
 

@@ -7,7 +7,7 @@ from celery import shared_task
 from django.conf import settings
 
 from apps.buffer.retention import Going, released, rule_of
-from apps.runs.models import Run
+from apps.runs.models import LogLine, Run
 
 log = structlog.get_logger(__name__)
 
@@ -16,6 +16,8 @@ log = structlog.get_logger(__name__)
 def retain(**_: object) -> None:
     """For one slice, the oldest runs first; what is left is due at the next. Idempotent; two at once do no harm."""
     ends = time.monotonic() + settings.SLICE_SECONDS
+    if settings.LOG_ROWS and (lines := LogLine.objects.prune(settings.LOG_DAYS, settings.LOG_ROWS)):
+        log.info("log_lines_deleted", lines=lines)
     for run in Run.objects.exclude(state=Run.State.CREATED).order_by("pk"):
         rule, gone = rule_of(run), Going()
         for some in released(run, rule) if rule else ():
@@ -23,6 +25,6 @@ def retain(**_: object) -> None:
             if time.monotonic() > ends:
                 break
         if gone.groups:
-            log.info("arrays_released", run=run.slug, groups=gone.groups, rollouts=gone.rollouts, bytes=gone.bytes)
+            log.info("arrays_released", run=run, groups=gone.groups, rollouts=gone.rollouts, bytes=gone.bytes)
         if time.monotonic() > ends:
             return

@@ -43,6 +43,8 @@ def me() -> Worker:
 
 def serve() -> bool:
     """Score the oldest unscored groups of live runs, or else some that are to be scored again; says whether there were any."""
+    if me().takes_nothing:
+        return False
     send_on()
     groups = Group.objects.claim(Group.State.SCORING, me().key, settings.LEASE_SECONDS, GROUPS_AT_ONCE)
     if not groups:
@@ -58,7 +60,7 @@ def serve() -> bool:
         open_items(done)
     bells.ring("refine")
     for run in {group.run_id: group.run for group in done}.values():
-        log.info("scored", run=run.slug, groups=[group.pk for group in done if group.run_id == run.pk])
+        log.info("scored", run=run, groups=[group.pk for group in done if group.run_id == run.pk])
     return True
 
 
@@ -80,7 +82,7 @@ def with_their_base(groups: Sequence[Group]) -> list[Group]:
             find_surprise(run, ours)
             ready += ours
         except (OSError, DamagedWeights, ValueError) as error:
-            log.error("base_policy_unusable", run=run.slug, error=str(error))
+            log.error("base_policy_unusable", run=run, error=str(error))
             for group in ours:
                 fail(group, f"surprise under the base weights: {error}")
     return ready

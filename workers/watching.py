@@ -22,6 +22,6 @@ def watch(**_: object) -> None:
             raised = look_through(run)
             _looked[run.pk] = run.step
             if raised:
-                log.info("suspicious", run=run.slug, step=run.step, kinds=[suspicion.kind for suspicion in raised])
+                log.info("suspicious", run=run, step=run.step, kinds=[suspicion.kind for suspicion in raised])
     for gone in _looked.keys() - {run.pk for run in running}:
         del _looked[gone]

@@ -28,6 +28,11 @@ class User(AbstractUser):
     rating_keys = models.JSONField(
         default=dict, blank=True, help_text="Keys of the rating page this person moved, by action (apps.accounts.rating_keys)."
     )
+    tour_step = models.PositiveSmallIntegerField(
+        default=0,
+        db_default=0,
+        help_text="The step of the tour that this person takes next; 0: none. The demo's account begins at 1.",
+    )
 
     def __str__(self) -> str:
         return self.username

@@ -84,7 +84,7 @@ def due(run: Run, rule: Retention) -> QuerySet[Group]:
     """The run's groups whose arrays may go by the rule, and that nothing may need, the oldest first."""
     if _is_awaited(run):
         return run.groups.none()
-    closed = run.groups.filter(state__in=(Group.State.ADMITTED, Group.State.DROPPED), draw_index__isnull=False)
+    closed = run.groups.filter(state__in=Group.CLOSED, draw_index__isnull=False)
     asked = Q(items__state="open")  # a rater may yet be shown it
     written = Q(rollouts__interventions__isnull=False)  # people's own words are in the arrays
     held = closed.filter(Exists(_arrays(OuterRef("pk"), "")), _by(run, rule))

@@ -51,6 +51,8 @@ def _told(fate: Fate) -> tuple[str, str, str]:
         return LEFT_OUT, group.reason, _query("dropped")
     if group.state == Group.State.ADMITTED:
         return LEFT_OUT, "its group was admitted without it", ""
+    if group.state == Group.State.MEASURED:
+        return LEFT_OUT, "evaluated: nothing is learned of it", ""
     return UNDER_WAY, OPEN[group.state], _query(QUERIES.get(OPEN[group.state], ""))
 
 

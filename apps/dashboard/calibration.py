@@ -9,8 +9,9 @@ from apps.dashboard.knobs import Knob, defaults, knobs_of
 from apps.feedback.calibration.watching import told
 from apps.feedback.models import Calibration
 from apps.rollouts.models import Rollout
-from apps.runs.config import RunConfig, Trust
+from apps.runs.config import RunConfig
 from apps.runs.models import Run
+from apps.runs.scorer_choice import Trust
 
 # Kappa by J. R. Landis and G. G. Koch, Biometrics 33 (1977): from .6 substantial, from .4 moderate. Order as of the rater model.
 BEYOND_CHANCE, ORDERED = (0.4, 0.6), (0.7, 0.8)

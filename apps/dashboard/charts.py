@@ -37,8 +37,20 @@ PACE = Chart(
     "s",
     "Time of a step; the thin line is the part spent waiting for data.",
 )
+STARVED = Chart(
+    "starved",
+    "starved, s a step",
+    ("wait_seconds", "starved_people", "starved_judging", "starved_sampling"),
+    "s",
+    "How long the trainer waited for data in a step; the thin lines say for whom: people, judging, sampling.",
+)
 SAMPLED = Charts(
-    Chart("reward", "Reward", ("reward_mean", "reward_std", "reward_human", "reward_machine"), why="mean of a step's rollouts"),
+    Chart(
+        "reward",
+        "Reward",
+        ("reward_mean", "reward_std", "reward_human", "reward_human_std", "reward_machine"),
+        why="mean of a step's rollouts",
+    ),
     (
         Chart("success", "success", ("success",), why="Share of rollouts with the full reward."),
         Chart("completion_length", "length, tokens", ("completion_length",), why="Mean length of a reply."),
@@ -65,12 +77,30 @@ SAMPLED = Charts(
         ),
         Chart("clip_share", "clipped", ("clip_share",), why="Share of tokens at which the ratio's clip is what counts."),
         GRADIENT,
+        Chart(
+            "dead_groups",
+            "dead groups",
+            ("dead_groups",),
+            why="Share of the judged groups in which all answers were rewarded alike: nothing is learned from those.",
+        ),
         Chart("explore_tokens_per_s", "sampled, tokens/s", ("explore_tokens_per_s",), why="Throughput of the explorers."),
+        Chart(
+            "train_tokens_per_s",
+            "trained, tokens/s",
+            ("train_tokens_per_s",),
+            why="Throughput of the trainer: tokens of answers that its updates took, waiting included.",
+        ),
         Chart(
             "judged_per_s",
             "judged, groups/s",
             ("judged_per_s", "refined_per_s"),
             why="Throughput of scorers and people; the thin line is the refiners'.",
+        ),
+        Chart(
+            "people_per_h",
+            "decisions/h",
+            ("people_per_h", "simulated_per_h"),
+            why="Throughput of people over the last ten minutes; the thin line is the simulated rater's.",
         ),
         Chart(
             "groups_ready",
@@ -79,6 +109,7 @@ SAMPLED = Charts(
             why="Groups that wait for the trainer; the thin line counts those still sampled, judged or waiting for people.",
         ),
         PACE,
+        STARVED,
     ),
 )
 EXPERT = Chart("expert_nll", "experts, nats", ("expert_nll",), "nats", "How surprising the experts' tokens still are, per token.")

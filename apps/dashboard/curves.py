@@ -1,18 +1,95 @@
-"""A run's curves as points: from a cursor, down-sampled in the database to a few hundred per curve."""
+"""A run's curves as points: a window of its steps, thinned in the database to a few hundred, on one of three x axes."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
-from django.db.models import F, Max, Min, OuterRef, Subquery
-from django.db.models.functions import Mod
+from django.db.models import F, OuterRef, QuerySet, Subquery
 
 from apps.runs.changing import flat
 from apps.runs.models import Metric, Run, TrainStep
+from apps.runs.thinning import Bucket, Thinned, thinned
 
 POINTS = 400
+DIGITS = 6  # of a value that is drawn
 LONGEST_WORDS = 24  # of a value in the mark of a change: guidelines are pages long
-CHANGES_SHOWN = 10
+CHANGES_SHOWN = 50
+AXES = {"step": "optimizer step", "version": "weight version", "time": "wall clock"}
 Series = dict[str, list]
+
+
+@dataclass(frozen=True)
+class Window:
+    """What somebody wants drawn. `after` < step <= `until`; `points`: how many buckets at most; `axis`: one of AXES."""
+
+    names: frozenset[str] | set[str] = field(default_factory=frozenset)
+    after: int = 0
+    until: int | None = None
+    points: int = POINTS
+    axis: str = "step"
+
+
+def drawn(run: Run, window: Window) -> dict:
+    """{"step": the run's, "wide": steps of a bucket, "steps": the last step of each, "x": its place on the axis,
+    "series": {name: {"y": means, "low": minima, "high": maxima}}}, null where a bucket has no value.
+
+    Without low and high every value is drawn. Against the version, what one version did is one bucket; so an answer may
+    begin before `after`, and what a page has from its first x on is replaced by it.
+    """
+    until = run.step if window.until is None else window.until
+    after = window.after
+    if window.axis == "version":
+        after -= after % run.settings.sync_interval
+    found = thinned(run, window.names, after, until, window.points)
+    places = _places(run, found, window.axis)
+    steps = [step for step in found.steps if step in places]
+    if window.axis == "version":
+        found, steps, places = _by_version(found, steps, places)
+    banded = any(bucket.count > 1 for buckets in found.series.values() for bucket in buckets.values())
+    return {
+        "step": run.step, "wide": found.wide, "since": found.since, "until": found.until, "steps": steps,
+        "x": [places[step] for step in steps],
+        "series": {name: _columns(buckets, steps, banded) for name, buckets in found.series.items()},
+    }  # fmt: skip
+
+
+def _places(run: Run, found: Thinned, axis: str) -> dict[int, float]:
+    """Step → its place on the axis; a step of which that is not known has none."""
+    if axis == "step":
+        return {step: step for step in found.steps}
+    rows = run.steps.filter(number__in=found.steps)
+    if axis == "version":
+        return dict(rows.values_list("number", "version"))
+    return {number: round(at.timestamp(), 1) for number, at in rows.values_list("number", "committed_at") if at}
+
+
+def _by_version(found: Thinned, steps: list[int], places: Mapping[int, float]) -> tuple[Thinned, list[int], dict[int, float]]:
+    """Buckets of one version put together, under the last step of it."""
+    last = {places[step]: step for step in steps}
+    series: dict[str, dict[int, Bucket]] = {}
+    for name, buckets in found.series.items():
+        merged: dict[int, Bucket] = {}
+        for step, bucket in buckets.items():
+            if step in places:
+                place = last[places[step]]
+                merged[place] = merged[place] + bucket if place in merged else bucket
+        series[name] = merged
+    return Thinned(found.since, found.until, found.wide, series), list(last.values()), {step: x for x, step in last.items()}
+
+
+def _columns(buckets: Mapping[int, Bucket], steps: list[int], banded: bool) -> Series:
+    found = [buckets.get(step) for step in steps]
+    columns = {"y": [bucket and short(bucket.mean) for bucket in found]}
+    if banded:
+        columns |= {
+            "low": [bucket and short(bucket.low) for bucket in found],
+            "high": [bucket and short(bucket.high) for bucket in found],
+        }
+    return columns
+
+
+def short(value: float) -> float:
+    return float(f"{value:.{DIGITS}g}")
 
 
 def curves(run: Run, names: Iterable[str], after: int = 0, points: int = POINTS) -> dict[str, Series]:
@@ -21,25 +98,36 @@ def curves(run: Run, names: Iterable[str], after: int = 0, points: int = POINTS)
     Where there are more steps than `points`, each bucket of steps gives its minimum and its maximum: no peak is lost
     and no answer grows with the run.
     """
-    wide = max(1, -(-(run.step - after) // points))
-    start = F("step") - Mod(F("step"), wide)
-    rows = Metric.objects.filter(run=run, step__gt=after, name__in=list(names)).order_by().values("name", bucket=start)
-    found: dict[str, Series] = defaultdict(lambda: {"x": [], "y": []})
-    for row in rows.annotate(low=Min("value"), high=Max("value"), last=Max("step")).order_by("name", "bucket"):
-        series = found[row["name"]]
-        if row["low"] != row["high"]:
-            series["x"].append(row["bucket"])
-            series["y"].append(row["low"])
-        series["x"].append(row["last"])
-        series["y"].append(row["high"])
-    return dict(found)
+    found: dict[str, Series] = {}
+    thin = thinned(run, names, after, run.step, points)
+    for name, buckets in thin.series.items():
+        series = found[name] = {"x": [], "y": []}
+        for step, bucket in buckets.items():
+            if bucket.low != bucket.high:
+                series["x"].append((step - 1) // thin.wide * thin.wide + 1)
+                series["y"].append(bucket.low)
+            series["x"].append(step)
+            series["y"].append(bucket.high)
+    return found
 
 
-def changes(run: Run) -> list[dict]:
-    """The last changes of the run's configuration: {"step": the step it was at, "words": what changed}."""
-    before = TrainStep.objects.filter(run=run, committed_at__lte=OuterRef("at")).order_by("-number").values("number")[:1]
-    events = run.topic.events.filter(kind="config_changed").annotate(step=Subquery(before)).order_by("-sequence")[:CHANGES_SHOWN]
-    return [{"step": event.step or 0, "words": _difference(event.payload)} for event in events]
+def changes(run: Run, axis: str = "step") -> list[dict]:
+    """The last changes of the run's configuration: {"step": the step it was at, "x": on the axis, "words": what changed}."""
+    before = TrainStep.objects.filter(run=run, committed_at__lte=OuterRef("at")).order_by("-committed_at")
+    events = run.topic.events.filter(kind="config_changed").order_by("-sequence")
+    events = events.annotate(step=_first(before, "number"), version=_first(before, "version"))[:CHANGES_SHOWN]
+    return [
+        {
+            "step": event.step or 0,
+            "x": {"step": event.step or 0, "version": event.version or 0, "time": round(event.at.timestamp(), 1)}[axis],
+            "words": _difference(event.payload),
+        }
+        for event in events
+    ]
+
+
+def _first(rows: QuerySet, column: str) -> Subquery:
+    return Subquery(rows.values(column)[:1])
 
 
 def _difference(payload: dict) -> str:

@@ -3,8 +3,9 @@
 A field's address is dotted, `gold.rate`; that is its name in the form, and where its error stands.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -13,6 +14,10 @@ from django.http import QueryDict
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from apps.runs.config import as_yaml
+from apps.runs.people import Scale
+
+TAG = "name"  # the field by which the sections of a choice are told apart
 ON = "on"  # what a browser sends for a ticked box
 UNITS = {"_s": "s", "_ms": "ms"}
 LONG_TEXT = 1_000  # characters from which a text gets several lines
@@ -20,7 +25,11 @@ LONG_TEXT = 1_000  # characters from which a text gets several lines
 
 @dataclass(frozen=True)
 class Knob:
-    """One field. `kind`: choice, switch, whole, number, text, words (several lines), names (boxes) or rows (a table)."""
+    """One field.
+
+    `kind`: choice, switch, whole, number, text, words (several lines), names (boxes), rows (a table), or yaml: what no single
+    control stands for, written as it is in the configuration.
+    """
 
     address: str
     label: str
@@ -32,6 +41,8 @@ class Knob:
     bounds: Mapping[str, float] = field(default_factory=dict)
     longest: int | None = None
     wrong: str = ""
+    is_section: bool = False  # a switch that brings a whole section with it
+    rows: Sequence[Mapping[str, Any]] = ()  # what a table's rows hold beside what it shows
 
     @property
     def slug(self) -> str:
@@ -53,10 +64,10 @@ class Knob:
         """Its bounds in words: `1 to 20`, `above 0, up to 86,400`."""
         low, high = self.bounds.get("min"), self.bounds.get("max")
         if low is not None and high is not None:
-            return f"{'above ' if 'above' in self.bounds else ''}{low:,.9g} to {high:,.9g}"
+            return f"{'above ' if 'above' in self.bounds else ''}{low:,.10g} to {high:,.10g}"
         if low is not None:
-            return f"above {low:,.9g}" if "above" in self.bounds else f"{low:,.9g} or more"
-        return "" if high is None else f"up to {high:,.9g}"
+            return f"above {low:,.10g}" if "above" in self.bounds else f"{low:,.10g} or more"
+        return "" if high is None else f"up to {high:,.10g}"
 
 
 def knobs_of(
@@ -69,12 +80,41 @@ def knobs_of(
     for name, info in section.model_fields.items():
         address, value = f"{prefix}{name}", values.get(name)
         inner, is_optional = _inner(info)
-        if _is_section(inner):
+        if kinds := kinds_of(info):
+            yield from _one_of(address, info, kinds, value, labels, wrong)
+        elif _is_section(inner):
             if is_optional:
-                yield _knob(address, info, "switch", value is not None, labels, wrong)
-            yield from knobs_of(inner, value if value is not None else defaults(inner), labels, wrong, f"{address}.")
+                yield _knob(address, info, "switch", value is not None, labels, wrong, is_section=True)
+            filled = value if isinstance(value, Mapping) else defaults(inner)
+            yield from knobs_of(inner, filled, labels, wrong, f"{address}.")
         else:
             yield _leaf(address, info, inner, is_optional, value, labels, wrong)
+
+
+def kinds_of(info: FieldInfo) -> dict[str, type[BaseModel]]:
+    """The sections that a field may be, by the `name` that tells them apart; empty where it is not one of several."""
+    kinds = [kind for kind in get_args(info.annotation) if _is_section(kind)]
+    return {kind.model_fields[TAG].default: kind for kind in kinds} if len(kinds) > 1 else {}
+
+
+def _one_of(
+    address: str,
+    info: FieldInfo,
+    kinds: Mapping[str, type[BaseModel]],
+    value: Any,
+    labels: Mapping[str, str],
+    wrong: Mapping[str, str],
+) -> Iterator[Knob]:
+    """Which of the sections it is, and then the fields of that one; of a name that there is not, no fields."""
+    value = value if isinstance(value, Mapping) else {TAG: value} if value else {}
+    choices = tuple((name, name.replace("_", " "), kind.model_fields[TAG].description or "") for name, kind in kinds.items())
+    said = value.get(TAG, next(iter(kinds)))
+    label = labels.get(f"{address}.{TAG}") or address.rpartition(".")[2].replace("_", " ").capitalize()
+    yield _knob(f"{address}.{TAG}", info, "choice", said, {f"{address}.{TAG}": label}, wrong, choices=choices)
+    if isinstance(said, str) and said in kinds:
+        filled = {**defaults(kinds[said]), **value}
+        inside = knobs_of(kinds[said], filled, labels, wrong, f"{address}.")
+        yield from (knob for knob in inside if knob.address != f"{address}.{TAG}")
 
 
 def defaults(section: type[BaseModel]) -> dict[str, Any]:
@@ -101,6 +141,33 @@ def values_in(section: type[BaseModel], form: QueryDict, prefix: str = "") -> di
         else:
             said[name] = _said(address, inner, is_optional, form)
     return said
+
+
+def placed_among(problems: Mapping[str, str], addresses: Collection[str]) -> dict[str, str]:
+    """Problems by the form's addresses. What concerns several fields stands at the first one it names, else at the top ("")."""
+    found: dict[str, str] = {}
+    for place, words in problems.items():
+        address = place
+        if address not in addresses:
+            address = _home(address, addresses) or _first_named(words, addresses)
+        found[address] = "; ".join(filter(None, (found.get(address), _plain(words))))
+    return found
+
+
+def _home(address: str, addresses: Collection[str]) -> str:
+    """The field that a place inside of it means: `rubric.0.low` → `rubric`."""
+    while address and address not in addresses:
+        address = address.rpartition(".")[0]
+    return address
+
+
+def _first_named(words: str, addresses: Collection[str]) -> str:
+    spoken = [one for word in re.findall(r"[a-z_.]+", words) for one in (word.strip("."), word.strip(".").removeprefix("people."))]
+    return next((word for word in spoken if word in addresses and ("_" in word or "." in word or f"`{word}" in words)), "")
+
+
+def _plain(words: str) -> str:
+    return words.replace("Input should be", "must be").replace("`", "")
 
 
 def _said(address: str, inner: Any, is_optional: bool, form: QueryDict) -> Any:
@@ -130,8 +197,11 @@ def _rows_in(section: type[BaseModel], address: str, form: QueryDict) -> list[di
 def _leaf(
     address: str, info: FieldInfo, inner: Any, is_optional: bool, value: Any, labels: Mapping[str, str], wrong: Mapping[str, str]
 ) -> Knob:
-    if _row_section(inner):
-        return _knob(address, info, "rows", value or (), labels, wrong, longest=_longest(info))
+    if _row_section(inner) is Scale:
+        rows = [row for row in value if isinstance(row, Mapping)] if isinstance(value, list | tuple) else ()
+        return _knob(address, info, "rows", rows, labels, wrong, longest=_longest(info))
+    if _row_section(inner) or get_origin(inner) is dict:
+        return _knob(address, info, "yaml", value if isinstance(value, str) else _written(value), labels, wrong)
     if get_origin(inner) is tuple:
         return _knob(address, info, "names", value or (), labels, wrong)
     if get_origin(inner) is Literal:
@@ -139,11 +209,28 @@ def _leaf(
     if inner is bool:
         return _knob(address, info, "switch", bool(value), labels, wrong)
     if inner is str:
-        kind = "words" if _longest(info) > LONG_TEXT else "text"
+        kind = "words" if (_longest(info) or 0) > LONG_TEXT else "text"
         return _knob(address, info, kind, value or "", labels, wrong, longest=_longest(info))
     kind = "whole" if inner is int else "number"
     shown = "" if value is None else f"{value:.10g}" if isinstance(value, float) else value
     return _knob(address, info, kind, shown, labels, wrong, unit=_unit(address), bounds=_bounds(info))
+
+
+def leaf_of(
+    address: str, info: FieldInfo, value: Any, labels: Mapping[str, str], units: Mapping[str, str], wrong: Mapping[str, str]
+) -> Knob:
+    """One field that is no section, as it stands."""
+    inner, can_be_empty = _inner(info)
+    knob = _leaf(address, info, inner, can_be_empty, value, labels, wrong)
+    return replace(knob, unit=knob.unit or units.get(address, ""))
+
+
+def is_optional(info: FieldInfo) -> bool:
+    return _inner(info)[1]
+
+
+def _written(value: Any) -> str:
+    return as_yaml(value).strip() if value else ""
 
 
 def _knob(

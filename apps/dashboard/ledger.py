@@ -109,11 +109,9 @@ def engines_of(run: Run) -> list[Acknowledgement]:
 def workers_for(run: Run, most: int) -> list[Worker]:
     """Those that are alive, with what they do for this run alone: other runs may belong to other projects."""
     found = list(Worker.objects.filter(stopped_at=None).order_by("role", "-heartbeat_at")[:most])
-    names_runs = (Worker.Role.EXPLORER, Worker.Role.TRAINER)
     for worker in found:
-        if worker.role in names_runs and ": " in worker.doing:
-            ours = [part for part in worker.doing.split("; ") if part.startswith(f"{run.slug}: ")]
-            worker.doing = ours[0].removeprefix(f"{run.slug}: ") if ours else "with another run"
+        if worker.for_runs or ": " in worker.doing:  # a worker of an older version names its runs there
+            worker.doing = worker.for_runs.get(str(run.pk), "with another run")
     return found
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from django.db.models import Model, Q, QuerySet
+from django.db.models import F, Model, Q, QuerySet
 from django.http import Http404, HttpRequest, QueryDict
 
 PAGE_ROWS = 50
@@ -19,25 +19,34 @@ class Page:
     is_cut: bool = False  # there are rows that were not looked through
 
 
-def page_of(rows: QuerySet, request: HttpRequest, size: int = PAGE_ROWS, by: str = "") -> Page:
+def page_of(rows: QuerySet, request: HttpRequest, size: int = PAGE_ROWS, by: str = "", rising: bool = False) -> Page:
     """The page the URL asks for with `before=<id>` or `after=<id>`; one query. Raises Http404 for a cursor that is no id.
 
-    `by`: a column whose largest values come first, instead of the newest rows; one more query, for the cursor's own value.
+    `by`: a column whose largest values come first (its smallest, if `rising`), instead of the newest rows; rows without a
+    value come last. One more query, for the cursor's own value.
     """
     before, after = _cursor(request, "before"), _cursor(request, "after")
-    order = (by, "pk") if by else ("pk",)
     if after is not None:
-        found = list(_beyond(rows, after, by, "gt").order_by(*order)[: size + 1])
+        newer = _beyond(rows, after, by, not rising, is_back=True)
+        found = list(newer.order_by(*_order(rows, by, not rising, is_back=True))[: size + 1])
         has_newer, has_older, found = len(found) > size, True, found[:size][::-1]
     else:
-        older = rows if before is None else _beyond(rows, before, by, "lt")
-        found = list(older.order_by(*(f"-{name}" for name in order))[: size + 1])
+        older = rows if before is None else _beyond(rows, before, by, rising)
+        found = list(older.order_by(*_order(rows, by, rising))[: size + 1])
         has_newer, has_older, found = before is not None, len(found) > size, found[:size]
     return Page(
         rows=found,
         newer=_query(request, "after", found[0].pk) if has_newer and found else "",
         older=_query(request, "before", found[-1].pk) if has_older and found else "",
     )
+
+
+def _order(rows: QuerySet, by: str, rising: bool, is_back: bool = False) -> list:
+    """What is sorted by, and the id: two rows are never at one place. Backwards what has no value comes first."""
+    if not by:
+        return ["pk" if rising else "-pk"]
+    nulls = ({"nulls_first": True} if is_back else {"nulls_last": True}) if _may_be_empty(rows, by) else {}
+    return [F(by).asc(**nulls) if rising else F(by).desc(**nulls), "pk" if rising else "-pk"]
 
 
 def page_within(rows: QuerySet, among: QuerySet, reach: int, request: HttpRequest) -> Page:
@@ -55,16 +64,26 @@ def page_within(rows: QuerySet, among: QuerySet, reach: int, request: HttpReques
     return replace(page, older=page.older or _query(request, "before", edge), is_cut=not page.older)
 
 
-def _beyond(rows: QuerySet, cursor: int, by: str, side: str) -> QuerySet:
-    """What comes before or after the row `cursor` in the order."""
+def _beyond(rows: QuerySet, cursor: int, by: str, rising: bool, is_back: bool = False) -> QuerySet:
+    """What comes after the row `cursor` in that order."""
+    side = "gt" if rising else "lt"
     here = Q(**{f"pk__{side}": cursor})
     if not by:
         return rows.filter(here)
-    value = rows.model.objects.filter(pk=cursor).values_list(by, flat=True).first()
-    if value is None:
+    found = rows.model.objects.filter(pk=cursor).values_list(by).first()
+    if found is None:
         raise Http404("there is no such row to go on from")
+    [value], is_empty = found, Q(**{f"{by}__isnull": True})
+    if value is None:
+        return rows.filter((is_empty & here) | ~is_empty) if is_back else rows.filter(is_empty & here)
     # Said twice, so that an index on (by, pk) finds where to begin.
-    return rows.filter(Q(**{f"{by}__{side}e": value}), Q(**{f"{by}__{side}": value}) | Q(here, **{by: value}))
+    ahead = Q(**{f"{by}__{side}e": value}) & (Q(**{f"{by}__{side}": value}) | Q(here, **{by: value}))
+    return rows.filter(ahead | is_empty if _may_be_empty(rows, by) and not is_back else ahead)
+
+
+def _may_be_empty(rows: QuerySet, by: str) -> bool:
+    """Only then is it said where rows without a value stand: an index of a column that always has one serves no such order."""
+    return rows.model._meta.get_field(by).null
 
 
 def _cursor(request: HttpRequest, name: str) -> int | None:

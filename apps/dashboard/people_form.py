@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,7 +10,7 @@ from django.contrib.auth.models import Group as AccountGroup
 from django.http import QueryDict
 
 from apps.accounts.models import Membership, User
-from apps.dashboard.knobs import Knob, knobs_of, values_in
+from apps.dashboard.knobs import Knob, knobs_of, placed_among, values_in
 from apps.runs.changing import changed
 from apps.runs.config import ConfigError
 from apps.runs.models import Run
@@ -177,31 +176,9 @@ def domains_of(run: Run) -> list[str]:
 
 
 def placed(problems: Mapping[str, str]) -> dict[str, str]:
-    """Problems by the form's addresses. What concerns several fields stands at the first one it names, else at the top ("")."""
-    addresses = {knob.address for knob in knobs_of(People, {}, {}, {})}
-    found: dict[str, str] = {}
-    for field, words in problems.items():
-        address = field.removeprefix("people").removeprefix(".")
-        if address not in addresses:
-            address = _home(address, addresses) or _first_named(words, addresses)
-        found[address] = "; ".join(filter(None, (found.get(address), _plain(words))))
-    return found
-
-
-def _home(address: str, addresses: set[str]) -> str:
-    """The field that a place inside of it means: `rubric.0.low` → `rubric`."""
-    while address and address not in addresses:
-        address = address.rpartition(".")[0]
-    return address
-
-
-def _first_named(words: str, addresses: set[str]) -> str:
-    spoken = [word.strip(".") for word in re.findall(r"[a-z_.]+", words.replace("people.", ""))]
-    return next((word for word in spoken if word in addresses and ("_" in word or "." in word or f"`{word}" in words)), "")
-
-
-def _plain(words: str) -> str:
-    return words.replace("Input should be", "must be").replace("`", "")
+    """Problems by the addresses of this form, in which the section itself has no name."""
+    here = {field.removeprefix("people").removeprefix("."): words for field, words in problems.items()}
+    return placed_among(here, {knob.address for knob in knobs_of(People, {}, {}, {})})
 
 
 def _form(run: Run, values: Mapping[str, Any], plan: People | None, problems: Mapping[str, str], seen: str) -> PeopleForm:

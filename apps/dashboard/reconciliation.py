@@ -37,10 +37,18 @@ from apps.policies.manifest import DamagedWeights, verify
 from apps.rewards.combining import PEOPLE
 from apps.rewards.models import Reward
 from apps.rewards.rescoring.ledger import sets_made_again_are_whole
-from apps.rollouts.ledger import runs_draw_from_their_tasksets, tasks_are_quarantined_for_their_failures
+from apps.rollouts.ledger import (
+    evaluations_ask_each_task_once,
+    runs_draw_from_their_tasksets,
+    tasks_are_quarantined_for_their_failures,
+)
 from apps.rollouts.models import Group, Rollout
 from apps.rollouts.partial import PartialRollout
+from apps.runs.changing import UPDATES
+from apps.runs.kept_weights import branches_begin_with_what_they_name, kept_weights_are_there
+from apps.runs.ledger import runs_show_their_newest_reward
 from apps.runs.models import Acknowledgement, Run, TrainStep, WeightVersion
+from apps.runs.spans_ledger import spans_say_what_their_points_say
 from apps.streaming.models import Event, Topic
 from apps.tasksets.ledger import tasks_made_of_others_name_them, tasksets_are_what_they_were
 
@@ -59,6 +67,7 @@ NATURAL_KEYS = (
     "a_task_is_younger_than_its_parent",
     "one_episode_per_attempt", "one_open_episode_per_rollout", "one_episode_per_key", "one_turn_per_number",
     "turn_rewards_are_finite", "rewards_are_finite", "experiences_are_finite", "metrics_are_finite",
+    "one_span_per_place",
 )  # fmt: skip
 
 
@@ -122,12 +131,22 @@ def trained_means_committed_once() -> Iterator[str]:
         yield f"{experience}: {experience.state} with {experience.uses} uses"
     claimed = Experience.objects.filter(state=Experience.State.CLAIMED).exclude(step_items__step__state=TrainStep.State.PLANNED)
     yield from (f"{experience}: claimed, in no planned step" for experience in claimed[:SHOWN])
+    trained = Q(experiences__state=Experience.State.TRAINED)
+    for run in Run.objects.annotate(n=Count("experiences", filter=trained)).exclude(n=F("experiences_trained")):
+        yield f"{run}: {run.experiences_trained} experiences trained by the counter, {run.n} by the rows"
     for run in Run.objects.annotate(
         n=Count("steps", filter=Q(steps__state=TrainStep.State.COMMITTED)),
         last=Max("steps__number", filter=Q(steps__state=TrainStep.State.COMMITTED)),
     ):
         if (run.n, run.last or 0) != (run.step, run.step):
             yield f"{run}: at step {run.step} with {run.n} committed steps, the last being {run.last}"
+
+
+def updates_say_what_they_are_made_with() -> Iterator[str]:
+    """Or the next trainer could not make them again; runs that had ended before it was recorded are not trained any more."""
+    silent = TrainStep.objects.exclude(run__state__in=Run.ENDED).exclude(knobs__has_keys=list(UPDATES))
+    for step in silent.select_related("run")[:SHOWN]:
+        yield f"{step}: its record lacks what it is made with, so that it cannot be made again: run `manage.py migrate`"
 
 
 def nothing_stale_or_unjudged_was_trained() -> Iterator[str]:
@@ -290,6 +309,7 @@ CHECKS = (
     Check("what was taken again was allowed", what_was_taken_again_was_allowed),
     Check("seeds are what they were taken from", seeds_are_what_they_were_taken_from),
     Check("what was let go was not needed", what_was_let_go_was_not_needed),
+    Check("updates say what they are made with", updates_say_what_they_are_made_with),
     Check("nothing stale or unjudged was trained", nothing_stale_or_unjudged_was_trained),
     Check("what was answered only was not learned from", what_was_answered_only_was_not_learned_from),
     Check("what is set aside is still being sampled", what_is_set_aside_is_still_being_sampled),
@@ -298,18 +318,23 @@ CHECKS = (
     Check("offspring say what their parents said", offspring_say_what_their_parents_said),
     Check("pairs are what their rollouts said", pairs_are_what_their_rollouts_said),
     Check("what operators left out is on record", what_operators_left_out_is_on_record),
+    Check("runs show their newest reward", runs_show_their_newest_reward),
     Check("snapshots are whole", snapshots_are_whole),
     Check("published weights are what their manifests say", published_weights_are_what_their_manifests_say),
     Check("engines served what was published", engines_served_what_was_published),
+    Check("kept weights are there", kept_weights_are_there),
+    Check("branches begin with what they name", branches_begin_with_what_they_name),
     Check("replays are what was recorded", replays_are_what_was_recorded),
     Check("sets of rewards made again are whole", sets_made_again_are_whole),
     Check("people's rewards are their ratings", rewards_of_people_are_their_ratings),
     Check("nobody is asked about closed groups", nobody_is_asked_about_closed_groups),
     Check("decisions left their ratings", decisions_left_their_ratings),
     Check("acts left their events", acts_left_their_events),
+    Check("spans say what their points say", spans_say_what_their_points_say),
     Check("episodes end with their rollouts", episodes_end_with_their_rollouts),
     Check("episodes end with their sessions", episodes_end_with_their_sessions),
     Check("what was played was rewarded once", what_was_played_was_rewarded_once),
+    Check("evaluations ask each task once", evaluations_ask_each_task_once),
 )
 
 
@@ -343,7 +368,7 @@ def one_moment() -> Iterator[None]:
 
 
 def group_ledger(run: Run) -> dict[str, int]:
-    """Where the run's groups are: issued = sampling + waiting + ready + claimed + trained + dropped."""
+    """Where the run's groups are: issued = sampling + waiting + ready + claimed + trained + measured + dropped."""
     by_state = dict(run.groups.filter(draw_index__isnull=False).values_list("state").annotate(n=Count("pk")))
     # A group's experiences move together, so each group counts in one state.
     by_experience = dict(Experience.objects.usual().filter(run=run).values_list("state").annotate(n=Count("group", distinct=True)))
@@ -354,5 +379,6 @@ def group_ledger(run: Run) -> dict[str, int]:
         "ready": by_experience.get(Experience.State.READY, 0),
         "claimed": by_experience.get(Experience.State.CLAIMED, 0),
         "trained": by_experience.get(Experience.State.TRAINED, 0),
+        "measured": by_state.get(Group.State.MEASURED, 0),
         "dropped": by_state.get(Group.State.DROPPED, 0) + by_experience.get(Experience.State.DROPPED, 0),
     }

@@ -32,14 +32,14 @@ class Drawing:
     height: int = HEIGHT
 
 
-def drawing_of(series: Mapping[str, Points]) -> Drawing | None:
-    """None where no curve has two points. Shares and rewards stand between 0 and 1, whatever they reach."""
+def drawing_of(series: Mapping[str, Points], is_share: bool = True) -> Drawing | None:
+    """None where no curve has two points. Shares and rewards stand between 0 and 1, whatever they reach; others reach the edge."""
     curves = {name: points for name, points in series.items() if len(points) > 1}
     if not curves:
         return None
     steps = [step for points in curves.values() for step, _ in points]
     values = [value for points in curves.values() for _, value in points]
-    low, high = min(0.0, *values), max(1.0 if max(values) <= 1 else 0.0, *values)
+    low, high = min(0.0, *values), max(1.0 if is_share and max(values) <= 1 else 0.0, *values)
     since, until = min(steps), max(steps)
 
     def place(step: float, value: float) -> str:

@@ -35,6 +35,8 @@ def verdict_on(rollout: Rollout, learned: list[Experience]) -> Verdict:
     group = rollout.group
     if group.state == Group.State.DROPPED:
         return Verdict(f"Dropped: {group.reason}", "bad")
+    if group.state == Group.State.MEASURED and rollout.state == Rollout.State.FINISHED:
+        return Verdict("Evaluated: nothing is learned of it", "good")
     if rollout.state == Rollout.State.FAILED:
         return Verdict(f"Failed, never a reward: {rollout.stop_reason}", "bad")
     if group.state == Group.State.ADMITTED and (cut := CutRollout.objects.filter(rollout=rollout).first()):

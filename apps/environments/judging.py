@@ -24,7 +24,6 @@ from apps.streaming import bells
 
 NO_REWARD = "the environment gave no reward"
 AT_ONCE = 200
-CLOSED = (Group.State.ADMITTED, Group.State.DROPPED)
 WORD = Exists(Reward.objects.filter(rollout=OuterRef("rollout"), scorer=OuterRef("environment__name"), by=None))
 WAITING = Episode.objects.filter(rollout__group=OuterRef("pk"), reward_until__isnull=False)
 
@@ -121,7 +120,7 @@ def send_on() -> int:
 @transaction.atomic
 def _judge_due() -> None:
     """A group that is closed waits for nothing; its rollouts keep what they earned."""
-    over = Q(reward_until__lte=Now()) | Q(reward_until__isnull=False, rollout__group__state__in=CLOSED)
+    over = Q(reward_until__lte=Now()) | Q(reward_until__isnull=False, rollout__group__state__in=Group.CLOSED)
     due = Episode.objects.filter(over, rollout__state__in=[Rollout.State.FINISHED, Rollout.State.FAILED]).order_by("pk")
     held = due.select_related("environment").select_for_update(of=("self",), no_key=True, skip_locked=True)
     if found := list(held[:AT_ONCE]):

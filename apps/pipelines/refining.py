@@ -16,6 +16,7 @@ from apps.pipelines.models import record
 from apps.pipelines.synthesizing import put_made
 from apps.rewards.combining import success
 from apps.rewards.judgements import judgements_of
+from apps.rollouts.measuring import measure
 from apps.rollouts.models import Group, Rollout
 from apps.rollouts.records import TaskRecord, Tried
 from apps.rollouts.turns import spoken_by_policy
@@ -28,13 +29,15 @@ log = structlog.get_logger(__name__)
 
 
 def refine(groups: Sequence[Group]) -> int:
-    """Admit or drop these claimed groups; returns how many were admitted.
+    """Admit or drop these claimed groups; returns how many were admitted. Those of evaluations are closed as they are.
 
     What is admitted of a run is written in one transaction, each other group in its own. A group at which an operator
     fails is free for another attempt, and dropped when its attempts are used up.
     """
+    prefetch_related_objects(groups, "run")
+    measure([group for group in groups if group.run.is_evaluation])
     by_run: dict[Run, list[Case]] = defaultdict(list)
-    for case in cases_of(groups):
+    for case in cases_of([group for group in groups if not group.run.is_evaluation]):
         by_run[case.group.run].append(case)
     admitted = sum(_refine_run(run.settings, cases) for run, cases in by_run.items())
     if admitted:
@@ -80,7 +83,7 @@ def _close_held(plan: RunConfig, decision: Decision) -> None:
 def _close(plan: RunConfig, decision: Decision) -> None:
     group = decision.case.group
     if decision.failed:
-        log.error("operator_failed", run=group.run.slug, group=group.pk, reason=decision.failed)
+        log.error("operator_failed", run=group.run, group=group.pk, reason=decision.failed)
         group.fail(decision.failed)
         return
     group.drop(decision.dropped, failed=is_failed(plan, decision))

@@ -3,7 +3,7 @@
 from django.contrib import admin
 
 from apps.accounts.ledger_admin import LedgerAdmin, newest
-from apps.rollouts.models import Group, Rollout
+from apps.rollouts.models import Chat, ChatTurn, Comparison, Group, Rollout
 
 
 @admin.register(Group)
@@ -21,4 +21,30 @@ class RolloutAdmin(LedgerAdmin):
     list_display = ["pk", "run", "group", "sample_index", "state", "stop_reason", "completion_tokens", "last_version"]
     list_select_related = ["run", "group"]
     list_filter = [newest("state"), newest("origin")]
+    ordering = ["-pk"]
+
+
+@admin.register(Chat)
+class ChatAdmin(LedgerAdmin):
+    list_display = ["weight_version", "by", "comparison", "at"]
+    list_select_related = ["weight_version", "by", "comparison"]
+    raw_id_fields = ["weight_version", "by", "comparison"]
+    ordering = ["-pk"]
+
+
+@admin.register(ChatTurn)
+class ChatTurnAdmin(LedgerAdmin):
+    is_large = True
+    list_display = ["chat", "number", "state", "tokens", "reason", "asked_at", "ended_at"]
+    list_select_related = ["chat"]
+    list_filter = [newest("state")]
+    raw_id_fields = ["chat", "worker"]
+    ordering = ["-pk"]
+
+
+@admin.register(Comparison)
+class ComparisonAdmin(LedgerAdmin):
+    list_display = ["run", "one", "other", "by", "temperature", "at"]
+    list_select_related = ["run", "one", "other", "by"]
+    raw_id_fields = ["run", "one", "other", "by"]
     ordering = ["-pk"]

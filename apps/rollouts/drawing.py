@@ -24,6 +24,8 @@ from apps.tasksets.selection.stock import Stock
 
 def drawn(run: Run, plan: RunConfig, draws: Sequence[int]) -> list[Task]:
     """The tasks of these draws, in their order. Raises ValueError where no task is left."""
+    if plan.evaluation:
+        return run.taskset.at(draws)
     if plan.selection.name == "people":
         asked, served = AskedTask.objects.filter(run=run).serve(draws, run.left_out.values("task"))
         return people.drawn(draws, asked, served, partial(_drawn, run, plan))

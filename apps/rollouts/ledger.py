@@ -6,7 +6,7 @@ from django.db.models import Count, Exists, F, OuterRef, Q
 
 from apps.rollouts.left_out import FailedGroup, failures, quarantined
 from apps.rollouts.models import Group
-from apps.runs.models import Run, TasksetShare
+from apps.runs.models import Run, TasksetShare, WeightVersion
 
 SHOWN = 20
 
@@ -39,3 +39,21 @@ def tasks_are_quarantined_for_their_failures() -> Iterator[str]:
         worn = {task for task, count in counts.items() if count >= allowed}
         if len(gone) + 1 < run.tasks.count():  # the last task is never quarantined
             yield from (f"{run}: task {task} failed {counts[task]} times and is drawn still" for task in sorted(worn - gone))
+
+
+def evaluations_ask_each_task_once() -> Iterator[str]:
+    """The nth draw is the nth task, asked of the weights that are evaluated; nothing is learned, and all is asked at the end."""
+    measured = Group.objects.filter(state=Group.State.MEASURED).select_related("run")
+    for group in measured.filter(Q(run__is_evaluation=False) | Q(draw_index=None))[:SHOWN]:
+        yield f"{group}: measured, and its run is no evaluation"
+    evaluations = Run.objects.filter(is_evaluation=True)
+    yield from (f"{run}: an evaluation at step {run.step}" for run in evaluations.filter(step__gt=0)[:SHOWN])
+    own = Group.objects.filter(run__in=evaluations).select_related("run")
+    wrong = Q(state=Group.State.ADMITTED) | Q(experiences__isnull=False) | Q(draw_index=None) | ~Q(task__index=F("draw_index"))
+    for group in own.filter(wrong).distinct()[:SHOWN]:
+        yield f"{group}: {group.state} on task {group.task_id}, which an evaluation did not ask there or would not learn of"
+    other = WeightVersion.objects.filter(run__evaluates__isnull=False).exclude(fingerprint=F("run__evaluates__fingerprint"))
+    yield from (f"{version}: other weights than those that are evaluated" for version in other[:SHOWN])
+    for run in evaluations.filter(state=Run.State.COMPLETED).select_related("taskset"):
+        if run.groups_opened != run.tasks_asked:
+            yield f"{run}: completed with {run.groups_opened} of {run.tasks_asked} tasks"

@@ -65,10 +65,10 @@ class FailedGroup(models.Model):
 def count_failure(group: "Group") -> None:
     """Of a group that is dropped in this transaction, by which its run's row is locked: two that fail at once are both counted.
 
-    What nobody drew counts against no task.
+    What nobody drew counts against no task; nor does an evaluation count, which draws every task once anyway.
     """
     run, plan = group.run, group.run.settings
-    if group.draw_index is None or not plan.samples or plan.serve:
+    if group.draw_index is None or not plan.samples or plan.serve or plan.evaluation:
         return
     FailedGroup.objects.create(group=group, run=run, task_id=group.task_id)
     count = failures(run).filter(task=group.task_id).count()

@@ -3,7 +3,20 @@
 from django.contrib import admin
 
 from apps.accounts.ledger_admin import LedgerAdmin, newest
-from apps.runs.models import Acknowledgement, Metric, Run, TasksetShare, TrainStep, WeightVersion, Worker
+from apps.runs.models import (
+    Acknowledgement,
+    LogLine,
+    Metric,
+    MetricSpan,
+    Prices,
+    Run,
+    TasksetShare,
+    TrainStep,
+    Usage,
+    WeightOrder,
+    WeightVersion,
+    Worker,
+)
 
 
 @admin.register(Run)
@@ -30,6 +43,15 @@ class WeightVersionAdmin(LedgerAdmin):
     list_display = ["run", "version", "state", "step", "fingerprint", "published_at"]
     list_select_related = ["run"]
     list_filter = [newest("state")]
+    ordering = ["-pk"]
+
+
+@admin.register(WeightOrder)
+class WeightOrderAdmin(LedgerAdmin):
+    list_display = ["weight_version", "kind", "by", "state", "reason", "created_at", "ended_at"]
+    list_select_related = ["weight_version", "by"]
+    list_filter = ["kind", "state"]
+    raw_id_fields = ["weight_version", "by", "policy", "run"]
     ordering = ["-pk"]
 
 
@@ -61,4 +83,36 @@ class MetricAdmin(LedgerAdmin):
     is_large = True
     list_display = ["run", "step", "name", "value"]
     list_select_related = ["run"]
+    ordering = ["-pk"]
+
+
+@admin.register(MetricSpan)
+class MetricSpanAdmin(LedgerAdmin):
+    is_large = True
+    list_display = ["run", "name", "level", "first", "count", "mean", "low", "high"]
+    list_select_related = ["run"]
+    ordering = ["-pk"]
+
+
+@admin.register(LogLine)
+class LogLineAdmin(LedgerAdmin):
+    is_large = True
+    list_display = ["at", "level", "event", "run", "worker"]
+    list_select_related = ["run"]
+    list_filter = [newest("level")]
+    ordering = ["-pk"]
+
+
+@admin.register(Usage)
+class UsageAdmin(LedgerAdmin):
+    is_large = True
+    list_display = ["run", "kind", "worker", "hour", "amount"]
+    list_select_related = ["run"]
+    ordering = ["-pk"]
+
+
+@admin.register(Prices)
+class PricesAdmin(LedgerAdmin):
+    list_display = ["project", "currency", "gpu_hour", "cpu_hour", "judge_tokens", "person_hour"]
+    list_select_related = ["project"]
     ordering = ["-pk"]

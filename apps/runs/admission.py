@@ -28,6 +28,14 @@ class Pace:
     over_rollout: int | None = None
 
 
+def pace_of_evaluation(tasks: int, groups_opened: int) -> Pace:
+    """Of a run that draws each of so many tasks once: what is dropped is not drawn again, and there is one version to wait for."""
+    return Pace(
+        published_version=0, groups_opened=groups_opened, groups_dropped=0, groups_per_step=tasks, sync_interval=1, max_staleness=0,
+        planned_steps=1,
+    )  # fmt: skip
+
+
 def groups_allowed(pace: Pace) -> int:
     """How many groups may be opened now: AReaL's bound (arXiv 2505.24298, eq. 3), capped by the run's plan.
 

@@ -4,16 +4,54 @@ All others are built into its trainer, its engines or the arithmetic of its vers
 would not happen.
 """
 
+from operator import attrgetter
+
 from apps.runs.config import ConfigError, RunConfig, parse
 
+# What each update is made with: recorded with its step, so that one that is made again after a crash is the same.
+UPDATES = (
+    "optimizer.learning_rate", "sampling.temperature", "algorithm.kl.coefficient", "algorithm.kl.target", "algorithm.kl.horizon",
+)  # fmt: skip
 LIVE = (
-    "people", "rewards", "pipeline", "max_staleness", "over_rollout", "group_attempts", "sampling.max_tokens", "sampling.time_s",
-    "checkpoints.every", "checkpoints.weights", "hacking", "selection", "serve.over_bound", "serve.idle_s", "serve.feedback_s",
-    "serve.settle_s", "retention",
+    *UPDATES, "people", "rewards", "pipeline", "max_staleness", "over_rollout", "group_attempts", "sampling.max_tokens",
+    "sampling.time_s", "checkpoints.every", "checkpoints.weights", "checkpoints.milestones", "hacking", "selection",
+    "serve.over_bound", "serve.idle_s", "serve.feedback_s", "serve.settle_s", "retention", "evaluations", "alerts", "budget",
 )  # fmt: skip
 # A run's policy and tasksets are rows it refers to, and what it replays is decided with them.
-FIXED = ("policy", "taskset", "tasksets", "replay")
+FIXED = ("policy", "taskset", "tasksets", "replay", "evaluation")
 AGAIN = "stop this run and create another one with the changed configuration"
+COLDEST = 0.01  # vLLM takes anything below for this, without an error
+
+
+# Why the others cannot be turned, by field or by section.
+BUILT_IN = {
+    "algorithm": "the loss and the advantages are built into its trainer",
+    "optimizer": "is built into its optimizer, with what that has gathered",
+    "engine": "is chosen when its first engine starts",
+    "sampling": "its rollouts on the way are cut by it",
+    "checkpoints": "its trainer keeps them by it",
+    "group_size": "all its groups are of one size, for sums over a batch are",
+    "groups_per_step": "the arithmetic of its versions counts with it",
+    "sync_interval": "the arithmetic of its versions counts with it",
+    "steps": "its trainer's plan has an end",
+    "seed": "its draws, samples and shuffles go on from it",
+    "lora": "says which weights are trained",
+    "tower": "says which weights are trained",
+    "environment": "its episodes under way are played in it",
+    "reading": "which groups are taken is counted from its first step on",
+    "snapshot": "is frozen when it starts",
+    **dict.fromkeys(FIXED, "refers to what the run was created with"),
+}
+
+
+def knobs_of_update(plan: RunConfig) -> dict[str, float | None]:
+    """What an update planned now is made with, by dotted field."""
+    return {name: attrgetter(name)(plan) for name in UPDATES}
+
+
+def is_live(field: str) -> bool:
+    """Whether a run that has begun may still change it, going by its name alone."""
+    return any(field == live or field.startswith(f"{live}.") for live in LIVE)
 
 
 def changed(before: RunConfig, fields: dict[str, object], has_begun: bool) -> RunConfig:
@@ -30,6 +68,20 @@ def changed(before: RunConfig, fields: dict[str, object], has_begun: bool) -> Ru
     if problems:
         raise ConfigError(problems)
     return after
+
+
+def why_fixed(field: str, plan: RunConfig, has_begun: bool, has_ended: bool = False) -> str:
+    """Why a field of such a run cannot be turned, whatever to; "" where it can."""
+    if has_ended:
+        return "the run has ended"
+    section = field.partition(".")[0]
+    if not has_begun:
+        return "refers to what the run was created with" if section in FIXED else ""
+    if field in UPDATES[1:] and plan.algorithm.learns_from_lessons:
+        return "the run learns from lessons and samples nothing"
+    if field.startswith("algorithm.kl.") and plan.algorithm.kl.estimator == "none":
+        return "nothing is measured: algorithm.kl.estimator is none"
+    return "" if is_live(field) else BUILT_IN.get(field) or BUILT_IN.get(section, "is built into what has begun")
 
 
 def flat(sections: dict[str, object], prefix: str = "") -> dict[str, object]:
@@ -50,10 +102,14 @@ def _merged(known: object, value: object) -> object:
 def _why_not(field: str, before: RunConfig, after: RunConfig, has_begun: bool) -> str:
     if not has_begun:
         return f"is fixed when a run is created; {AGAIN}" if field.split(".")[0] in FIXED else ""
-    if not any(field == live or field.startswith(f"{live}.") for live in LIVE):
+    if not is_live(field):
         return f"cannot change once a run has begun; {AGAIN}"
     if field == "rewards" and _scorers(before) != _scorers(after):
         return f"may change its weights and `trust`, not its scorers: what was judged already has no reward of another one; {AGAIN}"
+    if field in UPDATES[1:] and before.algorithm.learns_from_lessons:
+        return f"cannot change once a run has begun that learns from lessons: it samples nothing; {AGAIN}"
+    if field == "sampling.temperature" and after.sampling.temperature < COLDEST and after.engine != "transformers":
+        return f"must be {COLDEST} or more: vLLM takes anything below for that"
     if field == "sampling.max_tokens" and before.algorithm.aggregation == "seq-mean-token-sum-norm":
         return f"cannot change once a run has begun whose aggregation, seq-mean-token-sum-norm, divides by it; {AGAIN}"
     return ""

@@ -11,16 +11,20 @@ from typing import Annotated, Literal, get_args
 import yaml
 from pydantic import BaseModel, Field, JsonValue, ValidationError, model_validator
 
+from apps.runs.alerts import Alerts
 from apps.runs.algorithms.algorithm import Algorithm
 from apps.runs.algorithms.refusals import refusals
 from apps.runs.algorithms.section import Positive, Section, Share
 from apps.runs.algorithms.snapshot import Snapshot
+from apps.runs.budget import Budget
+from apps.runs.evaluation import MOST_SCHEDULES, Evaluation, Scheduled
 from apps.runs.hacking import Hacking
 from apps.runs.people import People
 from apps.runs.pipeline import MAKE_EXPERTS, MOST_OPERATORS, OperatorChoice
 from apps.runs.reading import Reading
 from apps.runs.replay import Replay
 from apps.runs.retention import Retention
+from apps.runs.scorer_choice import ScorerChoice
 from apps.runs.selection import Selection, Shuffle
 from apps.runs.serving import Serve
 from apps.tasksets.judged_by import Kind
@@ -59,32 +63,6 @@ class Sampling(Section):
     older_segments: Literal["learn", "leave_out"] = Field(
         "learn", description="Whether updates learn from what older weights said of an answer whose end newer ones said."
     )
-
-
-class Trust(Section):
-    """What a scorer must reach against people's labels; under it the run has an alert until it is above again."""
-
-    accuracy: Share | None = Field(None, description="Least share of people's labels, good or bad, that it must share.")
-    kappa: float | None = Field(None, ge=-1, le=1, description="Least agreement beyond chance (Cohen's kappa) on good and bad.")
-    order: Share | None = Field(None, description="Least share of pairs of a group that it must order as people do.")
-    least: int = Field(20, ge=10, le=5000, description="Labels below which nothing is said of it.")
-    pause: bool = Field(False, description="Pause the run, once for each alert, where it is under by more than chance.")
-
-    @model_validator(mode="after")
-    def _asks_for_something(self) -> "Trust":
-        if self.accuracy is None and self.kappa is None and self.order is None:
-            raise ValueError("say what it must reach: `accuracy`, `kappa` or `order`")
-        return self
-
-
-class ScorerChoice(Section):
-    scorer: str = Field(max_length=60, description="Name of a scorer.")
-    weight: float = Field(1.0, allow_inf_nan=False, description="Its weight in the combined reward.")
-    options: dict[str, JsonValue] = Field({}, description="The scorer's own, as `manage.py scorers NAME` lists them.")
-    domains: tuple[str, ...] = Field(
-        (), description="Judges tasks of these domains alone, and those that name it themselves; empty judges all."
-    )
-    trust: Trust | None = Field(None, description="What it must reach against people's labels; empty asks for nothing.")
 
 
 class EnvironmentChoice(Section):
@@ -133,6 +111,10 @@ class Checkpoints(Section):
         ge=2,
         description="How many of the newest published weight versions keep their folder; a live engine's newest is kept too.",
     )
+    milestones: int | None = Field(
+        None, ge=1, description="One in so many versions keeps its folder for good, to be evaluated, compared or talked to later; "
+        "empty keeps none beside the newest."
+    )  # fmt: skip
 
 
 class RunConfig(Section):
@@ -143,7 +125,9 @@ class RunConfig(Section):
     tasksets: dict[str, Annotated[int, Field(ge=1, le=100)]] = Field(
         {}, max_length=20, description="Instead of one: several by their slugs, each with its share of the draws beside the others."
     )
-    steps: int = Field(ge=1, le=10_000_000, description="Planned optimiser updates; the run completes there.")
+    steps: int = Field(
+        ge=0, le=10_000_000, description="Planned optimiser updates; the run completes there. An evaluation makes none: 0."
+    )
     group_size: int = Field(8, ge=1, le=1024, description="Rollouts drawn together for one task.")
     groups_per_step: int = Field(16, ge=1, le=65_536, description="Groups in one optimiser update.")
     max_staleness: int = Field(
@@ -178,11 +162,19 @@ class RunConfig(Section):
     algorithm: Algorithm = Field(Algorithm(), description="What is learned from a batch: a row of the table, with changes.")
     snapshot: Snapshot | None = Field(None, description="Which lessons a run learns from that samples nothing (sft, dpo, kto, …).")
     replay: Replay | None = Field(None, description="Another run's recorded data to learn from again; empty samples its own.")
+    evaluations: tuple[Scheduled, ...] = Field(
+        (), max_length=MOST_SCHEDULES, description="Which of its versions are evaluated by themselves, on what; empty: none."
+    )
+    evaluation: Evaluation | None = Field(
+        None, description="Whose weights are asked each task of the set once, and nothing is learned; empty trains."
+    )
     lora: Lora | None = Field(None, description="Train low-rank adapters only; empty trains all weights.")
     tower: Literal["frozen", "trained"] = Field(
         "frozen", description="Whether the part of a policy that looks at pictures is trained with the rest."
     )
     hacking: Hacking = Field(Hacking(), description="When the run is suspected of pleasing its scorers instead of being good.")
+    alerts: Alerts = Field(Alerts(), description="When somebody should look at the run.")
+    budget: Budget | None = Field(None, description="What it may use at most; beyond it the run pauses. Empty sets no limit.")
     optimizer: Optimizer = Optimizer()
     checkpoints: Checkpoints = Checkpoints()
     retention: Retention | None = Field(

@@ -1,8 +1,10 @@
-"""Which weight versions of a run need no folder any more: the newest few keep theirs, and what engines serve or runs refer to."""
+"""Which weight versions of a run need no folder any more: the newest few keep theirs, milestones, what engines serve or runs
+refer to, and what somebody has pinned."""
 
-from django.db.models import Max
+from django.db.models import Max, Q, QuerySet
+from django.db.models.functions import Mod
 
-from apps.runs.models import Acknowledgement, Run, WeightVersion
+from apps.runs.models import Acknowledgement, Run, WeightOrder, WeightVersion
 
 
 def retire(run: Run) -> list[WeightVersion]:
@@ -12,11 +14,19 @@ def retire(run: Run) -> list[WeightVersion]:
     """
     published = run.weight_versions.filter(state=WeightVersion.State.PUBLISHED, version__gt=0)
     newest = published.order_by("-version").values_list("version", flat=True)[: run.settings.checkpoints.weights]
-    due = list(published.exclude(version__in={*newest, *served(run), *referred_to(run)}).order_by("version"))
+    needed = {*newest, *served(run), *referred_to(run), *evaluated(run), *ordered(run)}
+    due = list(_no_milestones(run, published.filter(pinned_at=None).exclude(version__in=needed)).order_by("version"))
     if due:
-        run.weight_versions.filter(pk__in=[version.pk for version in due]).update(state=WeightVersion.State.RETIRED)
+        # An evaluation's only version lies in the folder of the one that it asked.
+        gone = Q(pk__in=[version.pk for version in due]) | Q(run__evaluates__in=due)
+        WeightVersion.objects.filter(gone).update(state=WeightVersion.State.RETIRED)
         run.topic.record("weights_retired", versions=[version.version for version in due])
     return due
+
+
+def _no_milestones(run: Run, versions: QuerySet[WeightVersion]) -> QuerySet[WeightVersion]:
+    every = run.settings.checkpoints.milestones
+    return versions.annotate(after=Mod("version", every)).exclude(after=0) if every else versions
 
 
 def served(run: Run) -> set[int]:
@@ -29,3 +39,14 @@ def referred_to(run: Run) -> set[int]:
     """The versions that other runs, not ended, measure themselves against or learn from."""
     others = Run.objects.filter(project=run.project_id, config__algorithm__reference__run=run.slug).exclude(state__in=Run.ENDED)
     return set(others.values_list("config__algorithm__reference__version", flat=True))
+
+
+def evaluated(run: Run) -> set[int]:
+    """The versions that evaluations, not ended, still ask."""
+    asking = Run.objects.filter(evaluates__run=run).exclude(state__in=Run.ENDED)
+    return set(asking.values_list("evaluates__version", flat=True))
+
+
+def ordered(run: Run) -> set[int]:
+    """The versions that something is being made of."""
+    return set(run.weight_versions.filter(orders__state__in=WeightOrder.OPEN).values_list("version", flat=True))

@@ -53,7 +53,7 @@ class NewRun(Strict):
     slug = serializers.SlugField(max_length=50)
     title = Text(max_length=200)
     config = serializers.DictField(
-        help_text="As `manage.py run create` takes it; every field is described in `apps/runs/config.py`."
+        help_text="As `manage.py runs create` takes it; every field is described in `apps/runs/config.py`."
     )
 
 

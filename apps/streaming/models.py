@@ -47,6 +47,10 @@ class Event(models.Model):
     class Meta:
         ordering = ["sequence"]
         constraints = [models.UniqueConstraint(fields=["topic", "sequence"], name="one_event_per_sequence")]
+        # A run's settings page and its charts tell of the few among its many events.
+        indexes = [
+            models.Index(fields=["topic", "-id"], name="changes_of_configuration", condition=models.Q(kind="config_changed"))
+        ]
 
     def __str__(self) -> str:
         return f"{self.topic_id}:{self.sequence} {self.kind}"

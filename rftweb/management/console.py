@@ -5,7 +5,17 @@ from contextlib import contextmanager
 
 from django.core.management.base import CommandError
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
 
 from apps.accounts.models import Project
 from apps.runs.config import ConfigError
@@ -42,10 +52,20 @@ def explained(error: ConfigError) -> CommandError:
     return CommandError("the run configuration is not usable:\n" + "\n".join(lines))
 
 
+class Rate(ProgressColumn):
+    """How much of the whole is done in a minute; nothing until two looks are known."""
+
+    def render(self, task: Task) -> Text:
+        return Text(f"{60 * task.speed:,.1f}/min" if task.speed else "", style="progress.data.speed")
+
+
 @contextmanager
-def bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A progress bar on standard error; yields `at(done)`. Without a terminal it says the end only."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task(what, total=total)
-        yield lambda done: progress.update(task, completed=done)
+def bar(what: str, total: int, start: int = 0, has_rate: bool = False) -> Iterator[Callable[..., None]]:
+    """A progress bar on standard error; yields `at(done)`, which may change its `description`. Without a terminal: the end only.
+
+    `start`: what was done before; a rate is of what is done from there on.
+    """
+    columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn()]
+    with Progress(*columns, *([Rate()] if has_rate else []), console=Console(stderr=True)) as progress:
+        task = progress.add_task(what, total=total, completed=start)
+        yield lambda done, **more: progress.update(task, completed=done, **more)

@@ -61,7 +61,14 @@ function setOffline(off) {
   dot.textContent = off ? "offline" : "";
 }
 
+// Open alerts of a run stand on each of its pages, and are asked for again while somebody looks.
+const BANNER_MS = 15_000;
+const banner = document.getElementById("alert-banner");
+if (banner) setInterval(() => document.visibilityState === "visible" && window.htmx?.trigger(banner, "changed"), BANNER_MS);
+
 bindKeys();
 for (const here of document.querySelectorAll(".tabs [aria-current]")) here.scrollIntoView({ block: "nearest", inline: "center" });
 refreshAges();
 setInterval(refreshAges, 1000);
+const aim = document.querySelector("[data-tour-aim]");
+if (aim) document.querySelector(aim.dataset.tourAim)?.classList.add("aimed");

@@ -7,7 +7,7 @@ const page = document.querySelector("[data-curves]");
 async function look() {
   if (document.visibilityState !== "visible") return;
   const answer = await fetch(page.dataset.curves);
-  if (answer.ok) drawCharts((await answer.json()).series, []);
+  if (answer.ok) drawCharts((await answer.json()).series);
 }
 
 look();

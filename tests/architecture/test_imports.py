@@ -14,7 +14,7 @@ FLOORS = {
     "apps.rollouts": 3,
     "apps.buffer": 4, "apps.rewards": 4,
     "apps.pipelines": 5, "apps.environments": 5, "apps.feedback": 5,
-    "workers": 6, "apps.dashboard": 6,
+    "apps.alerts": 6, "workers": 6, "apps.dashboard": 6,
     "rftweb": 7,
 }  # fmt: skip
 # Settings, the Celery app and the logs are read by whoever needs them through Django and Celery, not by import.

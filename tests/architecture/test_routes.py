@@ -13,7 +13,8 @@ from apps.accounts.models import Token
 from apps.environments.models import Environment, Episode
 from apps.feedback.models import Rating
 from apps.rewards.models import Rescoring
-from apps.rollouts.models import Rollout
+from apps.rollouts.models import Chat, Comparison, Rollout
+from apps.runs.models import WeightOrder, Worker
 from apps.tasksets.models import Picture, TasksetImport
 
 DOT = b64decode("R0lGODlhAQABAIAAAAAAAP///ywAAAAAAQABAAACAUwAOw==")  # a GIF of one pixel
@@ -23,6 +24,7 @@ OPEN = ("in", "in", "in", "in", "in")
 PERSON = ("login", "in", "in", "in", "in")
 MEMBER = ("login", "absent", "in", "in", "in")
 STEERER = ("login", "absent", "forbidden", "in", "in")
+MAKER = ("login", "forbidden", "forbidden", "in", "in")  # of things in a project of theirs
 TO_LOGIN = ("login", "login", "login", "login", "login")  # closed: leads to the login page
 SECOND_FACTOR = ("login", "absent", "absent", "absent", "absent")  # for those who have one
 NOWHERE = ("absent", "absent", "absent", "absent", "absent")
@@ -39,6 +41,7 @@ AGENT_ADDRESSES = (
 OPENENV = ("openenv/<slug:name>/", "openenv/<slug:project>/<slug:name>/")
 OPENENV_ADDRESSES = ("metadata", "schema", "openapi.json", "state", "reset", "step", "mcp")
 RUN = "runs/<slug:project>/<slug:slug>/"
+WEIGHT = RUN + "weights/<int:version>/"
 ENVIRONMENT = "environments/<slug:project>/<slug:name>/"
 API_RUN = "api/v1/runs/<int:pk>/"
 SLOT_VERBS = ("keep", "release", "skip", "flag", "rewrite")
@@ -121,13 +124,32 @@ TABLE = {
     "live/<int:rollout>/<slug:kind>/": {
         "GET": ("unknown", "absent", "absent", "in", "in"), "POST": ("unknown", "absent", "absent", "in", "in"),
     },
+    "tour/": {"GET": None, "POST": PERSON},
     "runs/": {"GET": PERSON, "POST": None},
+    "runs/new/": {"GET": MAKER, "POST": MAKER},
+    "runs/new-check/": {"GET": None, "POST": MAKER},
+    "runs/now/": {"GET": PERSON, "POST": None},
+    "runs/act/": {"GET": None, "POST": ("login", "absent", "absent", "absent", "absent")},  # the form says what
     RUN: {"GET": MEMBER, "POST": None},
     RUN + "curves/": {"GET": MEMBER, "POST": None},
+    RUN + "curves.csv": {"GET": STEERER, "POST": None},
+    RUN + "labels/": {"GET": MEMBER, "POST": STEERER},
+    RUN + "pulse/": {"GET": MEMBER, "POST": None},
     RUN + "part/<slug:part>/": {"GET": MEMBER, "POST": None},
     RUN + "act/<slug:verb>/": {"GET": None, "POST": STEERER},
     RUN + "simulated-rater/": {"GET": None, "POST": STEERER},
     RUN + "people/": {"GET": MEMBER, "POST": STEERER},
+    RUN + "settings/": {"GET": MEMBER, "POST": STEERER},
+    RUN + "logs/": {"GET": MEMBER, "POST": None},
+    RUN + "audit/": {"GET": STEERER, "POST": None},
+    "audit/<slug:project>/": {"GET": STEERER, "POST": None},
+    "logs/": {"GET": PERSON, "POST": None},
+    "workers/": {"GET": PERSON, "POST": None},
+    "workers/now/": {"GET": PERSON, "POST": None},
+    "workers/<int:pk>/": {"GET": PERSON, "POST": None},
+    "workers/<int:pk>/now/": {"GET": PERSON, "POST": None},
+    "workers/<int:pk>/logs/": {"GET": PERSON, "POST": None},
+    "workers/<int:pk>/order/<slug:verb>/": {"GET": None, "POST": ("login", "forbidden", "forbidden", "forbidden", "absent")},
     RUN + "people/preview/": {"GET": None, "POST": STEERER},
     RUN + "people/quality/": {"GET": STEERER, "POST": None},
     RUN + "people/calibration/": {"GET": STEERER, "POST": ("login", "absent", "forbidden", "absent", "absent")},
@@ -148,6 +170,17 @@ TABLE = {
     RUN + "suspicions/": {"GET": STEERER, "POST": None},
     RUN + "suspicions/<int:pk>/": {"GET": ("login", "absent", "forbidden", "absent", "absent"), "POST": None},
     RUN + "suspicions/<int:pk>/<slug:verb>/": {"GET": None, "POST": ("login", "absent", "forbidden", "absent", "absent")},
+    "alerts/": {"GET": PERSON, "POST": None},
+    "alerts/now/": {"GET": PERSON, "POST": None},
+    "alerts/channels/<slug:project>/": {"GET": STEERER, "POST": STEERER},
+    "alerts/channels/<slug:project>/<int:pk>/<slug:verb>/": {
+        "GET": None, "POST": ("login", "absent", "forbidden", "absent", "absent"),
+    },
+    RUN + "alerts/": {"GET": MEMBER, "POST": None},
+    RUN + "alerts/now/": {"GET": MEMBER, "POST": None},
+    RUN + "alerts/banner/": {"GET": MEMBER, "POST": None},
+    RUN + "alerts/rules/": {"GET": STEERER, "POST": STEERER},
+    RUN + "alerts/<int:pk>/acknowledge/": {"GET": None, "POST": ("login", "absent", "forbidden", "absent", "absent")},
     RUN + "exports/": {"GET": STEERER, "POST": None},
     RUN + "exports/metrics-<slug:shape>.<slug:format>": {"GET": STEERER, "POST": None},
     RUN + "exports/events.jsonl": {"GET": STEERER, "POST": None},
@@ -168,6 +201,17 @@ TABLE = {
     RUN + "rescorings/<int:pk>/stop/": {"GET": None, "POST": STEERER},
     RUN + "rollouts/": {"GET": MEMBER, "POST": None},
     RUN + "weights/": {"GET": MEMBER, "POST": None},
+    RUN + "weights/compare/": {"GET": STEERER, "POST": STEERER},
+    RUN + "weights/compare/<int:pk>/": {"GET": STEERER, "POST": None},
+    RUN + "weights/compare/<int:pk>/now/": {"GET": STEERER, "POST": None},
+    RUN + "weights/exports/<int:pk>.zip": {"GET": STEERER, "POST": None},
+    RUN + "weights/exports/<int:pk>/delete/": {"GET": None, "POST": STEERER},
+    WEIGHT: {"GET": MEMBER, "POST": None},
+    WEIGHT + "now/": {"GET": STEERER, "POST": None},
+    WEIGHT + "act/<slug:verb>/": {"GET": None, "POST": STEERER},
+    WEIGHT + "chat/": {"GET": STEERER, "POST": STEERER},
+    WEIGHT + "chat/<int:pk>/": {"GET": ("login", "absent", "forbidden", "in", "absent"), "POST": None},
+    WEIGHT + "chat/<int:pk>/<slug:verb>/": {"GET": None, "POST": ("login", "absent", "forbidden", "in", "absent")},
     "rollouts/<int:pk>/": {"GET": MEMBER, "POST": None},
     "ratings/<int:pk>/": {"GET": MEMBER, "POST": None},
     "lessons/<slug:project>/import/": {
@@ -211,6 +255,11 @@ def routes(patterns: list | None = None, prefix: str = "") -> Iterator[str]:
             yield from routes(pattern.url_patterns, route)
 
 
+def weights_part(route: str) -> str:
+    """Which of the pages about weight versions it belongs to; empty for any other."""
+    return next((part for part in ("compare", "exports", "chat") if f"/{part}/<int:pk>" in route and "/weights/" in route), "")
+
+
 OPEN_IN_THE_ADMIN = {"admin/login/", "admin/logout/"}
 ADMIN = sorted(route for route in routes() if route.startswith("admin/"))
 
@@ -223,7 +272,7 @@ def meeting(answer: HttpResponse) -> str:
 
 
 @pytest.fixture
-def visit(cast, run, finish):
+def visit(cast, run, finish, tmp_path):
     """Call `visit(role, method, route)`: the route with the cast's own run, rollout, taskset and token in it."""
     [group] = finish(run)
     token, _ = Token.issue(cast.alice, "hers", ["read"])
@@ -235,7 +284,14 @@ def visit(cast, run, finish):
     episode = Episode.objects.create(environment=environment, run=run, seed=0, turn_limit=3, state=Episode.State.WAITING)
     picture = Picture.take(run.project, DOT)
     importing = TasksetImport.objects.create(project=run.project, name="a.jsonl", bytes=0)
+    worker = Worker.objects.create(key="scorer@here:1:1", role=Worker.Role.SCORER, host="here", pid=1)
     rescoring = Rescoring.create(run, run.settings, {}, [(group.pk, 2)])
+    base = run.weight_versions.get()
+    compared = Comparison.objects.create(run=run, one=base, other=base, temperature=1.0, max_tokens=8)
+    talk = Chat.objects.create(weight_version=base, by=cast.alice)
+    folder = tmp_path / "exported"
+    folder.mkdir()
+    order = WeightOrder.objects.create(weight_version=base, kind="export", state="done", folder=str(folder))
     people = dict(zip(ROLES, (None, cast.carol, cast.bob, cast.alice, cast.admin), strict=True))
     named = {
         "<slug:project>": "lab", "<slug:name>": environment.name,
@@ -251,10 +307,13 @@ def visit(cast, run, finish):
         pk = rating.pk if "ratings/<" in route else pk
         pk = episode.pk if "episodes/<" in route else pk
         pk = rescoring.pk if "rescorings/<int:pk>" in route else pk
+        pk = worker.pk if "workers/<int:pk>" in route else pk
         pk = importing.pk if "imports/<int:pk>" in route else pk
+        pk = {"compare": compared.pk, "exports": order.pk, "chat": talk.pk}.get(weights_part(route), pk)
         kind = "votes" if "exports" in route else "stop"
         route = route.replace("<slug:shape>.<slug:format>", "wide.csv")
-        for part, value in {**named, "<slug:slug>": slug, "<int:pk>": pk, "<slug:kind>": kind}.items():
+        verb = "pin" if route.startswith(WEIGHT) else "pause"
+        for part, value in {**named, "<slug:verb>": verb, "<slug:slug>": slug, "<int:pk>": pk, "<slug:kind>": kind}.items():
             route = route.replace(part, str(value))
         if route.endswith(("/say/", "/end/")):  # as who plays it, for nobody else gets beyond the door
             Episode.objects.filter(pk=episode.pk).update(client=people[role], state=Episode.State.ENVIRONMENT)

@@ -73,9 +73,10 @@ def test_no_page_scrolls_sideways_on_a_phone(visit, seeded):
 
 def test_curves_are_drawn_with_their_newest_values(visit, seeded):
     page = visit(seeded["alice"]).open(reverse("run", args=["lab", "tone-7"]))
-    page.wait_for_selector("[data-chart=reward] canvas")
+    page.wait_for_selector("[data-curve=reward] canvas")
     page.wait_for_function("document.querySelector('[data-value=reward_mean]').textContent !== ''")
-    assert page.locator(".multiples canvas").count() == 12
+    page.locator("[data-curve=starved]").scroll_into_view_if_needed()
+    page.wait_for_function("document.querySelectorAll('.multiples canvas').length === 16")
 
 
 def test_stars_pressed_while_a_reply_streams_are_sent_when_it_ends(visit, seeded, eventually):

@@ -264,9 +264,9 @@ def test_two_at_once_bring_each_group_once(source, fresh):
 def test_the_command_takes_a_search_tells_and_does(source, fresh, capsys):
     run = fresh()
     where = ["fate=trained", "reward_from=0.5"]
-    call_command("run", "seed", run.slug, "--from", source.slug, *[f"--where={one}" for one in where], "--dry-run")
+    call_command("runs", "seed", run.slug, "--from", source.slug, *[f"--where={one}" for one in where], "--dry-run")
     assert "would come: 2 groups, of 2 that fit and 2 that match" in capsys.readouterr().out and not Seed.objects.exists()
-    call_command("run", "seed", run.slug, "--from", source.slug, *[f"--where={one}" for one in where])
+    call_command("runs", "seed", run.slug, "--from", source.slug, *[f"--where={one}" for one in where])
     assert "2 groups came" in capsys.readouterr().out
     assert set(Seed.objects.values_list("of__draw_index", flat=True)) == {0, 1}
 
@@ -274,7 +274,7 @@ def test_the_command_takes_a_search_tells_and_does(source, fresh, capsys):
 @pytest.mark.parametrize(("where", "words"), [("colour=red", "no field colour"), ("reward_from=high", "reward_from: ")])
 def test_a_search_that_is_none_is_refused_by_its_field(source, fresh, where, words):
     with pytest.raises(CommandError, match=words):
-        call_command("run", "seed", fresh().slug, "--from", source.slug, f"--where={where}")
+        call_command("runs", "seed", fresh().slug, "--from", source.slug, f"--where={where}")
 
 
 def test_a_rollouts_page_names_its_parent_and_the_buffer_its_source(source, fresh, client, alice):

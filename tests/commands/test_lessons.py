@@ -123,6 +123,6 @@ def test_an_example_makes_a_run(path, project, policy):
     plan = from_yaml(path.read_text())
     Policy.objects.filter(pk=policy.pk).update(slug=plan.policy)
     generate(project, plan.taskset, plan.taskset, 40, 0)
-    said("run", "create", path, "--start")
+    said("runs", "create", path, "--start")
     run = Run.objects.get(slug=path.stem)
     assert (run.state, run.planned_steps, run.settings) == (Run.State.RUNNING, plan.steps, plan)

@@ -1,4 +1,4 @@
-"""`manage.py taskset`, `policy` and `run`: what they do, and that every refusal names the field and what is right."""
+"""`manage.py taskset`, `policy` and `runs`: what they do, and that every refusal names the field and what is right."""
 
 import io
 import json
@@ -99,17 +99,17 @@ def test_a_model_folder_with_a_pickle_is_refused_by_name(project, tmp_path, sett
 
 
 def test_a_run_is_created_started_paused_resumed_and_stopped(plan_file):
-    assert "3 steps planned" in said("run", "create", plan_file())
+    assert "3 steps planned" in said("runs", "create", plan_file())
     states = []
     for verb in ("start", "pause", "resume", "stop"):
-        said("run", verb, "practice")
+        said("runs", verb, "practice")
         states.append(Run.objects.get(slug="practice").state)
     assert states == ["running", "paused", "running", "stopped"]
 
 
 def test_an_act_that_the_state_does_not_allow_says_so(plan_file):
-    said("run", "create", plan_file())
-    assert "needs it to be learning" in refusal("run", "pause", "practice")
+    said("runs", "create", plan_file())
+    assert "needs it to be learning" in refusal("runs", "pause", "practice")
 
 
 @pytest.mark.parametrize(
@@ -123,30 +123,30 @@ def test_an_act_that_the_state_does_not_allow_says_so(plan_file):
     ],
 )
 def test_a_wrong_configuration_names_the_field_and_creates_nothing(plan_file, changes, field, hint):
-    message = refusal("run", "create", plan_file(**changes))
+    message = refusal("runs", "create", plan_file(**changes))
     assert f"{field}: " in message and hint in message
     assert not Run.objects.exists()
 
 
-def test_status_tells_figures_that_a_program_can_read(plan_file):
-    said("run", "create", plan_file())
-    facts = json.loads(said("run", "status", "practice", "--json"))
+def test_showing_tells_figures_that_a_program_can_read(plan_file):
+    said("runs", "create", plan_file())
+    facts = json.loads(said("runs", "show", "practice", "--json"))
     assert (facts["state"], facts["step"], facts["planned_steps"]) == ("created", 0, 3)
 
 
 def test_following_a_run_that_has_ended_returns_at_once(plan_file):
-    said("run", "create", plan_file())
-    said("run", "stop", "practice")
-    assert "stopped by hand" in said("run", "follow", "practice")
+    said("runs", "create", plan_file())
+    said("runs", "stop", "practice")
+    assert "stopped by hand" in said("runs", "follow", "practice")
 
 
 def test_following_tells_why_a_run_stands_still(run, monkeypatch):
     acts = iter([lambda: run.pause(reason="the engine died 3 times"), run.resume, run.stop])
-    monkeypatch.setattr("rftweb.management.commands.run.time", SimpleNamespace(sleep=lambda _: next(acts)()))
-    words = [line.removeprefix(f"run {run.slug} is ") for line in said("run", "follow", run.slug).splitlines()]
+    monkeypatch.setattr("rftweb.management.commands.runs.time", SimpleNamespace(sleep=lambda _: next(acts)()))
+    words = [line.removeprefix(f"run {run.slug} is ") for line in said("runs", "follow", run.slug).splitlines()]
     assert words == ["paused: the engine died 3 times", "learning", "stopped: stopped by hand"]
 
 
 def test_an_unknown_run_is_refused_with_those_that_exist(plan_file):
-    said("run", "create", plan_file())
-    assert "practice" in refusal("run", "status", "practise")
+    said("runs", "create", plan_file())
+    assert "practice" in refusal("runs", "show", "practise")

@@ -54,8 +54,9 @@ def test_a_stranger_reads_nothing_of_the_project_in_a_list(client, seeded):
 
 
 def test_what_workers_do_for_other_runs_is_not_told(client, seeded):
-    doing = "secret-plan: 24 rollouts, 400 tok/s; tone-7: 8 rollouts, 120 tok/s"
-    Worker.objects.create(key="explorer@elsewhere:1:1", role="explorer", host="elsewhere", pid=1, doing=doing)
+    explorer = Worker.objects.create(key="explorer@elsewhere:1:1", role="explorer", host="elsewhere", pid=1)
+    words = {0: "24 rollouts, 400 tok/s", seeded.run.pk: "8 rollouts, 120 tok/s"}
+    explorer.beat("secret-plan: 24 rollouts, 400 tok/s; tone-7: 8 rollouts, 120 tok/s", words)
     Worker.objects.create(key="trainer@elsewhere:2:2", role="trainer", host="elsewhere", pid=2, doing="secret-plan: step 3")
     client.force_login(seeded.bob)
     html = client.get(reverse("run", args=["lab", "tone-7"])).content.decode()

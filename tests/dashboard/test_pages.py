@@ -7,7 +7,7 @@ from apps.accounts.models import Membership, Token, User
 from apps.buffer.models import Experience, StepItem
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group, Rollout
-from apps.runs.models import Metric, Run
+from apps.runs.models import Metric, MetricSpan, Run
 
 
 @pytest.fixture
@@ -63,12 +63,13 @@ def test_the_simulated_rater_is_switched_off_and_the_change_is_kept(alice_client
 
 def test_curves_go_on_from_the_cursor(alice_client, seeded):
     answer = alice_client.get(reverse("run-curves", args=["lab", "tone-7"]), {"after": 2}).json()
-    assert answer["step"] == 3 and answer["series"]["reward_mean"]["x"] == [3]
+    assert answer["step"] == 3 and answer["x"] == [3] and list(answer["series"]["reward_mean"]) == ["y"]
 
 
 @pytest.mark.parametrize("after", ["x", "1e9", "--1"])
 def test_a_cursor_that_is_no_step_is_refused(alice_client, seeded, after):
-    assert alice_client.get(reverse("run-curves", args=["lab", "tone-7"]), {"after": after}).status_code == 404
+    answer = alice_client.get(reverse("run-curves", args=["lab", "tone-7"]), {"after": after})
+    assert answer.status_code == 400 and "whole number" in answer.json()["errors"]["after"][0]
 
 
 def test_a_long_curve_is_thinned_and_keeps_its_peak(seeded):
@@ -81,6 +82,7 @@ def test_a_long_curve_is_thinned_and_keeps_its_peak(seeded):
     Metric.objects.bulk_create(
         Metric(run=run, step=n, name="kl", value=9.0 if n == 7_777 else n % 7 / 10) for n in range(1, 20_001)
     )
+    MetricSpan.fill(run)
     points = curves(run, ["kl"])["kl"]
     assert len(points["x"]) <= 802 and max(points["y"]) == 9.0 and points["x"] == sorted(points["x"])
 
@@ -192,7 +194,7 @@ def test_a_cursor_that_is_no_id_is_not_there(alice_client, seeded, query):
 
 def test_no_runs_teaches_how_to_start_one(client, cast):
     client.force_login(cast.carol)
-    assert "manage.py run create" in page(client, "runs")
+    assert "manage.py runs create" in page(client, "runs")
 
 
 def test_answers_of_tasks_are_not_shown(alice_client, seeded):

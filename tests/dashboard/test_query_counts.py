@@ -8,7 +8,7 @@ from django.urls import reverse
 from apps.runs.models import Run
 from tests.dashboard.growing import grow_rollouts, grow_runs
 
-MOST = {"runs": 8, "run": 25, "rollouts": 12, "live": 13, "weights": 8, "tasksets": 6, "rate": 10}
+MOST = {"runs": 11, "run": 25, "rollouts": 12, "live": 13, "weights": 8, "tasksets": 6, "rate": 10}
 
 
 def queries(client, address: str) -> int:

@@ -47,7 +47,7 @@ def test_a_healthy_ledger_is_clean(trained):
 
 def test_every_group_is_counted_once(trained):
     ledger = group_ledger(trained)
-    assert ledger == {"issued": 3, "sampling": 0, "waiting": 0, "ready": 1, "claimed": 0, "trained": 2, "dropped": 0}
+    assert ledger == {"issued": 3, "sampling": 0, "waiting": 0, "ready": 1, "claimed": 0, "trained": 2, "measured": 0, "dropped": 0}
 
 
 def test_a_lost_group_is_found(trained):
@@ -80,6 +80,11 @@ def _open_group(pk: int) -> None:
 def test_an_experience_trained_without_a_committed_step_is_found(trained):
     TrainStep.objects.update(state=TrainStep.State.PLANNED)
     assert violated() == {"trained means committed once"}
+
+
+def test_an_update_that_could_not_be_made_again_is_found(trained):
+    TrainStep.objects.update(knobs={"optimizer.learning_rate": 1e-3})
+    assert violated() == {"updates say what they are made with"}
 
 
 def test_a_second_use_is_found(trained):

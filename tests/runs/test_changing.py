@@ -2,7 +2,7 @@
 
 import pytest
 
-from apps.runs.changing import flat
+from apps.runs.changing import flat, knobs_of_update
 from apps.runs.config import ConfigError
 from apps.runs.models import Run
 
@@ -22,6 +22,8 @@ def refused(run: Run, **fields: object) -> dict[str, str]:
         {"max_staleness": 4},
         {"group_attempts": 1},
         {"sampling": {"max_tokens": 9}},
+        {"sampling": {"temperature": 0.5}},
+        {"optimizer": {"learning_rate": 1e-3}},
         {"checkpoints": {"weights": 3}},
         {"rewards": [{"scorer": "sort", "weight": 0.5, "options": {}, "domains": [], "trust": None}]},
         {"rewards": [{"scorer": "sort", "weight": 1.0, "options": {}, "domains": [], "trust": TRUST}]},
@@ -35,12 +37,11 @@ def test_what_every_station_reads_afresh_may_change(run, fields):
 @pytest.mark.parametrize(
     ("fields", "name"),
     [
-        ({"optimizer": {"learning_rate": 1e-3}}, "optimizer.learning_rate"),
-        ({"algorithm": {"kl": {"coefficient": 0.1}}}, "algorithm.kl.coefficient"),
+        ({"optimizer": {"weight_decay": 0.1}}, "optimizer.weight_decay"),
+        ({"algorithm": {"entropy": {"coefficient": 0.1}}}, "algorithm.entropy.coefficient"),
         ({"algorithm": {"loss": {"clip_high": 0.5}}}, "algorithm.loss.clip_high"),
         ({"algorithm": {"advantage": {"scale": "none"}}}, "algorithm.advantage.scale"),
         ({"checkpoints": {"keep": 3}}, "checkpoints.keep"),
-        ({"sampling": {"temperature": 0.5}}, "sampling.temperature"),
         ({"engine": "vllm"}, "engine"),
         ({"group_size": 4}, "group_size"),
         ({"groups_per_step": 4}, "groups_per_step"),
@@ -58,8 +59,25 @@ def test_what_is_built_into_a_run_is_refused_by_name(run, fields, name):
 
 
 def test_a_section_with_one_refused_field_changes_nothing(run):
-    assert set(refused(run, sampling={"max_tokens": 9, "temperature": 0.5})) == {"sampling.temperature"}
+    assert set(refused(run, sampling={"max_tokens": 9, "older_segments": "leave_out"})) == {"sampling.older_segments"}
     assert Run.objects.get().settings.sampling.max_tokens == 64
+
+
+def test_a_weight_of_what_nobody_measures_is_refused(new_run):
+    run = new_run(algorithm={"name": "grpo", "kl": {"estimator": "none", "coefficient": 0.0}})
+    assert "without an estimator" in str(refused(run, algorithm={"kl": {"coefficient": 0.1}}))
+
+
+def test_a_temperature_that_vllm_would_take_for_another_is_refused(new_run):
+    problems = refused(new_run(engine="auto"), sampling={"temperature": 0.001})
+    assert "0.01 or more" in problems["sampling.temperature"]
+    new_run(engine="transformers").change_config(None, sampling={"temperature": 0.001})
+
+
+def test_an_update_is_planned_with_the_knobs_as_they_stand(run):
+    run.change_config(None, optimizer={"learning_rate": 0.02}, reason="too slow")
+    assert knobs_of_update(run.settings)["optimizer.learning_rate"] == 0.02
+    assert run.topic.events.get(kind="config_changed").payload["reason"] == "too slow"
 
 
 def test_values_that_stay_the_same_are_no_change(run):

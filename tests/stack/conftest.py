@@ -76,7 +76,7 @@ class Installation:
         }  # fmt: skip
         file = folder / f"{slug}.yaml"
         file.write_text(yaml.safe_dump(plan))
-        self.must("run", "create", str(file), "--slug", slug, "--start")
+        self.must("runs", "create", str(file), "--slug", slug, "--start")
 
     def wait(self, what: str, look: Callable[[], object], seconds: float = PATIENCE_S) -> object:
         ends = time.monotonic() + seconds

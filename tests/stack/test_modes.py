@@ -30,12 +30,12 @@ def test_a_run_publishes_once_an_interval(installation, tmp_path):
 def test_a_paused_run_stands_still_until_it_is_resumed(installation, tmp_path):
     installation.begin("pause", tmp_path, steps=60)  # some fifteen are made before the command below has started
     installation.wait("it learns", lambda: installation.step("pause") >= 1)
-    installation.must("run", "pause", "pause")
+    installation.must("runs", "pause", "pause")
     idle = """SELECT count(*) = 0 FROM rollouts_group g JOIN runs_run r ON r.id = g.run_id
               WHERE r.slug = 'pause' AND g.state = 'sampling' AND g.lease_until > statement_timestamp()"""
     installation.wait("what was in flight is in, or was lost with its lease", lambda: installation.one(idle))
     at = installation.step("pause")
-    installation.must("run", "resume", "pause")
+    installation.must("runs", "resume", "pause")
     installation.wait_completed("pause")
     assert at < installation.step("pause") == 60
 
@@ -43,7 +43,7 @@ def test_a_paused_run_stands_still_until_it_is_resumed(installation, tmp_path):
 def test_a_stopped_run_ends_with_a_clean_ledger(installation, tmp_path):
     installation.begin("stop", tmp_path, steps=1000)
     installation.wait("it learns", lambda: installation.step("stop") >= 2)
-    installation.must("run", "stop", "stop")
+    installation.must("runs", "stop", "stop")
     left = """SELECT count(*) FROM rollouts_group g JOIN runs_run r ON r.id = g.run_id
               WHERE r.slug = 'stop' AND g.state IN ('sampling', 'scoring', 'waiting', 'judged')"""
     installation.wait("no group is left open", lambda: installation.one(left) == 0)

@@ -39,5 +39,5 @@ def test_killing_the_pool_child_leaves_no_vllm_behind_and_the_run_goes_on(instal
     os.kill(child, signal.SIGKILL)
     installation.wait("vLLM's processes are gone", lambda: not any(map(is_alive, family)), 60)
     installation.wait("it learns again", lambda: installation.step("vllm-kill") > at + 4, START_SECONDS)
-    installation.must("run", "stop", "vllm-kill")
+    installation.must("runs", "stop", "vllm-kill")
     assert installation.violations() == {}

@@ -138,4 +138,4 @@ def test_no_acknowledged_decision_is_missing_or_doubled_when_the_web_process_is_
     lost = """SELECT t.id FROM feedback_rating t JOIN feedback_slot s ON s.item_id = t.item_id AND s.rater_id = t.rater_id
               WHERE t.is_current AND s.state <> 'done'"""
     assert installation.sql(lost) == [], "a slot is done when its rating is there: both are one transaction"
-    installation.must("run", "stop", "many-kills")
+    installation.must("runs", "stop", "many-kills")

@@ -10,6 +10,7 @@ from typing import Literal, Protocol
 
 from apps.policies.manifest import Shown
 
+COLDEST = 0.01  # as good as greedy; vLLM takes anything below for this, without an error
 StopReason = Literal["stop", "length", "abort", "error"]
 
 
@@ -99,6 +100,7 @@ class Engine(Protocol):
     """Thread-safe; `submit`, `drain`, `load` and the probe raise EngineDied once the engine is dead, the others do not."""
 
     name: str
+    temperature: float  # of all that is submitted from now on; what is in flight keeps its own
 
     def start(self, folder: Path, version: int, probe: ProbeLike) -> LoadReport:
         """Load the first weights and begin to serve. Raises ParityError, or the reading error, and serves nothing then."""

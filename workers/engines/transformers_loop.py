@@ -19,7 +19,7 @@ import torch
 
 from apps.policies.manifest import Shown
 from workers.engines.decoding import Decoder
-from workers.engines.interface import Delta, EngineDied, Health, LoadReport, ProbeLike, Request
+from workers.engines.interface import COLDEST, Delta, EngineDied, Health, LoadReport, ProbeLike, Request
 from workers.engines.live_policy import LivePolicy
 from workers.engines.outbox import Outbox
 from workers.engines.parity import require_parity
@@ -44,14 +44,14 @@ class _Wish:
 class TransformersEngine:
     """One model in one permanent thread; every public method may be called from any thread.
 
-    All requests of one engine are sampled at its `temperature`; one `seed` and the same requests at the same moments
-    give the same tokens.
+    All requests of one engine are sampled at its `temperature`, which may be set to another one for those that come then, or, where
+    it has none, each at its own; one `seed` and the same requests at the same moments give the same tokens.
     """
 
     name = "transformers"
 
-    def __init__(self, temperature: float, seed: int, threads: int = 1) -> None:
-        if not temperature > 0:
+    def __init__(self, temperature: float | None, seed: int, threads: int = 1) -> None:
+        if temperature is not None and not temperature > 0:
             raise ValueError(f"temperature must be above 0, not {temperature}")
         self.temperature, self.seed, self.threads = temperature, seed, threads
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -151,7 +151,9 @@ class TransformersEngine:
         self._require_text(request.prompt_ids)
         self._require_seen(request.prompt_ids, request.pictures)
         sampling = request.sampling
-        if sampling.temperature != self.temperature:
+        if self.temperature is None and not sampling.temperature >= COLDEST:
+            raise ValueError(f"request {request.id}: temperature must be {COLDEST} or more, not {sampling.temperature}")
+        if self.temperature not in (None, sampling.temperature):
             raise ValueError(f"request {request.id}: temperature {sampling.temperature}, this engine samples at {self.temperature}")
         if sampling.max_tokens < 1:
             raise ValueError(f"request {request.id}: max_tokens must be 1 or more")

@@ -25,7 +25,7 @@ import torch
 from apps.policies.manifest import Shown, read_manifest
 from workers import adapters
 from workers.engines import vllm_environment
-from workers.engines.interface import Delta, EngineDied, Health, LoadReport, ProbeLike, Request
+from workers.engines.interface import COLDEST, Delta, EngineDied, Health, LoadReport, ProbeLike, Request
 from workers.engines.outbox import Outbox
 from workers.engines.parity import require_parity
 from workers.vision.eyes import Eyes, require_eyes
@@ -43,7 +43,6 @@ from workers.engines.vllm_traffic import Flight, Traffic  # noqa: E402
 
 T = TypeVar("T")
 CALL_SECONDS, STOP_SECONDS, FORCE_SECONDS = 600.0, 20.0, 1.0
-COLDEST = 0.01  # vLLM takes anything below for this, without an error
 NOT_STARTED, STOPPED, ENDED = "the engine was not started", "the engine was stopped", "vLLM's processes ended"
 
 
@@ -62,8 +61,8 @@ class VllmEngine:
 
     name = "vllm"
 
-    def __init__(self, temperature: float, seed: int, memory_share: float = 0.85) -> None:
-        if not temperature >= COLDEST:
+    def __init__(self, temperature: float | None, seed: int, memory_share: float = 0.85) -> None:
+        if temperature is not None and not temperature >= COLDEST:
             raise ValueError(f"temperature must be {COLDEST} or more, not {temperature}")
         self.temperature, self.seed, self.memory_share = temperature, seed, memory_share
         self._outbox = Outbox()
@@ -199,7 +198,9 @@ class VllmEngine:
         sampling = request.sampling
         if sampling.max_tokens < 1:
             raise ValueError(f"request {request.id}: max_tokens must be 1 or more")
-        if sampling.temperature != self.temperature:
+        if self.temperature is None and not sampling.temperature >= COLDEST:
+            raise ValueError(f"request {request.id}: temperature must be {COLDEST} or more, not {sampling.temperature}")
+        if self.temperature not in (None, sampling.temperature):
             raise ValueError(f"request {request.id}: temperature {sampling.temperature}, this engine samples at {self.temperature}")
 
     def _require_text(self, token_ids: tuple[int, ...]) -> None:

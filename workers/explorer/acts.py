@@ -42,7 +42,7 @@ def do(seat: "Seat", act: Intervention) -> None:
     except Refused as refusal:
         refuse(act, str(refusal))
     else:
-        log.info("person_acted", run=seat.run.slug, rollout=act.rollout_id, act=act.kind, by=act.by.username)
+        log.info("person_acted", run=seat.run, rollout=act.rollout_id, act=act.kind, by=act.by.username)
         mark_done(act, before)
 
 

@@ -10,7 +10,14 @@ from workers.slices import register, run_slice
 
 @shared_task(name="explore")
 def explore(**_: object) -> None:
-    run_slice("explore", explorer().serve)
+    run_slice("explore", explorer().serve, somebody_chats)
+
+
+def somebody_chats() -> bool:
+    """Versions answer whether or not their runs are live; an engine that waits for the next question is looked after."""
+    from apps.rollouts.models import ChatTurn
+
+    return bool(explorer().chats.chairs) or ChatTurn.objects.open().exists()
 
 
 @cache

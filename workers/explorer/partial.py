@@ -45,7 +45,7 @@ def store(seat: "Seat") -> None:
         seat.left.add(flight.rollout_id)
     seat.abandon(claims.keys() & ({flight.claim.group_id for flight in fresh} | free) - ours)
     if ours & free:
-        log.info("groups_set_aside", run=seat.run.slug, groups=sorted(ours & free))
+        log.info("groups_set_aside", run=seat.run, groups=sorted(ours & free))
 
 
 def kept_of(groups: Sequence[Group]) -> dict[int, PartialRollout]:
@@ -59,7 +59,7 @@ def begin(seat: "Seat", flight: Flight, group: Group, kept: PartialRollout | Non
     seat.left.discard(flight.rollout_id)
     if kept is not None and kept.tokens.prompt_ids != flight.script.prompt_ids:
         # The task's words are other tokens than they were: a library changed meanwhile.
-        log.error("partial_rollout_does_not_fit", run=seat.run.slug, rollout=flight.rollout_id)
+        log.error("partial_rollout_does_not_fit", run=seat.run, rollout=flight.rollout_id)
         kept = None
     if kept is not None:
         _restore(flight, kept)

@@ -68,7 +68,7 @@ class Seat:
             memory_share=settings.GPU_MEMORY_PERCENT / 100,
             sees=run.policy.sees_pictures,
         )
-        log.info("engine_chosen", run=run.slug, engine=engine.name, reason=reason)
+        log.info("engine_chosen", run=run, engine=engine.name, reason=reason)
         Worker.objects.filter(pk=worker.pk).update(engine=engine.name, details={**worker.details, "engine": reason})
         seat = cls(run, worker, engine)
         weights.follow(seat, run.published_version)
@@ -77,6 +77,7 @@ class Seat:
     def reread(self, run: Run) -> None:
         """Take up what may change while the run is live (apps.runs.changing) for the requests that come now."""
         self.run, self.plan = run, run.settings
+        self.engine.temperature = self.plan.sampling.temperature
         if self.episodes:
             self.episodes.serve = self.plan.serve
 

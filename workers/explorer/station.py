@@ -1,6 +1,7 @@
 """The explorer's loop over all runs: keep leases, follow weights, open or adopt groups, collect what was said.
 
-Runs take turns by who was served longest ago; requests stay in flight from one slice to the next.
+Runs take turns by who was served longest ago; requests stay in flight from one slice to the next. Where seats are few, one that
+was held long enough makes room for a run that nobody serves (workers.explorer.turns).
 """
 
 import time
@@ -24,8 +25,10 @@ from apps.tasksets.limits import BadLimits
 from workers.engines.interface import EngineDied
 from workers.explorer import weights
 from workers.explorer.acts import asked_in, do, let_go
+from workers.explorer.chats import Chats
 from workers.explorer.seat import Seat
 from workers.explorer.speaker import NoDialogue
+from workers.explorer.turns import Turns
 from workers.vision.eyes import Unreadable
 
 log = structlog.get_logger(__name__)
@@ -43,12 +46,16 @@ class Explorer:
     def __init__(self, worker: Worker) -> None:
         self.worker = worker
         self.seats: dict[int, Seat] = {}
+        self.chats = Chats(worker)
         self.deaths: dict[int, deque[float]] = defaultdict(lambda: deque(maxlen=DEATHS_ALLOWED))
+        self.turns = Turns()
         self.kept_at = self.looked_at = self.reported_at = 0.0
 
     def serve(self) -> bool:
         """One turn; says whether anything is in flight or came in."""
         now = time.monotonic()
+        if self.worker.order == Worker.Order.QUARANTINE:
+            self._let_go_of_all()
         if now - self.kept_at > settings.LEASE_SECONDS / 4:
             self._keep_leases()
             self.kept_at = now
@@ -60,11 +67,12 @@ class Explorer:
         busy = [seat for seat in self.seats.values() if seat.flights]
         for seat in busy:
             self._collect(seat)
+        has_chats = self.chats.serve(self._make_room, 0.0 if busy else DRAIN_SECONDS)
         self._report(now)
         flying = [seat for seat in self.seats.values() if seat.flights]
-        if flying and all(seat.waits_for_callers for seat in flying):
+        if flying and not has_chats and all(seat.waits_for_callers for seat in flying):
             bells.wait("explore", DRAIN_SECONDS)
-        return bool(busy)
+        return bool(busy) or has_chats
 
     # -- work -------------------------------------------------------------------------------------------------------
 
@@ -73,6 +81,12 @@ class Explorer:
             Run.objects.exploring().select_related("policy", "taskset").order_by(F("explored_at").asc(nulls_first=True), "pk")
         )
         self._leave_ended({run.pk for run in running})
+        if self.worker.takes_nothing:  # what is in flight goes on to its end
+            while self._give_up_a_seat():
+                pass
+            running = [run for run in running if run.pk in self.seats]
+        if self._is_full():
+            self.turns.look(self.seats, running, time.monotonic())
         for run in running:
             if seat := self._seat_for(run):
                 self._guarded(seat, lambda: self._fill(seat, run))  # noqa: B023  (called before the loop goes on)
@@ -81,6 +95,8 @@ class Explorer:
         seat.reread(run)
         weights.follow(seat, run.published_version)
         room = (ROLLOUTS_IN_FLIGHT - seat.places) // seat.plan.group_size
+        if self.worker.takes_nothing or self._makes_way(seat):
+            return
         if room < 1 or seat.version != run.published_version or seat.environment_rests:
             return
         lease = settings.LEASE_SECONDS
@@ -107,32 +123,45 @@ class Explorer:
         except (NoDialogue, Unreadable, BadLimits) as why:
             self._pause(seat.run, str(why))
         else:
-            log.info("groups_begun", run=seat.run.slug, groups=[group.pk for group in groups], weight_version=seat.version)
+            log.info("groups_begun", run=seat.run, groups=[group.pk for group in groups], weight_version=seat.version)
 
     def _seat_for(self, run: Run) -> Seat | None:
         """The run's seat; a new one where there is room, or where a seat with nothing in flight can be given up."""
         if run.pk in self.seats:
             return self.seats[run.pk]
-        while self._is_full():
-            if not self._give_up_a_seat():
-                return None
+        if not self._make_room():
+            return None
         try:
             self.seats[run.pk] = Seat.take(run, self.worker)
+            self.turns.begin(run.pk, time.monotonic())
         except EngineDied as death:
             self._bury(run, str(death))
         except LookupError as missing:
             self._pause(run, str(missing))
         return self.seats.get(run.pk)
 
+    def _make_room(self) -> bool:
+        """Whether one more engine may be loaded here: idle ones make way for it, those of chats first."""
+        while self._is_full():
+            if not self.chats.give_up_one() and not self._give_up_a_seat():
+                return False
+        return True
+
     def _is_full(self) -> bool:
-        """A vLLM takes the GPU's memory for itself; small engines share a worker."""
-        return len(self.seats) >= settings.ENGINES_PER_WORKER or any(seat.engine.name == "vllm" for seat in self.seats.values())
+        """A vLLM takes the GPU's memory for itself; small engines share a worker. One that is being loaded may become a vLLM."""
+        engines = [*(seat.engine for seat in self.seats.values()), *(chair.engine for chair in self.chats.chairs.values())]
+        return len(engines) >= settings.ENGINES_PER_WORKER or any(engine is None or engine.name == "vllm" for engine in engines)
 
     def _give_up_a_seat(self) -> bool:
         idle = [seat for seat in self.seats.values() if not seat.flights]
         if idle:
-            self._leave(idle[0])
+            self._leave(min(idle, key=lambda seat: not self.turns.is_over(seat.run.pk)))  # one whose turn is over goes first
         return bool(idle)
+
+    def _makes_way(self, seat: Seat) -> bool:
+        """Whether this seat begins nothing new: its turn is over, or somebody has waited long to chat and gets its place then."""
+        fewest = min(self.seats.values(), key=lambda one: len(one.flights))
+        return self.turns.is_over(seat.run.pk) or (self.chats.wants_room and seat is fewest)
 
     def _do_what_people_ask(self) -> None:
         for seat, act in asked_in(self.seats.values()):
@@ -155,7 +184,7 @@ class Explorer:
             kept = Group.objects.keep(claims, settings.LEASE_SECONDS)
             lost = {claim.group_id for claim in claims} - kept
             if lost:
-                log.warning("leases_lost", run=seat.run.slug, groups=sorted(lost))
+                log.warning("leases_lost", run=seat.run, groups=sorted(lost))
                 seat.abandon(lost)
         for seat in list(self.seats.values()):
             self._guarded(seat, lambda: seat.require_alive(SILENCE_SECONDS, HEALTH_SECONDS))  # noqa: B023
@@ -167,8 +196,16 @@ class Explorer:
             if seat.run.state in Run.ENDED:
                 self._leave(seat)
 
+    def _let_go_of_all(self) -> None:
+        """Its groups were fenced: others have them by now, and nothing of what was said here is written."""
+        for seat in list(self.seats.values()):
+            Group.objects.give_back(seat.claims)  # what it took before it heard
+            seat.abandon({flight.claim.group_id for flight in seat.flights.values()})
+            self._leave(seat)
+
     def _leave(self, seat: Seat) -> None:
         del self.seats[seat.run.pk]
+        self.turns.end(seat.run.pk)
         seat.leave()
 
     # -- faults -----------------------------------------------------------------------------------------------------
@@ -178,7 +215,7 @@ class Explorer:
         try:
             act()
         except EngineDied as death:
-            log.error("engine_died", run=seat.run.slug, reason=str(death))
+            log.error("engine_died", run=seat.run, reason=str(death))
             self._free_groups(seat, str(death))
             self._leave(seat)
             self._bury(seat.run, str(death))
@@ -205,20 +242,22 @@ class Explorer:
         try:
             run.pause(reason=reason[:500])
         except NotPossible:
-            log.info("run_not_live", run=run.slug)
+            log.info("run_not_live", run=run)
 
     def _report(self, now: float) -> None:
         if now - self.reported_at < REPORT_SECONDS:
             return
-        doing = [
-            f"{seat.run.slug}: {len(seat.flights)} rollouts, {seat.rate():.0f} tok/s"
-            for seat in self.seats.values()
-            if seat.flights
-        ]
-        self.worker.beat("; ".join(doing) or "waiting for room to open groups")
+        flying = [seat for seat in self.seats.values() if seat.flights]
+        words = {seat.run.pk: f"{len(seat.flights)} rollouts, {seat.rate():.0f} tok/s" for seat in flying}
+        doing = [f"{seat.run.slug}: {words[seat.run.pk]}" for seat in flying]
+        doing += [f"{chair.version}: {len(chair.held)} chats" for chair in self.chats.chairs.values() if chair.held]
+        idle = "takes nothing, as it was told" if self.worker.takes_nothing else "waiting for room to open groups"
+        self.worker.beat("; ".join(doing) or idle, words)
         self.reported_at = now
 
     def stop(self) -> None:
+        with suppress(OperationalError):
+            self.chats.stop()
         for seat in list(self.seats.values()):
             with suppress(OperationalError):  # without a database the leases end by themselves
                 Group.objects.give_back(seat.claims)  # first: to stop an engine may take longer than a lease

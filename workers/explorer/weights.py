@@ -29,7 +29,7 @@ def follow(seat: "Seat", version: int) -> None:
         row.refresh_from_db(fields=["state"])
         if row.state == WeightVersion.State.RETIRED:
             return  # the trainer went on and deleted it while it was being read: the next look finds a newer one
-        log.error("weights_refused", run=seat.run.slug, weight_version=version, reason=str(refusal))
+        log.error("weights_refused", run=seat.run, weight_version=version, reason=str(refusal))
         row.refuse(str(refusal))
         seat.run.pause(reason=f"weight version {version} was refused: {refusal}"[:500])
         return
@@ -48,7 +48,7 @@ def acknowledge(seat: "Seat") -> None:
     seat.unsaid = None
     log.info(
         "weights_loaded",
-        run=seat.run.slug,
+        run=seat.run,
         weight_version=row.version,
         probe_gap=report.probe_gap,
         milliseconds=round(report.milliseconds, 1),

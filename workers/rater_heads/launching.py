@@ -27,7 +27,7 @@ def train_where_due(runs: Iterable[Run]) -> None:
         decisions = heads.due(run, _tried.get(run.pk, 0))
         if decisions is not None:
             _tried[run.pk] = decisions
-            log.info("head_training_started", run=run.slug, decisions=decisions)
+            log.info("head_training_started", run=run, decisions=decisions)
             command = [sys.executable, "-m", "workers.rater_heads", str(run.pk), "--parent", str(os.getpid())]
             _training[run.pk] = subprocess.Popen(command)
 

@@ -49,7 +49,7 @@ def _train(run: Run) -> RaterModel | None:
     model = LoadedModel(folder)
     stored = heads.store(run, folder, told, dict(zip(*_scored(model, told), strict=True)))
     _forget_all_but(KEPT, folder.parent)
-    log.info("head_trained", run=run.slug, decisions=len(told), **stored.figures)
+    log.info("head_trained", run=run, decisions=len(told), **stored.figures)
     return stored
 
 

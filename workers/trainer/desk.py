@@ -15,18 +15,22 @@ from types import MappingProxyType
 
 import structlog
 from django.db.models.functions import Now
+from safetensors import SafetensorError
 
 from apps.buffer.models import Experience, batch_of, commit_step, plan_step
+from apps.feedback.evaluation.scheduled import keep_up
 from apps.pipelines.applying import OperatorFailed
 from apps.pipelines.batching import treat
 from apps.pipelines.crediting import of_batch
 from apps.policies.manifest import DamagedWeights, Manifest, Shown, require_like, verify
 from apps.runs.models import Metric, NotPossible, Run, TrainStep, WeightVersion
+from workers.movement import movement
 from workers.pictures import pngs_of
 from workers.trainer import checkpoint, experts, figures, shelf
 from workers.trainer.collate import Row
 from workers.trainer.host import TrainerHost
 from workers.trainer.report import StepReport
+from workers.trainer.spec import Knobs
 
 log = structlog.get_logger(__name__)
 CAUSE_SECONDS = 1.0
@@ -43,6 +47,7 @@ class Desk:
         self.taken_at = self.turned_at = time.monotonic()
         self.waited = self.idle_since = self.cause_at = 0.0
         self.cause, self.idle = "", False
+        self.starved = dict.fromkeys(figures.STATIONS, 0.0)  # seconds of the wait, by the station that was waited for
 
     # -- taking over ------------------------------------------------------------------------------------------------
 
@@ -51,7 +56,7 @@ class Desk:
         shelf.sweep(self.run)
         newest, damage = checkpoint.newest_intact(self.host.spec.output, at_most=self.run.step)
         for words in damage:
-            log.error("checkpoint_damaged", run=self.run.slug, reason=words)
+            log.error("checkpoint_damaged", run=self.run, reason=words)
             self.run.topic.record("checkpoint_damaged", reason=words)
         self.host.start(newest)
         self._replay()
@@ -64,7 +69,7 @@ class Desk:
         missing = self.run.step - self.host.step
         if not missing:
             return
-        log.info("replaying", run=self.run.slug, from_step=self.host.step, to_step=self.run.step)
+        log.info("replaying", run=self.run, from_step=self.host.step, to_step=self.run.step)
         self._say(f"{missing} recorded updates to be made again after a restart")
         for step in self.run.steps.filter(state=TrainStep.State.COMMITTED, number__gt=self.host.step).order_by("number"):
             self._update(step, self._batch(step))
@@ -83,7 +88,7 @@ class Desk:
             return self._wait()
         self._note_wait()
         batch = self._batch(step)
-        report = self._update(step, batch)
+        report = self._update(step, batch, self.run.checkpoint_asked_at is not None)
         staged = self._stage(step) if self._is_due(step) else None
         self._commit(step, batch, report, staged)
         self._offer()
@@ -92,12 +97,11 @@ class Desk:
         self._complete()
         return True
 
-    def _update(self, step: TrainStep, batch: Sequence) -> StepReport:
-        return self.host.grant(
-            self._rows(batch),
-            skip=step.skipped,
-            save=step.number % self.run.settings.checkpoints.every == 0,
-        )
+    def _update(self, step: TrainStep, batch: Sequence, is_asked: bool = False) -> StepReport:
+        """With what was recorded with the step, whatever stands in the configuration by now."""
+        is_due = step.number % self.run.settings.checkpoints.every == 0
+        knobs = Knobs.recorded(step.knobs)
+        return self.host.grant(self._rows(batch), skip=step.skipped, save=is_asked or is_due, knobs=knobs)
 
     def _is_due(self, step: TrainStep) -> bool:
         """Every `sync_interval` updates, and once more at the end of the plan."""
@@ -115,6 +119,15 @@ class Desk:
         shutil.rmtree(folder, ignore_errors=True)
         manifest = self.host.publish(folder, version.version, version.parent.version)
         version.folder, version.fingerprint, version.bytes = str(folder), manifest.fingerprint, _size(manifest)
+        version.movement = self._movement(version)
+
+    def _movement(self, version: WeightVersion) -> dict | None:
+        """How far it has moved from its parent; None where the parent's folder is gone: a figure is no reason to stop."""
+        try:
+            return movement(Path(version.folder), Path(version.parent.folder))
+        except (DamagedWeights, SafetensorError, OSError, KeyError) as why:
+            log.warning("movement_not_measured", run=self.run, weight_version=version.version, reason=str(why))
+            return None
 
     def _commit(self, step: TrainStep, batch: Sequence, report: StepReport, staged: WeightVersion | None) -> None:
         """Say in one transaction, under the fence, that the update happened. Raises StaleFence and writes nothing."""
@@ -124,15 +137,18 @@ class Desk:
             values["skipped"] = float(bool(report.skipped))
             commit_step(run, step, self.fence, skipped=report.skipped)
             Metric.record(run, step.number, values)
+            if report.checkpoint:
+                run.note_checkpoint(step.number, self.run.checkpoint_asked_at)
             if staged is not None:
                 staged.save()
             Run.objects.filter(pk=run.pk).update(trained_at=Now(), waiting_on="")
             run.topic.record("step_committed", step=step.number, reward=values.get("reward_mean"), skipped=report.skipped)
         self.run.refresh_from_db()
         self.turned_at, self.waited, self.cause, self.idle = time.monotonic(), 0.0, "", False
+        self.starved = dict.fromkeys(figures.STATIONS, 0.0)
         log.info(
             "step_committed",
-            run=self.run.slug,
+            run=self.run,
             step=step.number,
             weight_version=step.version,
             rows=len(batch),
@@ -163,7 +179,8 @@ class Desk:
         return [row_of(experience, pngs, newest_only) for experience in batch]
 
     def _figures(self, run: Run, step: TrainStep, batch: Sequence[Experience], seconds: float) -> dict[str, float]:
-        return {**figures.of_batch(run, step, batch), **figures.of_time(run, batch, seconds, self.waited)}
+        starved = {f"starved_{station}": waited for station, waited in self.starved.items()}
+        return {**figures.of_batch(run, step, batch), **figures.of_time(run, batch, seconds, self.waited), **starved}
 
     def _cause(self) -> str:
         return figures.cause_of_waiting(self.run)
@@ -179,6 +196,7 @@ class Desk:
             with self.run.fenced(self.fence):
                 version.verify()
                 version.publish()
+            keep_up(self.run)  # before its folder could go; the sweep does the same, should we die here
             shelf.retire(self.run, self.fence)
         self.run.refresh_from_db()
 
@@ -186,7 +204,7 @@ class Desk:
         try:
             return self._verified(version) == version.fingerprint
         except (DamagedWeights, OSError) as damage:
-            log.error("staged_weights_damaged", run=self.run.slug, weight_version=version.version, reason=str(damage))
+            log.error("staged_weights_damaged", run=self.run, weight_version=version.version, reason=str(damage))
             return False
 
     def _verified(self, version: WeightVersion) -> str:
@@ -216,15 +234,25 @@ class Desk:
         self._complete()
         now = time.monotonic()
         if not self.idle:
-            self.idle, self.idle_since = True, now
-        if self.run.is_live and now - self.cause_at > CAUSE_SECONDS:
+            self.idle, self.idle_since, self.looked_at, self.awaited = True, now, now, figures.starving(self.run)
+        if not self.run.is_live:
+            self.looked_at = now  # a paused run starves of nothing
+        elif now - self.cause_at > CAUSE_SECONDS:
             self._say(self._cause())
-            self.cause_at = now
+            self._note_starving(now)
+            self.cause_at, self.awaited = now, figures.starving(self.run)
         return False
+
+    def _note_starving(self, now: float) -> None:
+        """What has passed since the last look was spent on the station that was waited for then."""
+        self.starved[self.awaited] += now - self.looked_at
+        self.looked_at = now
 
     def _note_wait(self) -> None:
         if self.idle:
-            self.waited, self.idle = time.monotonic() - self.idle_since, False
+            now = time.monotonic()
+            self.waited, self.idle = now - self.idle_since, False
+            self._note_starving(now)
 
     def _say(self, cause: str) -> None:
         if cause != self.cause:

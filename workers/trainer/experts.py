@@ -30,7 +30,7 @@ def take_in(run: Run, fence: int) -> int:
         speller = _speller(run.policy.folder, run.policy.context_tokens)
         taken += admit(run, fence, [(demonstration, speller.expert(demonstration)) for demonstration in fresh])
     if taken:
-        log.info("demonstrations_admitted", run=run.slug, demonstrations=taken)
+        log.info("demonstrations_admitted", run=run, demonstrations=taken)
     return taken + _take_in_offspring(run, fence)
 
 
@@ -40,7 +40,7 @@ def _take_in_offspring(run: Run, fence: int) -> int:
         born = [(one, tokens) for one in fresh if (tokens := _spelt(one, run)) is not None]
         taken += offspring.admit(run, fence, born)
     if taken:
-        log.info("offspring_admitted", run=run.slug, rollouts=taken)
+        log.info("offspring_admitted", run=run, rollouts=taken)
     return taken
 
 

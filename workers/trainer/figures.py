@@ -2,12 +2,14 @@
 
 import statistics
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import takewhile
 
-from django.db.models import Avg, Count, Max, Q, StdDev, Sum
+from django.db.models import Avg, Count, Max, Min, Q, StdDev, Sum, Value
+from django.db.models.functions import Now
 
 from apps.buffer.models import Experience, experts_missing, groups_again, stragglers
+from apps.feedback.models import Rating
 from apps.rewards.combining import full_reward
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group, Rollout
@@ -17,6 +19,9 @@ from apps.tasksets.judged_by import kind_of
 from workers.trainer.report import SKIPS_IN_A_ROW
 
 ROUNDING = 1e-6
+HOUR, LATELY = timedelta(hours=1), timedelta(minutes=10)
+LOOKED_AT = 1_000
+STATIONS = ("people", "judging", "sampling")
 ON_THE_WAY = {
     Group.State.SAMPLING: "being sampled",
     Group.State.SCORING: "being scored",
@@ -27,6 +32,7 @@ ON_THE_WAY = {
 
 def of_batch(run: Run, step: TrainStep, batch: Sequence[Experience]) -> dict[str, float]:
     """Means over what the policy sampled; `staleness` in weight versions, `completion_length` in tokens. `rows`: all.
+    `people_share`: of the rollouts, those of whose reward a person, or a stand-in, has said something.
 
     What an update takes again is stale and fills rows, and was in the other means when it came first.
     """
@@ -41,6 +47,7 @@ def of_batch(run: Run, step: TrainStep, batch: Sequence[Experience]) -> dict[str
         reward_human=Avg("value", filter=one_by_one),
         reward_human_std=StdDev("value", filter=one_by_one),
         reward_machine=Avg("value", filter=~human),
+        people_share=Count("rollout", filter=one_by_one, distinct=True) / Value(float(len(batch))),
     )
     return {
         "reward_mean": statistics.fmean(rewards),
@@ -79,11 +86,26 @@ def skips_in_a_row(run: Run) -> int:
 def of_time(run: Run, batch: Sequence[Experience], seconds: float, waited: float) -> dict[str, float]:
     """Seconds since the step before, the part of them spent waiting, and what the other stations did meanwhile."""
     previous = run.steps.filter(state=TrainStep.State.COMMITTED).aggregate(at=Max("committed_at"))["at"] or run.started_at
-    figures = {"step_seconds": seconds, "wait_seconds": waited, **of_buffer(run)}
+    figures = {"step_seconds": seconds, "wait_seconds": waited, **of_buffer(run), **of_people(run)}
     if previous and seconds > 0:
-        done = _done_since(run, batch, previous)
+        done = {**_done_since(run, batch, previous), "train_tokens": sum(each.rollout.completion_tokens for each in batch)}
         figures |= {f"{name}_per_s": (count or 0) / seconds for name, count in done.items()}
+        figures |= _dead_groups(run, batch, previous)
     return figures
+
+
+def of_people(run: Run) -> dict[str, float]:
+    """Decisions an hour, of people and of those simulated, in the last minutes: a single step is too short to count them in.
+
+    At most LOOKED_AT of them are counted: beyond that people are faster than this says.
+    """
+    if not run.settings.people.per_group:
+        return {}
+    newest = Rating.objects.filter(run=run, is_withdrawn=False).order_by("-pk").values("pk")[:LOOKED_AT]
+    lately = Rating.objects.filter(pk__in=newest, at__gte=Now() - LATELY).aggregate(
+        people=Count("pk", filter=Q(rater__is_simulated=False)), simulated=Count("pk", filter=Q(rater__is_simulated=True))
+    )
+    return {f"{who}_per_h": count * (HOUR / LATELY) for who, count in lately.items()}
 
 
 def of_buffer(run: Run) -> dict[str, int]:
@@ -100,12 +122,40 @@ def _done_since(run: Run, batch: Sequence[Experience], previous: datetime) -> di
 
     The batch's first rollout and group bound the look-back, so that no answer costs more as the run grows.
     """
-    own = _for_the_first_time([experience for experience in batch if experience.kind == Experience.Kind.USUAL])
+    own = _own(batch)
     rollouts = Rollout.objects.filter(run=run, pk__gte=min(each.rollout_id for each in own), finished_at__gt=previous)
     groups = Group.objects.filter(run=run, pk__gte=min(each.group_id for each in own)).aggregate(
         judged=Count("pk", filter=Q(judged_at__gt=previous)), refined=Count("pk", filter=Q(closed_at__gt=previous))
     )
     return {"explore_tokens": rollouts.aggregate(n=Sum("completion_tokens"))["n"], **groups}
+
+
+def _own(batch: Sequence[Experience]) -> Sequence[Experience]:
+    return _for_the_first_time([experience for experience in batch if experience.kind == Experience.Kind.USUAL])
+
+
+def _dead_groups(run: Run, batch: Sequence[Experience], previous: datetime) -> dict[str, float]:
+    """The share of the groups closed since then in which nobody whose word counts told the answers apart: nothing is learned
+    from those, whether an operator dropped them or not. Groups that nobody judged are not asked about.
+    """
+    oldest = min(each.group_id for each in _own(batch))
+    closed = Group.objects.filter(run=run, pk__gte=oldest, closed_at__gt=previous).order_by("-pk").values("pk")[:LOOKED_AT]
+    counts = [choice.scorer for choice in run.settings.rewards if choice.weight]
+    said = Reward.objects.filter(
+        Q(source=Reward.Source.HUMAN) | Q(scorer__in=counts), rollout__group__in=closed, is_current=True, value__isnull=False
+    )
+    told = said.values_list("rollout__group", "scorer").annotate(low=Min("value"), high=Max("value"))
+    judged, alive = {group for group, *_ in told}, {group for group, _, low, high in told if high - low > ROUNDING}
+    return {"dead_groups": 1 - len(alive) / len(judged)} if judged else {}
+
+
+def starving(run: Run) -> str:
+    """The station that the trainer waits for: people, judging or sampling."""
+    open_groups = dict(Group.objects.filter(run=run, state__in=ON_THE_WAY).order_by().values_list("state").annotate(n=Count("pk")))
+    if open_groups.get(Group.State.WAITING):
+        return "people"
+    judging = open_groups.get(Group.State.SCORING, 0) + open_groups.get(Group.State.JUDGED, 0)
+    return "judging" if judging > open_groups.get(Group.State.SAMPLING, 0) else "sampling"
 
 
 def cause_of_waiting(run: Run) -> str:

@@ -1,15 +1,21 @@
 """One forward pass: logprobs and entropy of every completion token, without a logit ever being kept.
 
-Names relied on in TRL 1.16: a model given `add_fused_lm_head` by its trainer takes `fused_lm_head=True` with `labels`
-and returns `log_probs` and `entropy`, (B, P + C − 1), at the trainer's temperature, and `aux_loss` when router logits are
-asked for.
+Names relied on in TRL 1.16: a model given `add_fused_lm_head` takes `fused_lm_head=True` with `labels` and returns
+`log_probs` and `entropy`, (B, P + C − 1), at the temperature given with it, and `aux_loss` when router logits are asked for.
+Given it again, the newest temperature holds.
 """
+
+import workers.trl_alone  # noqa: F401  (before TRL)
+
+# isort: split
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from peft import PeftModel
+from trl.trainer.utils import add_fused_lm_head
 
 from workers.trainer.collate import Row
 from workers.vision.eyes import Eyes
@@ -72,6 +78,12 @@ def score(
     """Logprobs and entropies alone."""
     found = scores(model, batch, gallery)
     return found.policy, found.entropy
+
+
+def set_temperature(model: torch.nn.Module, temperature: float) -> None:
+    """From now on the model's logprobs and entropies are those at this temperature."""
+    whole = model.get_base_model() if isinstance(model, PeftModel) else model
+    add_fused_lm_head(whole, temperature=temperature, outputs=("log_probs", "entropy"))
 
 
 def loss_mask(batch: dict[str, torch.Tensor]) -> torch.Tensor:

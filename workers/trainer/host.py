@@ -4,6 +4,7 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from apps.policies.manifest import Manifest, read_manifest
@@ -14,7 +15,7 @@ from workers.trainer.collate import Row
 from workers.trainer.gate import Gate, Stopped
 from workers.trainer.report import Recorder, StepReport
 from workers.trainer.seam import Batch, SeamTrainer
-from workers.trainer.spec import TrainerSpec
+from workers.trainer.spec import Knobs, TrainerSpec
 
 STAGING = "writing-"
 
@@ -47,13 +48,14 @@ class TrainerHost:
         self.thread.start()
         self.gate.wait()
 
-    def grant(self, rows: Sequence[Row], skip: str = "", save: bool = False) -> StepReport:
+    def grant(self, rows: Sequence[Row], skip: str = "", save: bool = False, knobs: Knobs | None = None) -> StepReport:
         """Make one update; returns when it is complete, its checkpoint (`save`) included.
 
-        `skip` counts the step but leaves weights and optimizer alone, as a recorded update that was skipped did.
+        `skip` counts the step but leaves weights and optimizer alone, as a recorded update that was skipped did. `knobs`:
+        what this update is made with; None takes the spec's.
         """
-        self.gate.grant(Batch(rows, skip, save))
-        return self.recorder.finish(self.step)
+        self.gate.grant(Batch(rows, knobs or self.spec.knobs, skip, save))
+        return replace(self.recorder.finish(self.step), checkpoint=save)
 
     def publish(self, final: Path, version: int, parent: int | None) -> Manifest:
         """Seal the current weights at `final`. Raises weights.NotFinite and what sealing raises."""

@@ -17,7 +17,7 @@ class Keeper:
 
     def __init__(self, worker: Worker) -> None:
         self.worker = worker
-        self.doing = ""
+        self.doing, self.for_runs = "", {}
         self.held: dict[int, tuple[Run, int]] = {}
         self.lost: set[int] = set()
         self._ended = threading.Event()
@@ -34,13 +34,19 @@ class Keeper:
         self.held.pop(run.pk, None)
         self.lost.discard(run.pk)
 
+    def say(self, for_runs: dict[int, tuple[str, str]], idle: str) -> None:
+        """What it does from now on, by run: its slug, and words."""
+        self.for_runs = {run: words for run, (_, words) in for_runs.items()}
+        self.doing = "; ".join(f"{slug}: {words}" for slug, words in for_runs.values()) or idle
+        self.worker.beat(self.doing, self.for_runs)
+
     def beat(self) -> None:
         """Extend every lease on the database's clock; those taken over or lapsed are `lost`."""
         for run_id, (run, fence) in list(self.held.items()):
             if not run.keep_trainer(fence, settings.LEASE_SECONDS):
-                log.warning("trainer_lease_lost", run=run.slug, fence=fence)
+                log.warning("trainer_lease_lost", run=run, fence=fence)
                 self.lost.add(run_id)
-        self.worker.beat(self.doing)
+        self.worker.beat(self.doing, self.for_runs)
 
     def stop(self) -> None:
         self._ended.set()

@@ -31,7 +31,7 @@ class ReplayDesk(Desk):
         """Copy the recorded data, once. Raises StaleFence."""
         if not replays.is_copied(self.run):
             copied = copy_recorded(self.run, self.fence)
-            log.info("recorded_data_copied", run=self.run.slug, groups=copied.groups, rollouts=copied.rollouts)
+            log.info("recorded_data_copied", run=self.run, groups=copied.groups, rollouts=copied.rollouts)
             bells.ring("refine")
         self._make_ready()
 

@@ -20,13 +20,15 @@ LOGGED = {
 class StepReport:
     """One update. `metrics` are finite; `skipped` says why the weights were left as they were, or is empty.
 
-    `blocked` is not empty when so many updates in a row were skipped that going on makes no sense.
+    `blocked` is not empty when so many updates in a row were skipped that going on makes no sense. `checkpoint`: whether
+    one was written after it.
     """
 
     step: int
     metrics: dict[str, float]
     skipped: str = ""
     blocked: str = ""
+    checkpoint: bool = False
 
 
 @dataclass

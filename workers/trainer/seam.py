@@ -33,13 +33,12 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from transformers.utils import logging as transformers_logging
 from trl import GRPOConfig, GRPOTrainer
 
-from workers.algorithms.kl import adapted
 from workers.algorithms.tokens import Tokens
-from workers.trainer import checkpoint, forward, lora, objective, reference
+from workers.trainer import checkpoint, forward, lora, objective, reference, tuning
 from workers.trainer.collate import Row, Windows, collate, fill
 from workers.trainer.gate import Gate
 from workers.trainer.report import Recorder
-from workers.trainer.spec import TrainerSpec
+from workers.trainer.spec import Knobs, TrainerSpec
 from workers.vision import loading
 from workers.vision.eyes import Eyes
 
@@ -50,9 +49,12 @@ transformers_logging.set_verbosity_error()
 
 @dataclass(frozen=True)
 class Batch:
-    """One update's rows; `skip` (a reason) leaves the weights as they are, `save` asks for a checkpoint after it."""
+    """One update's rows, and what it is made with; `skip` (a reason) leaves the weights as they are, `save` asks for a
+    checkpoint after it.
+    """
 
     rows: Sequence[Row]
+    knobs: Knobs
     skip: str = ""
     save: bool = False
 
@@ -62,7 +64,7 @@ class SeamTrainer(GRPOTrainer):
 
     def __init__(self, spec: TrainerSpec, gate: Gate[Batch], recorder: Recorder, staging: Path) -> None:
         self.spec, self.gate, self.recorder = spec, gate, recorder
-        self.batch = Batch(())
+        self.batch = Batch((), spec.knobs)
         super().__init__(
             model=str(spec.policy),
             reward_funcs=judged_elsewhere,
@@ -76,7 +78,8 @@ class SeamTrainer(GRPOTrainer):
         self.eyes = Eyes.of(spec.policy)
         if self.eyes and spec.tower == "frozen":
             loading.tower_of(self.model).requires_grad_(False)
-        self.kl_coefficient = spec.objective.kl.coefficient
+        self.coefficient = tuning.Coefficient.of(spec.knobs)
+        self.temperature_now = spec.temperature  # of the head that the next pass goes through
         self.reference = None
         if spec.objective.needs_reference:
             self.reference = reference.build(spec.objective.reference, self.model, has_adapters=spec.lora is not None)
@@ -85,13 +88,13 @@ class SeamTrainer(GRPOTrainer):
 
     def save_state(self, folder: Path) -> None:
         """Write what the objective has become by now."""
-        (folder / checkpoint.STATE).write_text(json.dumps({"kl_coefficient": self.kl_coefficient}))
+        (folder / checkpoint.STATE).write_text(json.dumps(self.coefficient.state))
         if self.reference:
             self.reference.save(folder)
 
     def restore_state(self, folder: Path) -> None:
         """Take it up again. Raises OSError or KeyError when the checkpoint does not hold it."""
-        self.kl_coefficient = json.loads((folder / checkpoint.STATE).read_text())["kl_coefficient"]
+        self.coefficient = tuning.Coefficient.restored(json.loads((folder / checkpoint.STATE).read_text()))
         if self.reference:
             self.reference.restore(folder)
 
@@ -100,6 +103,7 @@ class SeamTrainer(GRPOTrainer):
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
         """Block until a batch is granted. `inputs` are as many tickets as a batch has rows, and say nothing."""
         self.batch = self.gate.take()
+        self._take_up(self.batch.knobs)
         spec, step = self.spec, self.state.global_step
         if spec.reset_every and step and step % spec.reset_every == 0:
             self.optimizer.optimizer.state.clear()
@@ -118,12 +122,20 @@ class SeamTrainer(GRPOTrainer):
         torch.manual_seed(spec.seed * 1_000_003 + step)
         return batch
 
+    def _take_up(self, knobs: Knobs) -> None:
+        """Make what follows with these."""
+        tuning.set_learning_rate(self.lr_scheduler, self.optimizer, knobs.learning_rate)
+        self.coefficient.take_up(knobs)
+        if knobs.temperature != self.temperature_now:
+            forward.set_temperature(self.model, knobs.temperature)
+            self.temperature_now = knobs.temperature
+
     def compute_loss(self, model: torch.nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> torch.Tensor:
         """This micro-batch's share of the update's loss."""
         with self.accelerator.autocast():
             found = forward.scores(model, inputs, self.gallery, wants_balance=self.aux_loss_enabled)
         tokens = tokens_of(inputs, found.policy, found.entropy)
-        share = objective.share(self.spec.objective, tokens, self.windows, self.mu, self.kl_coefficient)
+        share = objective.share(self.spec.objective, tokens, self.windows, self.mu, self.coefficient.value)
         self.recorder.observe(share.usual, tokens.only(~tokens.is_expert).mask)
         self.recorder.observe(share.expert, tokens.only(tokens.is_expert).mask)
         loss = share.loss
@@ -138,12 +150,10 @@ class SeamTrainer(GRPOTrainer):
         plan, usual, expert = self.spec.objective, self.windows.usual, self.windows.expert
         self.recorder.tell(tokens=usual.tokens + expert.tokens)
         if plan.kl.is_used:
-            self.recorder.tell(kl_coefficient=self.kl_coefficient)
+            self.recorder.tell(kl_coefficient=self.coefficient.value)
+            self.coefficient.follow(self.batch.knobs, self.recorder.mean("kl"), usual.rows)
         if plan.experts.rows:
             self.recorder.tell(mu=self.mu)
-        if plan.kl.target is not None and (measured := self.recorder.mean("kl")) is not None:
-            bounds = {"target": plan.kl.target, "horizon": plan.kl.horizon}
-            self.kl_coefficient = adapted(self.kl_coefficient, measured, rows=usual.rows, **bounds)
         if self.reference:
             self.reference.follow(self.model, self.state.global_step)
 

@@ -1,4 +1,4 @@
-"""Everything a trainer must know before its first update, as plain data. It is fixed for the life of a host."""
+"""Everything a trainer must know before its first update, as plain data; and what may be another at each of them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -122,6 +122,31 @@ class Lora:
 
 
 @dataclass(frozen=True)
+class Knobs:
+    """What may be another at every update (apps.runs.changing.UPDATES); all else is fixed for the life of a host.
+
+    Where `kl_target` (nats per token) is set, the coefficient begins at `kl_coefficient` and follows what is measured.
+    """
+
+    learning_rate: float
+    temperature: float
+    kl_coefficient: float = 0.0
+    kl_target: float | None = None
+    kl_horizon: float = 10_000
+
+    @classmethod
+    def recorded(cls, knobs: Mapping[str, Any]) -> "Knobs":
+        """As a step keeps them, by dotted field. Raises KeyError where one is missing."""
+        return cls(
+            learning_rate=knobs["optimizer.learning_rate"],
+            temperature=knobs["sampling.temperature"],
+            kl_coefficient=knobs["algorithm.kl.coefficient"],
+            kl_target=knobs["algorithm.kl.target"],
+            kl_horizon=knobs["algorithm.kl.horizon"],
+        )
+
+
+@dataclass(frozen=True)
 class TrainerSpec:
     """Hyper-parameters of one run's trainer.
 
@@ -154,6 +179,12 @@ class TrainerSpec:
     def __post_init__(self) -> None:
         if self.rows_per_step < 2:
             raise ValueError(f"rows_per_step is {self.rows_per_step}; an update needs at least 2 rows")
+
+    @property
+    def knobs(self) -> Knobs:
+        """Those of an update that brings none of its own."""
+        kl = self.objective.kl
+        return Knobs(self.learning_rate, self.temperature, kl.coefficient, kl.target, kl.horizon)
 
     @property
     def forward_passes(self) -> int:

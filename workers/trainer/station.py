@@ -29,12 +29,14 @@ class Trainer:
     def serve(self) -> bool:
         """One turn of every run that is live, the least recently trained first; says whether any update was made."""
         running = list(
-            Run.objects.running().select_related("policy", "topic").order_by(F("trained_at").asc(nulls_first=True), "pk")
+            Run.objects.training().select_related("policy", "topic").order_by(F("trained_at").asc(nulls_first=True), "pk")
         )
         self._leave_ended({run.pk for run in running})
+        if self.worker.takes_nothing:
+            self._leave_all()
+            running = []
         made = [self._turn(run) for run in running]
-        self.keeper.doing = "; ".join(_doing(desk) for desk in self.desks.values()) or "waiting for a run"
-        self.worker.beat(self.keeper.doing)
+        self.keeper.say({desk.run.pk: (desk.run.slug, _doing(desk)) for desk in self.desks.values()}, self._idle_words())
         return any(made)
 
     def _turn(self, run: Run) -> bool:
@@ -46,13 +48,13 @@ class Trainer:
                 self._leave(run)
             return made
         except StaleFence as taken:
-            log.warning("run_taken_over", run=run.slug, reason=str(taken))
+            log.warning("run_taken_over", run=run, reason=str(taken))
             self._leave(run)
         except OperationalError:
             self._leave(run)
             raise
         except Exception as error:
-            log.exception("training_failed", run=run.slug)
+            log.exception("training_failed", run=run)
             self._leave(run)
             self._pause(run, error)
         return False
@@ -70,7 +72,7 @@ class Trainer:
         self.keeper.hold(run, run.fence)
         desk = self.desks[run.pk] = desk_for(run)
         desk.open()
-        log.info("run_taken", run=run.slug, fence=run.fence, step=run.step)
+        log.info("run_taken", run=run, fence=run.fence, step=run.step)
         return desk
 
     def _has_room(self) -> bool:
@@ -89,6 +91,13 @@ class Trainer:
             if desk.run.state in Run.ENDED or desk.run.pk in self.keeper.lost:
                 self._leave(desk.run)
 
+    def _idle_words(self) -> str:
+        return "takes nothing, as it was told" if self.worker.takes_nothing else "waiting for a run"
+
+    def _leave_all(self) -> None:
+        for desk in list(self.desks.values()):
+            self._leave(desk.run)
+
     def _leave(self, run: Run) -> None:
         """Give the run up. While the database is away its lease cannot be released, and simply runs out."""
         self.keeper.let_go(run)
@@ -96,18 +105,17 @@ class Trainer:
             try:
                 desk.leave()
             except OperationalError as error:
-                log.warning("lease_not_released", run=run.slug, error=str(error).strip())
+                log.warning("lease_not_released", run=run, error=str(error).strip())
 
     def _pause(self, run: Run, error: Exception) -> None:
         try:
             run.pause(reason=f"training failed: {type(error).__name__}: {error}"[:500])
         except NotPossible:
-            log.info("run_not_live", run=run.slug)
+            log.info("run_not_live", run=run)
 
     def stop(self) -> None:
         self.keeper.stop()
-        for desk in list(self.desks.values()):
-            self._leave(desk.run)
+        self._leave_all()
         self.worker.stop()
 
 
@@ -118,4 +126,4 @@ def desk_for(run: Run) -> Desk:
 
 
 def _doing(desk: Desk) -> str:
-    return f"{desk.run.slug}: " + (f"waiting for {desk.cause}" if desk.idle else f"step {desk.run.step}")
+    return f"waiting for {desk.cause}" if desk.idle else f"step {desk.run.step}"

@@ -4,6 +4,7 @@ Names relied on in transformers 5.19: `AutoConfig`, `AutoModelForImageTextToText
 `MODEL_FOR_CAUSAL_LM_MAPPING`, `PreTrainedModel.get_encoder(modality=)`; in a configuration `model_type` and `vision_config`.
 """
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from transformers import (
 
 from apps.accounts import strict_json
 from apps.policies.folder import CONFIG_LIMIT, SEEING
+
+ONE_AT_A_TIME = threading.Lock()  # of this process
 
 
 class CannotSee(ValueError):
@@ -53,9 +56,13 @@ def config_of(folder: Path | str) -> Any:
 
 
 def read(folder: Path | str, **how: Any) -> Any:
-    """`from_pretrained` of the folder's own class, from safetensors, no code from the folder, nothing fetched."""
-    of = AutoModelForImageTextToText if sees(config_of(folder)) else AutoModelForCausalLM
-    return of.from_pretrained(folder, local_files_only=True, trust_remote_code=False, use_safetensors=True, **how)
+    """`from_pretrained` of the folder's own class, from safetensors, no code from the folder, nothing fetched.
+
+    One at a time: transformers sets what is global while it reads, and two at once leave tied weights out.
+    """
+    with ONE_AT_A_TIME:
+        of = AutoModelForImageTextToText if sees(config_of(folder)) else AutoModelForCausalLM
+        return of.from_pretrained(folder, local_files_only=True, trust_remote_code=False, use_safetensors=True, **how)
 
 
 def tower_of(model: PreTrainedModel) -> nn.Module:

@@ -7,27 +7,46 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('accounts', '0004_requests_done_once'),
+        ("accounts", "0004_requests_done_once"),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='AuditEntry',
+            name="AuditEntry",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('name', models.CharField(blank=True, help_text="The person's name then; it outlives the account.", max_length=150)),
-                ('act', models.CharField(help_text='A verb and what it is done to: `run paused`.', max_length=60)),
-                ('target', models.CharField(help_text='What it was done to, in words that outlive it: `run demo/tone`.', max_length=200)),
-                ('details', models.JSONField(default=dict, help_text='Before, after, and reasons; never a secret.')),
-                ('by', models.ForeignKey(help_text='NULL: the installation itself.', null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
-                ('project', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='audit_entries', to='accounts.project')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                (
+                    "name",
+                    models.CharField(blank=True, help_text="The person's name then; it outlives the account.", max_length=150),
+                ),
+                ("act", models.CharField(help_text="A verb and what it is done to: `run paused`.", max_length=60)),
+                (
+                    "target",
+                    models.CharField(help_text="What it was done to, in words that outlive it: `run demo/tone`.", max_length=200),
+                ),
+                ("details", models.JSONField(default=dict, help_text="Before, after, and reasons; never a secret.")),
+                (
+                    "by",
+                    models.ForeignKey(
+                        help_text="NULL: the installation itself.",
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "project",
+                    models.ForeignKey(
+                        null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="audit_entries", to="accounts.project"
+                    ),
+                ),
             ],
             options={
-                'verbose_name_plural': 'audit entries',
-                'indexes': [models.Index(fields=['project', '-id'], name='audit_of_a_project')],
+                "verbose_name_plural": "audit entries",
+                "indexes": [models.Index(fields=["project", "-id"], name="audit_of_a_project")],
             },
         ),
     ]

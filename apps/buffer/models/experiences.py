@@ -67,8 +67,10 @@ class ExperienceQuerySet(models.QuerySet):
         return list(ready.values_list("group_id", flat=True).distinct()[:count])
 
     def census(self, run: Run) -> dict[str, int]:
-        """How many experiences of the run stand in each state."""
-        counts = dict(self.filter(run=run).values_list("state").annotate(n=Count("pk")))
+        """How many experiences of the run stand in each state. Those that were trained are counted by the run, not here."""
+        untrained = self.filter(run=run).exclude(state=Experience.State.TRAINED).order_by()
+        counts = dict(untrained.values_list("state").annotate(n=Count("pk")))
+        counts[Experience.State.TRAINED] = Run.objects.values_list("experiences_trained", flat=True).get(pk=run.pk)
         return {state: counts.get(state, 0) for state in Experience.State.values}
 
 
@@ -121,6 +123,10 @@ class Experience(models.Model):
         indexes = [
             # ExperienceQuerySet.oldest_groups and retire_stale.
             models.Index(fields=["run", "group"], name="ready_experiences", condition=Q(state="ready")),
+            # census: what was trained is most of a run, and counted when it is.
+            models.Index(fields=["run", "state"], name="untrained_experiences", condition=~Q(state="trained")),
+            # Why the newest were dropped.
+            models.Index(fields=["run", "-id"], name="dropped_experiences", condition=Q(state="dropped")),
         ]
 
     def __str__(self) -> str:

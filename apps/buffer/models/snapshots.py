@@ -108,9 +108,8 @@ def plan_lessons(run: Run, fence: int) -> TrainStep | None:
         if planned or locked.step >= locked.planned_steps:
             return planned
         plan, snapshot = locked.settings, locked.snapshot
-        version, number = locked.step // plan.sync_interval, locked.step + 1
-        step = TrainStep.objects.create(run=locked, number=number, version=version, fence=fence)
-        places = [position(draw, snapshot.size, plan.seed) for draw in _draws(number, plan.snapshot.rows)]
+        step = TrainStep.plan(locked, fence)
+        places = [position(draw, snapshot.size, plan.seed) for draw in _draws(step.number, plan.snapshot.rows)]
         items = dict(snapshot.items.filter(position__in=places).values_list("position", "pk"))
         StepLesson.objects.bulk_create(StepLesson(step=step, item_id=items[place], position=n) for n, place in enumerate(places))
         return step

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from django.db import connection, models, transaction
-from django.db.models import Case, F, Value, When
+from django.db.models import Case, Count, F, Q, Value, When
 from django.db.models.functions import Now
 
 from apps.buffer.credit import Credit
@@ -98,7 +98,7 @@ def record_batch(
         credits = crediting(run.settings, list(taken.select_related("rollout__payload")))
     treated = treating(run, version, taken, credits) if treating else Treated(credits)
     skipped = NOTHING_LEFT + treated.left_out[next(iter(batch))] if treated.left_out.keys() >= batch.keys() else ""
-    step = TrainStep.objects.create(run=run, number=run.step + 1, version=version, fence=fence, skipped=skipped[:200])
+    step = TrainStep.plan(run, fence, skipped)
     again = {pk for pk, state in batch.items() if state == Experience.State.TRAINED}
     Experience.objects.filter(pk__in=batch.keys() - again).update(state=Experience.State.CLAIMED)
     rows = (_item(pk, treated, pk in again) for pk in (*batch, *experts))
@@ -174,8 +174,16 @@ def commit_step(run: Run, step: TrainStep, fence: int, *, skipped: str = "") -> 
         )
         becomes = Case(When(kind=Experience.Kind.EXPERT, then=F("state")), default=Value(Experience.State.TRAINED))
         Experience.objects.filter(step_items__step=step).update(state=becomes, uses=F("uses") + 1)
-        again = step.items.filter(is_again=True).values("experience__group").distinct().count()
-        Run.objects.filter(pk=run.pk).update(step=step.number, groups_again=F("groups_again") + again)
+        usual = Q(experience__kind=Experience.Kind.USUAL)
+        taken = step.items.aggregate(
+            again=Count("experience__group", distinct=True, filter=Q(is_again=True)),
+            first=Count("pk", filter=usual & Q(is_again=False)),
+        )
+        Run.objects.filter(pk=run.pk).update(
+            step=step.number,
+            groups_again=F("groups_again") + taken["again"],
+            experiences_trained=F("experiences_trained") + taken["first"],
+        )
 
 
 def _age(moment: F) -> models.Func:

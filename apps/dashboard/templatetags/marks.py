@@ -78,6 +78,17 @@ def seconds(value: float | None) -> str:
     return f"{value:.1f} s" if value < 10 else f"{value:.0f} s" if value < 120 else f"{value / 60:.0f} min"
 
 
+@register.filter
+def long_time(value: float | None) -> str:
+    """Seconds in the unit that fits: 40 s, 12 min, 3.5 h, 2.1 d."""
+    if value is None:
+        return "–"
+    for size, word in ((86_400, "d"), (3_600, "h")):
+        if value >= size:
+            return f"{value / size:.1f} {word}"
+    return f"{value / 60:.0f} min" if value >= 120 else f"{value:.0f} s"
+
+
 DETAIL_SHOWN = 4_000  # characters of one
 
 

@@ -12,8 +12,9 @@ from apps.dashboard.knobs import values_in
 from apps.feedback.calibration.labels import NEWEST
 from apps.feedback.calibration.watching import ALL_FIRST
 from apps.feedback.models import Calibration
-from apps.runs.config import ConfigError, Trust
+from apps.runs.config import ConfigError
 from apps.runs.models import Run
+from apps.runs.scorer_choice import Trust
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

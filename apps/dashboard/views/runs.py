@@ -1,18 +1,20 @@
-"""The list of runs, and the page of one: its state, curves, ledger, weights, workers and newest rollouts."""
+"""The page of a run: its state, curves, ledger, weights, workers and newest rollouts."""
 
 from django.contrib.auth.decorators import login_required
 from django.db.models import Count, Max
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.template.loader import render_to_string
+from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import require_safe
 
 from apps.buffer.models import Snapshot
 from apps.dashboard.access import may_steer, seen_run
-from apps.dashboard.charts import charts_of
-from apps.dashboard.curves import changes, curves, polyline, recent_rewards
+from apps.dashboard.curves import AXES
 from apps.dashboard.environments import played_by
+from apps.dashboard.fragments import unless_known
 from apps.dashboard.ledger import drop_reasons, ledger_of, skipped_steps, workers_for
-from apps.dashboard.paging import page_of
+from apps.dashboard.overview import Asked, overview_of
 from apps.dashboard.people_now import people_now
 from apps.dashboard.rollout_rows import newest_rollouts
 from apps.dashboard.serving import serving_now
@@ -22,77 +24,51 @@ from apps.rewards.hacking import TITLES
 from apps.rollouts.left_out import quarantined
 from apps.runs.algorithms.describing import parts, reading_parts
 from apps.runs.algorithms.table import TABLE
-from apps.runs.blindness import open_among, sees_judgements
+from apps.runs.blindness import sees_judgements
 from apps.runs.models import Run, WeightVersion
 
 VERSIONS_SHOWN, ROLLOUTS_SHOWN, WORKERS_SHOWN = 5, 8, 12
+PARTS = ("now", "beside", "newest")
 
 
-@require_safe
-@login_required
-def runs(request: HttpRequest) -> HttpResponse:
-    """Everybody signed in: the runs of their projects."""
-    found = Run.objects.visible_to(request.user).select_related("project", "policy").with_tasksets()
-    page = page_of(found, request, size=25)
-    is_open = open_among(request.user, [run.pk for run in page.rows])
-    rewards = recent_rewards([run for run in page.rows if run.pk in is_open])
-    rows = [
-        {
-            "run": run,
-            "reward": (rewards.get(run.pk) or [None])[-1],
-            "spark": polyline(rewards.get(run.pk, [])),
-            "is_open": run.pk in is_open,
-        }
-        for run in page.rows
-    ]
-    return render(request, "dashboard/runs.html", {"section": "runs", "page": page, "rows": rows})
-
-
+@gzip_page
 @require_safe
 @login_required
 def run(request: HttpRequest, project: str, slug: str) -> HttpResponse:
     """Members of the run's project."""
-    found = seen_run(request, project, slug)
+    found, asked = seen_run(request, project, slug), Asked(request.GET)
     is_open = sees_judgements(request.user, found)
+    now = _now(found, is_open)
     context = {
-        "section": "runs", "run": found, "charts": charts_of(found.settings.algorithm), "sequence": found.topic.sequence,
-        "may_steer": may_steer(request, found), "is_open": is_open, **_now(found, is_open), **_newest(request, found, is_open),
+        "section": "runs", "run": found, "sequence": found.topic.sequence, "asked": asked, "axes": AXES,
+        "overview": overview_of(found, asked, now["ledger"].figures) if is_open else None,
+        "may_steer": may_steer(request, found), "is_open": is_open, **now, **_newest(request, found, is_open),
         "suspicions": _suspicions(request, found),
     }  # fmt: skip
     return render(request, "dashboard/run.html", context)
 
 
+@gzip_page
 @require_safe
 @login_required
 def run_part(request: HttpRequest, project: str, slug: str, part: str) -> HttpResponse:
-    """Members of the run's project: a fragment of the run's page, fetched again when an event says that it changed."""
+    """Members of the run's project: a fragment of the run's page by itself."""
     found = seen_run(request, project, slug)
-    is_open = sees_judgements(request.user, found)
-    if part in ("now", "beside"):
-        context = {
-            **_now(found, is_open), "may_steer": may_steer(request, found), "is_open": is_open,
-            "suspicions": _suspicions(request, found) if part == "now" else [],
-        }  # fmt: skip
-    elif part == "newest":
-        context = _newest(request, found, is_open)
-    else:
+    if part not in PARTS:
         raise Http404(part)
-    return render(request, f"dashboard/_run_{part}.html", {"run": found, **context})
+    return unless_known(request, part_of(request, found, part, sees_judgements(request.user, found)))
 
 
-@require_safe
-@login_required
-def run_curves(request: HttpRequest, project: str, slug: str) -> HttpResponse:
-    """Members of the run's project: points of the run's curves above the step `after`; none for who judges it blind."""
-    found = seen_run(request, project, slug)
-    try:
-        after = max(0, int(request.GET.get("after", "0")))
-    except ValueError as error:
-        raise Http404("after must be a step") from error
-    if not sees_judgements(request.user, found):
-        return JsonResponse({"step": found.step, "series": {}, "changes": []})
-    names = charts_of(found.settings.algorithm).names
-    return JsonResponse({"step": found.step, "series": curves(found, names, min(after, found.step)), "changes": changes(found)})
+def part_of(request: HttpRequest, run: Run, part: str, is_open: bool) -> str:
+    """The HTML of a fragment of the run's page."""
+    if part == "newest":
+        context = _newest(request, run, is_open)
+    else:
+        context = {
+            **_now(run, is_open), "may_steer": may_steer(request, run), "is_open": is_open,
+            "suspicions": _suspicions(request, run) if part == "now" else [],
+        }  # fmt: skip
+    return render_to_string(f"dashboard/_run_{part}.html", {"run": run, **context}, request)
 
 
 def _now(run: Run, is_open: bool) -> dict:

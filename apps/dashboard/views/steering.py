@@ -1,4 +1,4 @@
-"""Acts on a run: start, pause, resume, stop, and the switch of the simulated rater."""
+"""Acts on a run: start, pause, resume, stop, a checkpoint now, and the switch of the simulated rater."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,10 @@ from apps.dashboard.access import steered_run
 from apps.runs.config import ConfigError
 from apps.runs.models import NotPossible, Run
 
-ACTS: dict[str, Callable] = {"start": Run.start, "pause": Run.pause, "resume": Run.resume, "stop": Run.stop}
+ACTS: dict[str, Callable] = {
+    "start": Run.start, "pause": Run.pause, "resume": Run.resume, "stop": Run.stop, "checkpoint": Run.ask_checkpoint,
+}  # fmt: skip
+LONGEST_REASON = 300
 
 
 @require_POST
@@ -26,7 +29,7 @@ def act(request: HttpRequest, project: str, slug: str, verb: str) -> HttpRespons
         messages.error(request, f"Nothing was stopped: type the run's name, {run.slug}, to stop it.")
         return redirect("run", project, slug)
     try:
-        ACTS[verb](run, by=request.user)
+        ACTS[verb](run, by=request.user, reason=request.POST.get("reason", "").strip()[:LONGEST_REASON])
     except NotPossible as error:
         messages.error(request, f"{error}.".capitalize())
     return redirect("run", project, slug)

@@ -6,6 +6,7 @@ not be made twice.
 
 import asyncio
 import json
+from collections.abc import Sequence
 
 import h11
 
@@ -19,7 +20,9 @@ CHUNK = 1 << 16
 
 async def asked(address: Address, machine: str, method: str, path: str, body: object = None, bearer: str = "") -> dict:
     """What the service says to this, an object. Raises CallFailed, BadStatus among them. It has no time limit of its own."""
-    status, said = await _exchange(address, machine, method, path, None if body is None else json.dumps(body).encode(), bearer)
+    sent = None if body is None else json.dumps(body).encode()
+    headers = [("Authorization", f"Bearer {bearer}")] if bearer else []
+    status, said = await _exchange(address, machine, method, path, sent, headers)
     if status != 200:
         raise BadStatus(status, f"{method} {path} was answered with {status}{_excerpt(said, bearer)}")
     try:
@@ -31,6 +34,14 @@ async def asked(address: Address, machine: str, method: str, path: str, body: ob
     return document
 
 
+async def posted(address: Address, machine: str, path: str, body: bytes, headers: Sequence[tuple[str, str]]) -> str:
+    """Post this; the answer's status with its first words. Raises CallFailed, BadStatus for any status but those of success."""
+    status, said = await _exchange(address, machine, "POST", path, body, headers)
+    if not 200 <= status < 300:
+        raise BadStatus(status, f"answered with {status}{_excerpt(said, '')}")
+    return f"{status}{_excerpt(said, '')}"
+
+
 def _excerpt(said: bytes, bearer: str) -> str:
     """What people may read of it: pages of errors like to repeat the request's headers."""
     hidden = said.replace(bearer.encode(), b"...") if bearer else said
@@ -38,14 +49,16 @@ def _excerpt(said: bytes, bearer: str) -> str:
     return f": {text}" if text else ""
 
 
-async def _exchange(address: Address, machine: str, method: str, path: str, body: bytes | None, bearer: str) -> tuple[int, bytes]:
+async def _exchange(
+    address: Address, machine: str, method: str, path: str, body: bytes | None, headers: Sequence[tuple[str, str]]
+) -> tuple[int, bytes]:
     try:
         reader, writer = await asyncio.open_connection(machine, address.port, ssl=address.tls, server_hostname=address.tls_name)
     except OSError as error:
         raise unreachable(error) from None
     try:
         connection = h11.Connection(h11.CLIENT)
-        writer.write(_request(connection, address, method, path, body, bearer))
+        writer.write(_request(connection, address, method, path, body, headers))
         await writer.drain()
         return await _reply(connection, reader)
     except (OSError, h11.RemoteProtocolError) as error:
@@ -54,10 +67,11 @@ async def _exchange(address: Address, machine: str, method: str, path: str, body
         writer.close()
 
 
-def _request(connection: h11.Connection, address: Address, method: str, path: str, body: bytes | None, bearer: str) -> bytes:
+def _request(
+    connection: h11.Connection, address: Address, method: str, path: str, body: bytes | None, more: Sequence[tuple[str, str]]
+) -> bytes:
     headers = [("Host", address.authority), ("Accept", "application/json"), ("Connection", "close"), ("User-Agent", "rftweb")]
-    if bearer:
-        headers.append(("Authorization", f"Bearer {bearer}"))
+    headers += more
     if body is not None:
         headers += [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
     sent = connection.send(h11.Request(method=method, target=address.path + path, headers=headers))

@@ -8,8 +8,9 @@ from django.db.models.functions import Now
 from apps.feedback.calibration.making import make
 from apps.feedback.calibration.ordering import reorder
 from apps.feedback.models import Calibration, Rating
-from apps.runs.config import RunConfig, Trust
+from apps.runs.config import RunConfig
 from apps.runs.models import NotPossible, Run
+from apps.runs.scorer_choice import Trust
 
 ALL_FIRST = F("domain").asc(nulls_first=True)  # all tasks, then domain by domain
 RUNS_AT_ONCE = 8

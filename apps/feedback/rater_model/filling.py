@@ -47,7 +47,7 @@ def _fill_run(run: Run, groups: list[Group], judge: Judge | None) -> None:
         rewards = _by_head(head, judge, run, rewards)
     Reward.objects.bulk_create(rewards, ignore_conflicts=True)
     pause_if_alarming(run)
-    log.info("filled", run=run.slug, rater_model=known.number, decisions=known.learner.decisions, rollouts=len(rollouts))
+    log.info("filled", run=run, rater_model=known.number, decisions=known.learner.decisions, rollouts=len(rollouts))
 
 
 def rewards_by(known: Known, run: Run, rollouts: Sequence[int]) -> list[Reward]:

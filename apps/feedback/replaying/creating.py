@@ -4,9 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
-from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import F, Max
 
@@ -17,16 +15,15 @@ from apps.feedback.models import RaterModel
 from apps.feedback.rater_model.heads import KIND as SCALAR_HEAD
 from apps.feedback.replaying.first_use import Beginning, beginning_of, ends_of
 from apps.feedback.replaying.leaving_out import LeftOut
-from apps.policies.copying import NotCopied, copy_as_base
+from apps.policies.copying import NotCopied
 from apps.policies.models import Policy
-from apps.policies.registering import register
 from apps.rewards.models import Rescoring
 from apps.rollouts.models import Rollout
 from apps.runs.config import parse
 from apps.runs.models import Run, TrainStep, WeightVersion
+from apps.runs.naming import LONGEST_SLUG, free_name
+from apps.runs.promoting import promoted
 from apps.runs.replay import Replay
-
-LONGEST_SLUG = 50
 
 
 class NothingToReplay(ValueError):
@@ -74,7 +71,7 @@ class Proposal:
         words = [*self.raters, *(f"task-{index}" for index in self.tasks)]
         again = f"{self.run.slug}-by-{'-'.join(self.rescoring.names)}" if self.rescoring else f"{self.run.slug}-again"
         wanted = re.sub(r"[^a-zA-Z0-9_-]+", "-", f"{self.run.slug}-without-{'-'.join(words)}" if words else again)
-        return _free_name(wanted[:LONGEST_SLUG].strip("-"), self.run.project.runs)
+        return free_name(wanted[:LONGEST_SLUG].strip("-"), self.run.project.runs)
 
     @property
     def title(self) -> str:
@@ -178,21 +175,7 @@ def _most_stale(run: Run) -> int:
 
 def policy_of(run: Run, version: WeightVersion, weights: str, by: User | None) -> Policy:
     """The policy that these weights are, made of them where they are no version 0. Raises NothingToReplay."""
-    if version.version == 0:
-        return run.policy
-    known = run.project.policies.filter(source=weights).first()
-    if known is not None and Path(known.folder).is_dir():
-        return known
-    slug = _free_name(f"{run.slug[: LONGEST_SLUG - 8]}-v{version.version}", run.project.policies)
-    folder = settings.WEIGHTS_ROOT / "policies" / f"{run.project.slug}-{slug}"
     try:
-        copy_as_base(Path(version.folder), folder)
-        return register(run.project, slug, folder, weights, f"{run.title}, version {version.version}"[:200], by)
+        return promoted(version, by)
     except NotCopied as error:
         raise NothingToReplay(f"version {version.version} cannot be begun with: {error}") from None
-
-
-def _free_name(wanted: str, among) -> str:
-    taken = set(among.filter(slug__startswith=wanted[: LONGEST_SLUG - 4]).values_list("slug", flat=True))
-    tried = (wanted, *(f"{wanted[: LONGEST_SLUG - 4]}-{n}" for n in range(2, 1000)))
-    return next(name for name in tried if name not in taken)

@@ -14,7 +14,7 @@ from apps.runs.config import ConfigError
 from apps.runs.models import Run
 
 MOST = 100_000  # rollouts of one rescoring: what a comparison still sums up while a page is fetched
-JUDGED = (Group.State.WAITING, Group.State.JUDGED, Group.State.ADMITTED, Group.State.DROPPED)
+JUDGED = (Group.State.WAITING, Group.State.JUDGED, *Group.CLOSED)
 
 
 class Chosen(Section):

@@ -1,7 +1,8 @@
 """Groups of rollouts drawn for one task, and their way through the stations.
 
 A group's state is where it stands on its way (the next station finds its work by it):
-sampling → scoring → waiting (for people) → judged → admitted, or dropped with a reason.
+sampling → scoring → waiting (for people) → judged → admitted, or dropped with a reason; in an evaluation, of which nothing
+is learned, measured in the place of admitted.
 """
 
 from collections import Counter
@@ -19,7 +20,7 @@ from apps.rollouts.models.rollouts import Outcome, Rollout
 from apps.rollouts.partial import Partial, PartialRollout
 from apps.rollouts.sifting import Sieve, sifted
 from apps.runs.admission import groups_allowed
-from apps.runs.models import Run, StaleFence, after
+from apps.runs.models import Run, StaleFence, Worker, after
 from apps.streaming import bells
 from apps.tasksets.models import Task
 
@@ -28,6 +29,8 @@ from apps.tasksets.models import Task
 IN_FORCE = Q(lease_until=None) | Q(lease_until__gte=Now())
 # Groups that were judged, and that the refiner failed at until their attempts were used up.
 GAVE_UP = Q(state="dropped", reason__startswith="failed ", judged_at__isnull=False, experiences=None)
+# Of a claim: that its owner was not told to take nothing. One look at an index, before any row is looked at.
+MAY_TAKE = """NOT EXISTS (SELECT FROM runs_worker w WHERE w.key = %(owner)s AND w."order" <> '')"""
 
 
 @dataclass(frozen=True)
@@ -44,9 +47,10 @@ class GroupQuerySet(models.QuerySet):
 
         What is to be scored waits until its environment has paid for it (apps.environments.judging). A lease that ran out is an
         attempt that failed: whoever had the group may have died of it. One whose attempts are used up is dropped instead.
-        SKIP LOCKED inside a materialised CTE: two claimers never wait for and never take the same row.
+        SKIP LOCKED inside a materialised CTE: two claimers never wait for and never take the same row. A worker that was told to
+        take nothing takes nothing, whether it has heard of it or not.
         """
-        waits = f"AND NOT (state = '{Group.State.SCORING}' AND awaits_rewards)"
+        waits = f"AND {MAY_TAKE} AND NOT (state = '{Group.State.SCORING}' AND awaits_rewards)"
         of_run = "AND run_id = %(run)s" if run else "AND run_id IN (SELECT id FROM runs_run WHERE state = 'running')"
         sql = f"""
             WITH due AS MATERIALIZED (
@@ -118,9 +122,11 @@ class Group(models.Model):
         WAITING = "waiting", "waiting for people"
         JUDGED = "judged"
         ADMITTED = "admitted"
+        MEASURED = "measured", "evaluated"
         DROPPED = "dropped"
 
     OPEN = (State.SAMPLING, State.SCORING, State.WAITING, State.JUDGED)
+    CLOSED = (State.ADMITTED, State.MEASURED, State.DROPPED)
     # Until then what people say is heard: a judged group's rewards are being made.
     HEARING = (State.SAMPLING, State.SCORING, State.WAITING)
     # Work on it was done: it is anybody's, and failures before were not this group's doing.
@@ -149,7 +155,7 @@ class Group(models.Model):
     opened_at = models.DateTimeField(auto_now_add=True)
     sampled_at = models.DateTimeField(null=True)
     judged_at = models.DateTimeField(null=True)
-    closed_at = models.DateTimeField(null=True, help_text="Admitted or dropped.")
+    closed_at = models.DateTimeField(null=True, help_text="Admitted, measured or dropped.")
 
     objects = GroupQuerySet.as_manager()
 
@@ -166,6 +172,8 @@ class Group(models.Model):
                 fields=["state", "id"], name="open_groups", condition=Q(state__in=["sampling", "scoring", "waiting", "judged"])
             ),
             models.Index(fields=["run", "state"], name="groups_of_a_run"),
+            # Why the newest were dropped.
+            models.Index(fields=["run", "-id"], name="dropped_groups", condition=Q(state="dropped")),
             # apps.environments.judging: those that may go on, and those that have waited too long.
             models.Index(fields=["run"], name="groups_awaiting_rewards", condition=Q(awaits_rewards=True, state="scoring")),
         ]
@@ -195,7 +203,7 @@ class Group(models.Model):
         pace = replace(locked.pace, published_version=min(version, locked.published_version))
         plan = locked.settings
         count = min(at_most, groups_allowed(pace)) if locked.is_live and plan.samples and not plan.serve else 0
-        if not count:
+        if not count or Worker.objects.told_to_take_nothing(owner).exists():
             return []
         draws = list(range(locked.groups_opened, locked.groups_opened + count))
         tasks = sifted(locked, plan, draws, sieve) if sieve else drawn(locked, plan, draws)

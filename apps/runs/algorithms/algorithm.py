@@ -45,7 +45,7 @@ class Algorithm(Section):
         if not isinstance(given, Mapping):
             return given
         name = given.get("name", FIRST)
-        return merged({**defaults_of(name if name in TABLE else FIRST), "name": name}, given)
+        return merged({**defaults_of(name if isinstance(name, str) and name in TABLE else FIRST), "name": name}, given)
 
     @field_validator("name")
     @classmethod

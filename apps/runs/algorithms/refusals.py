@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from apps.runs.algorithms.snapshot import SOURCES, problem_of
+from apps.runs.evaluation import refusals_of_evaluation
 
 if TYPE_CHECKING:
     from apps.runs.config import RunConfig
@@ -19,7 +20,7 @@ SAMPLING_FIELDS = (
 def refusals(plan: "RunConfig") -> dict[str, str]:
     """What is wrong with the plan as a whole, by dotted field; empty when it can run."""
     found: dict[str, str] = {}
-    for rule in RULES:
+    for rule in RULES_OF_EVALUATION if plan.evaluation else RULES:
         for field, words in rule(plan):
             found.setdefault(field, words)
     return found
@@ -42,6 +43,11 @@ def _tasksets(plan: "RunConfig") -> Refusals:
             "selection.name",
             "`mixture` shares the draws of one taskset among its domains, and `tasksets` share them already: choose another rule",
         )
+
+
+def _steps(plan: "RunConfig") -> Refusals:
+    if not plan.steps:
+        yield "steps", "is 0, which is for an `evaluation`: plan 1 update or more"
 
 
 def _group(plan: "RunConfig") -> Refusals:
@@ -342,6 +348,7 @@ def _reading(plan: "RunConfig") -> Refusals:
 
 Rule = Callable[["RunConfig"], Refusals]
 RULES: tuple[Rule, ...] = (
+    _steps,
     _tasksets,
     _serve,
     _group,
@@ -360,3 +367,4 @@ RULES: tuple[Rule, ...] = (
     _over_rollout,
     _reading,
 )
+RULES_OF_EVALUATION: tuple[Rule, ...] = (_tasksets, refusals_of_evaluation, _environment, _repeats, _slices, _time)

@@ -1,12 +1,16 @@
 """A run, its steps, its weight versions, and the workers that serve it."""
 
+from apps.runs.models.log_lines import LogLine
+from apps.runs.models.orders import OrderOver, WeightOrder
 from apps.runs.models.run import NotPossible, Run, StaleFence, after
 from apps.runs.models.shares import TasksetShare
+from apps.runs.models.spans import MetricSpan, metric_names
 from apps.runs.models.steps import Metric, TrainStep
+from apps.runs.models.usage import Prices, Usage
 from apps.runs.models.weights import Acknowledgement, WeightVersion
 from apps.runs.models.worker import Worker
 
 __all__ = [
-    "Acknowledgement", "Metric", "NotPossible", "Run", "StaleFence", "TasksetShare", "TrainStep", "WeightVersion", "Worker",
-    "after",
+    "Acknowledgement", "LogLine", "Metric", "MetricSpan", "NotPossible", "OrderOver", "Prices", "Run", "StaleFence", "TasksetShare",
+    "TrainStep", "Usage", "WeightOrder", "WeightVersion", "Worker", "after", "metric_names",
 ]  # fmt: skip

@@ -2,20 +2,24 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.conf import settings
+from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex
 from django.db import models, transaction
-from django.db.models import F, Q, QuerySet
+from django.db.models import Exists, F, Q, QuerySet
 from django.db.models.functions import Now
 
 from apps.accounts.models import AuditEntry, Project, User
 from apps.policies.models import Policy
-from apps.runs import limits, pictures, scales, sources
-from apps.runs.admission import Pace
+from apps.runs import evaluated, limits, pictures, scales, sources
+from apps.runs.admission import Pace, pace_of_evaluation
 from apps.runs.algorithms.snapshot import SOURCES
 from apps.runs.changing import changed
 from apps.runs.config import ConfigError, RunConfig, parse
+from apps.runs.evaluation import set_of
+from apps.runs.models.worker import Worker
 from apps.streaming import bells
 from apps.streaming.models import Topic
 from apps.tasksets.models import Task, Taskset
@@ -46,8 +50,12 @@ class RunQuerySet(models.QuerySet):
     def running(self) -> "RunQuerySet":
         return self.filter(state=Run.State.RUNNING)
 
+    def training(self) -> "RunQuerySet":
+        """Running, and to be learned from: not evaluations."""
+        return self.running().filter(is_evaluation=False)
+
     def exploring(self) -> "RunQuerySet":
-        """Running, and learning from what their own policy samples."""
+        """Running, and asking their own policy: to learn from what it samples, or to evaluate it."""
         own = self.running().exclude(config__algorithm__name__in=list(SOURCES))
         return own.filter(Q(config__replay=None) | Q(config__replay__isnull=True))
 
@@ -74,7 +82,11 @@ class Run(models.Model):
     )
     topic = models.OneToOneField(Topic, on_delete=models.PROTECT, related_name="run")
     config = models.JSONField()
+    branched_from = models.ForeignKey(
+        "runs.WeightVersion", null=True, on_delete=models.SET_NULL, related_name="branches", help_text="What another run left it."
+    )
     state = models.CharField(max_length=10, choices=State.choices, default=State.CREATED)
+    state_since = models.DateTimeField(null=True, help_text="When it came into its state; empty: before this was kept.")
     state_reason = models.CharField(max_length=500, blank=True)
     waiting_on = models.CharField(max_length=200, blank=True, help_text="What the trainer waits for, in words.")
 
@@ -86,6 +98,33 @@ class Run(models.Model):
     groups_again = models.PositiveIntegerField(
         default=0, db_default=0, help_text="Groups in committed updates that an earlier one had taken: experience replay."
     )
+    experiences_trained = models.PositiveIntegerField(
+        default=0, db_default=0, help_text="Experiences that committed updates took, each counted once; experts' stay ready."
+    )
+
+    checkpoint_asked_at = models.DateTimeField(null=True, help_text="Somebody wants one after the next update; NULL: nobody.")
+    checkpoint_step = models.PositiveIntegerField(null=True, help_text="After which update the newest checkpoint was written.")
+    checkpoint_at = models.DateTimeField(null=True)
+    reward_now = models.FloatField(
+        null=True, editable=False, help_text="Mean reward of the newest update that has one, for sorting; kept by Metric.record."
+    )
+
+    tags = ArrayField(models.CharField(max_length=30), default=list, db_default=[], blank=True)
+    notes = models.TextField(blank=True, db_default="", help_text="In people's words; changed by apps.runs.labelling alone.")
+    archived_at = models.DateTimeField(null=True, help_text="Since when lists leave it out unless asked.")
+
+    is_evaluation = models.BooleanField(
+        default=False, db_default=False, help_text="Asks every task once and learns nothing: the others train."
+    )
+    evaluates = models.ForeignKey(
+        "runs.WeightVersion", null=True, on_delete=models.PROTECT, related_name="evaluations",
+        help_text="Whose weights it asks; NULL for a policy's own, and in runs that train.",
+    )  # fmt: skip
+
+    evaluation_set = models.CharField(
+        max_length=16, blank=True, default="", db_default="",
+        help_text="The same for all evaluations that ask the same, whatever weights (apps.runs.evaluation.set_of).",
+    )  # fmt: skip
 
     lease_owner = models.CharField(max_length=80, blank=True, help_text="The worker that trains it.")
     lease_until = models.DateTimeField(null=True)
@@ -105,17 +144,25 @@ class Run(models.Model):
             models.UniqueConstraint(fields=["project", "slug"], name="one_run_per_slug"),
             models.CheckConstraint(condition=Q(step__lte=F("planned_steps")), name="no_step_beyond_the_plan"),
             models.CheckConstraint(condition=Q(groups_dropped__lte=F("groups_opened")), name="no_more_dropped_than_opened"),
+            models.CheckConstraint(condition=Q(evaluates=None) | Q(is_evaluation=True), name="only_evaluations_evaluate"),
         ]
         # The coordinator's sweep and every station: running runs, least recently served first.
-        indexes = [models.Index(fields=["state"], name="running_runs", condition=Q(state="running"))]
+        indexes = [
+            models.Index(fields=["state"], name="running_runs", condition=Q(state="running")),
+            GinIndex(fields=["tags"], name="tags_of_runs"),
+        ]
 
     def __str__(self) -> str:
         return self.slug
 
     @classmethod
-    @transaction.atomic
-    def create(cls, *, project: Project, slug: str, title: str, plan: RunConfig, owner: User | None = None) -> "Run":
-        """A run that is not started. Raises ConfigError when the policy or the taskset is not in the project."""
+    def checked(
+        cls, project: Project, plan: RunConfig, owner: User | None = None
+    ) -> tuple[Policy, list[Taskset], "models.Model | None"]:
+        """What a run of this plan would train, draw from and evaluate; scales, and what keeps callers' words, are made.
+
+        Raises ConfigError when the policy or the taskset is not in the project.
+        """
         policy = project.policies.filter(slug=plan.policy).first()
         missing = {} if policy else {"policy": f"no policy {plan.policy!r} in project {project.slug!r}"}
         try:
@@ -123,26 +170,37 @@ class Run(models.Model):
         except ConfigError as wrong:
             tasksets, missing = [], missing | wrong.problems
         missing |= cls._missing_reference(project, plan) | cls._missing_replay(project, plan, policy)
+        version, unfit = evaluated.version_of(project, plan, policy)
+        missing |= unfit
         if policy:
             missing |= pictures.problems_of(plan, policy, tasksets)
         if not missing:
             missing |= scales.problems_of(plan, tasksets) | limits.problems_of(plan, tasksets)
         if missing:
             raise ConfigError(missing)
+        return policy, tasksets, version
+
+    @classmethod
+    @transaction.atomic
+    def create(cls, *, project: Project, slug: str, title: str, plan: RunConfig, owner: User | None = None) -> "Run":
+        """A run that is not started. Raises ConfigError as `checked` does."""
+        policy, tasksets, version = cls.checked(project, plan, owner)
         topic = Topic.objects.create(project=project, name=f"run:{project.slug}/{slug}")
         run = cls.objects.create(
             project=project, slug=slug, title=title, owner=owner, policy=policy, topic=topic, planned_steps=plan.steps,
             taskset=None if plan.tasksets else tasksets[0], config=plan.model_dump(mode="json"),
+            is_evaluation=plan.evaluation is not None, evaluates=version,
+            evaluation_set=set_of(plan) if plan.evaluation else "",
         )  # fmt: skip
         run.shares.bulk_create(
             run.shares.model(run=run, taskset=one, share=plan.tasksets[one.slug]) for one in tasksets if plan.tasksets
         )
-        versions = run.weight_versions
+        versions, weights = run.weight_versions, version or policy
         versions.create(
             version=0,
             state=versions.model.State.PUBLISHED,
-            folder=policy.folder,
-            fingerprint=policy.fingerprint,
+            folder=weights.folder,
+            fingerprint=weights.fingerprint,
             published_at=Now(),
         )
         return run
@@ -234,6 +292,8 @@ class Run(models.Model):
     @property
     def pace(self) -> Pace:
         plan = self.settings
+        if plan.evaluation:
+            return pace_of_evaluation(self.tasks_asked, self.groups_opened)
         return Pace(
             published_version=self.published_version, groups_opened=self.groups_opened, groups_dropped=self.groups_dropped,
             groups_per_step=plan.groups_per_step, sync_interval=plan.sync_interval, max_staleness=plan.max_staleness,
@@ -241,17 +301,23 @@ class Run(models.Model):
             again_per_step=plan.groups_again_per_step, over_rollout=plan.over_rollout,
         )  # fmt: skip
 
+    @property
+    def tasks_asked(self) -> int:
+        """How many tasks an evaluation asks: all of its set, or the first so many."""
+        most = self.settings.evaluation.tasks
+        return self.taskset.size if most is None else min(most, self.taskset.size)
+
     # -- acts of people ---------------------------------------------------------------------------------------------
 
-    def start(self, by: User | None = None) -> None:
-        self._move((self.State.CREATED,), self.State.RUNNING, by=by, started_at=Now())
+    def start(self, by: User | None = None, reason: str = "") -> None:
+        self._move((self.State.CREATED,), self.State.RUNNING, by=by, reason=reason, act="started", started_at=Now())
 
     def pause(self, by: User | None = None, reason: str = "") -> None:
         """Stop opening groups and training; requests in flight finish and are kept."""
         self._move((self.State.RUNNING,), self.State.PAUSED, by=by, reason=reason or "paused by hand")
 
-    def resume(self, by: User | None = None) -> None:
-        self._move((self.State.PAUSED,), self.State.RUNNING, by=by)
+    def resume(self, by: User | None = None, reason: str = "") -> None:
+        self._move((self.State.PAUSED,), self.State.RUNNING, by=by, reason=reason, act="resumed")
 
     def stop(self, by: User | None = None, reason: str = "") -> None:
         self._move(
@@ -265,21 +331,39 @@ class Run(models.Model):
     def complete(self) -> None:
         self._move((self.State.RUNNING, self.State.PAUSED), self.State.COMPLETED, ended_at=Now())
 
-    def _move(self, allowed: tuple, to: str, *, by: User | None = None, reason: str = "", **stamps: object) -> None:
+    def ask_checkpoint(self, by: User | None = None, reason: str = "") -> None:
+        """Have the trainer write a checkpoint after its next update, whenever that comes."""
+        with transaction.atomic():
+            live = Run.objects.filter(pk=self.pk, state__in=(self.State.RUNNING, self.State.PAUSED))
+            asked = live.update(checkpoint_asked_at=Now())
+            self.refresh_from_db()
+            if not asked:
+                raise NotPossible(f"run {self.slug} is {self.get_state_display()}; only one that learns or pauses has a checkpoint")
+            self.topic.record("checkpoint_asked", reason=reason, by=str(by or ""))
+            AuditEntry.record("checkpoint asked", self.address, by, self.project, reason=reason)
+
+    def note_checkpoint(self, step: int, asked_at: datetime | None) -> None:
+        """Inside `fenced`: it lies on disk, sealed. `asked_at`: the wish that it answers; a newer one waits for the next."""
+        Run.objects.filter(pk=self.pk).update(checkpoint_step=step, checkpoint_at=Now())
+        if asked_at:
+            Run.objects.filter(pk=self.pk, checkpoint_asked_at=asked_at).update(checkpoint_asked_at=None)
+        self.topic.record("checkpoint_written", step=step, asked=bool(asked_at))
+
+    def _move(self, allowed: tuple, to: str, *, by: User | None = None, reason: str = "", act: str = "", **stamps: object) -> None:
         with transaction.atomic():
             changed = Run.objects.filter(pk=self.pk, state__in=allowed).update(
-                state=to, state_reason=reason, waiting_on="", **stamps
+                state=to, state_since=Now(), state_reason="" if to == self.State.RUNNING else reason, waiting_on="", **stamps
             )
             self.refresh_from_db()
             if not changed:
                 words = " or ".join(self.State(state).label for state in allowed)
                 raise NotPossible(f"run {self.slug} is {self.get_state_display()}; this needs it to be {words}")
             self.topic.record("state_changed", state=to, reason=reason, by=str(by or ""))
-            AuditEntry.record(f"run {self.State(to).name.lower()}", self.address, by, self.project, reason=reason)
+            AuditEntry.record(f"run {act or self.State(to).name.lower()}", self.address, by, self.project, reason=reason)
             transaction.on_commit(lambda: bells.ring(*bells.STATIONS), robust=True)
 
-    def change_config(self, by: User | None, **fields: object) -> None:
-        """Replace fields, and fields of sections (given as dicts); the event keeps before, after and who.
+    def change_config(self, by: User | None, *, reason: str = "", **fields: object) -> None:
+        """Replace fields, and fields of sections (given as dicts); the event keeps before, after, who and why.
 
         Raises ConfigError for a wrong value, and for a field that a run which has begun cannot take up any more.
         """
@@ -300,8 +384,8 @@ class Run(models.Model):
             before, after = locked.settings.model_dump(mode="json"), plan.model_dump(mode="json")
             Run.objects.filter(pk=self.pk).update(config=after, planned_steps=plan.steps)
             turned = {"before": {name: before[name] for name in fields}, "after": {name: after[name] for name in fields}}
-            self.topic.record("config_changed", **turned, by=str(by or ""))
-            AuditEntry.record("run configuration changed", self.address, by, self.project, **turned)
+            self.topic.record("config_changed", **turned, by=str(by or ""), reason=reason)
+            AuditEntry.record("run configuration changed", self.address, by, self.project, **turned, reason=reason)
         self.refresh_from_db()
 
     # -- the trainer's lease ----------------------------------------------------------------------------------------
@@ -309,8 +393,9 @@ class Run(models.Model):
     def claim_trainer(self, owner: str, seconds: float) -> bool:
         """Become the one trainer of this run until the lease ends on the database's clock; a new owner gets a new fence."""
         free = Q(lease_until=None) | Q(lease_until__lt=Now())
+        ordered = Worker.objects.told_to_take_nothing(owner)
         with transaction.atomic():
-            taken = Run.objects.filter(Q(pk=self.pk) & free).update(
+            taken = Run.objects.filter(Q(pk=self.pk) & free).exclude(Exists(ordered)).update(
                 lease_owner=owner, lease_until=after(seconds), fence=F("fence") + 1
             )
         self.refresh_from_db()

@@ -2,10 +2,14 @@
 
 import math
 
-from django.db import models
-from django.db.models import Q
+from django.db import models, transaction
+from django.db.models import OuterRef, Q, QuerySet, Subquery
 
+from apps.runs.changing import knobs_of_update
 from apps.runs.models.run import Run
+from apps.runs.models.spans import MetricSpan, hold_spans
+
+REWARD = "reward_mean"  # whose newest value stands on the run, where lists sort by it
 
 
 class TrainStep(models.Model):
@@ -20,6 +24,9 @@ class TrainStep(models.Model):
     state = models.CharField(max_length=10, choices=State.choices, default=State.PLANNED)
     version = models.PositiveIntegerField(help_text="The trainer's weight version when the batch was taken.")
     fence = models.BigIntegerField()
+    knobs = models.JSONField(
+        default=dict, db_default={}, help_text="What it is made with, by dotted field of the configuration; fixed with its batch."
+    )
     skipped = models.CharField(
         max_length=200, blank=True, help_text="Why the update was not applied (loss or gradient not finite)."
     )
@@ -31,10 +38,23 @@ class TrainStep(models.Model):
         ordering = ["-number"]
         constraints = [models.UniqueConstraint(fields=["run", "number"], name="one_step_per_number")]
         # A run's page tells of the few updates that were not applied.
-        indexes = [models.Index(fields=["run"], name="skipped_steps", condition=~Q(skipped=""))]
+        # Where a moment stands among a run's steps: marks of changes, and curves against the clock.
+        indexes = [
+            models.Index(fields=["run"], name="skipped_steps", condition=~Q(skipped="")),
+            models.Index(fields=["run", "committed_at"], name="steps_by_the_clock"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.run_id} step {self.number}"
+
+    @classmethod
+    def plan(cls, run: Run, fence: int, skipped: str = "") -> "TrainStep":
+        """The run's next step, to be made with its knobs as they stand. The caller holds the run's row, and adds the batch."""
+        plan = run.settings
+        return cls.objects.create(
+            run=run, number=run.step + 1, version=run.step // plan.sync_interval, fence=fence, skipped=skipped[:200],
+            knobs=knobs_of_update(plan),
+        )  # fmt: skip
 
 
 class Metric(models.Model):
@@ -59,4 +79,14 @@ class Metric(models.Model):
     def record(cls, run: Run, step: int, values: dict[str, float]) -> None:
         """Write a step's figures once; a replay of the same step changes nothing. Not finite ones are left out."""
         rows = [cls(run=run, step=step, name=name, value=value) for name, value in values.items() if math.isfinite(value)]
-        cls.objects.bulk_create(rows, ignore_conflicts=True)
+        with transaction.atomic():
+            hold_spans(run)
+            cls.objects.bulk_create(rows, ignore_conflicts=True)
+            MetricSpan.close(run, step, [row.name for row in rows])
+            if REWARD in values:
+                Run.objects.filter(pk=run.pk).update(reward_now=Subquery(cls.newest(REWARD)))
+
+    @classmethod
+    def newest(cls, name: str) -> QuerySet:
+        """Of the run that is asked about outside, the value of this metric at the last step that has one."""
+        return cls.objects.filter(run=OuterRef("pk"), name=name).order_by("-step").values("value")[:1]

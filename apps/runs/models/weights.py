@@ -3,6 +3,7 @@
 from django.db import models, transaction
 from django.db.models.functions import Now
 
+from apps.accounts.models import AuditEntry, User
 from apps.runs.models.run import NotPossible, Run
 from apps.runs.models.worker import Worker
 from apps.streaming import bells
@@ -33,6 +34,10 @@ class WeightVersion(models.Model):
     staged_at = models.DateTimeField(auto_now_add=True)
     verified_at = models.DateTimeField(null=True)
     published_at = models.DateTimeField(null=True)
+    movement = models.JSONField(
+        null=True, help_text="Relative L2 change against the parent: whole, groups, whether sampled. NULL: not measured."
+    )
+    pinned_at = models.DateTimeField(null=True, help_text="Since when it keeps its folder, whatever newer ones there are.")
 
     class Meta:
         ordering = ["-version"]
@@ -64,6 +69,28 @@ class WeightVersion(models.Model):
         WeightVersion.objects.filter(pk=self.pk).update(state=self.State.REFUSED, reason=reason[:500])
         self.run.topic.record("weights_refused", version=self.version, reason=reason[:500])
         self.refresh_from_db()
+
+
+    @property
+    def has_folder(self) -> bool:
+        """Whether its files are meant to be there: neither retired, nor refused, nor half staged."""
+        return self.state in (self.State.VERIFIED, self.State.PUBLISHED)
+
+    @transaction.atomic
+    def pin(self, by: User | None, is_kept: bool = True) -> None:
+        """Keep its folder from retiring, or no longer. Raises NotPossible for one whose folder is gone, or is the policy's own."""
+        locked = WeightVersion.objects.select_for_update().select_related("run__project").get(pk=self.pk)
+        if not locked.has_folder or locked.version == 0:
+            why = "version 0 is the policy's own folder, which is kept anyway" if locked.version == 0 else f"it is {locked.state}"
+            raise NotPossible(f"version {locked.version} cannot be kept or let go: {why}")
+        WeightVersion.objects.filter(pk=self.pk).update(pinned_at=Now() if is_kept else None)
+        what = "weight version kept" if is_kept else "weight version let go"
+        AuditEntry.record(what, locked.address, by, locked.run.project)
+        self.refresh_from_db()
+
+    @property
+    def address(self) -> str:
+        return f"{self.run.address} v{self.version}"
 
 
 class Acknowledgement(models.Model):

@@ -59,7 +59,7 @@ class Command(BaseCommand):
             raise explained(error) from None
         self.stdout.write(self.style.SUCCESS(
             f"run {made.run.slug}: {made.episodes} episodes in {made.groups} groups; {made.admitted} can be learned from, in "
-            f"{made.run.planned_steps} steps; `manage.py run start {made.run.slug}` begins"
+            f"{made.run.planned_steps} steps; `manage.py runs start {made.run.slug}` begins"
         ))  # fmt: skip
 
 

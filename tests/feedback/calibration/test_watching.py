@@ -7,8 +7,9 @@ from django.db.models.functions import Now
 from apps.feedback.calibration.making import make
 from apps.feedback.calibration.watching import PAUSE, alarms_of, due, keep_up, under, watch
 from apps.feedback.models import Calibration
-from apps.runs.config import ConfigError, Trust
+from apps.runs.config import ConfigError
 from apps.runs.models import Run
+from apps.runs.scorer_choice import Trust
 from tests.feedback.calibration.judging import both_judge
 from workers.coordinator import sweep
 

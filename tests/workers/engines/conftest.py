@@ -42,9 +42,9 @@ class Engines:
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
-        self.running: dict[float, tuple[Engine, int]] = {}
+        self.running: dict[float | None, tuple[Engine, int]] = {}
 
-    def serving(self, folder: Path, temperature: float = 1.0) -> tuple[Engine, int]:
+    def serving(self, folder: Path, temperature: float | None = 1.0) -> tuple[Engine, int]:
         """An engine with these weights in service, and the version it knows them by."""
         probe = read_manifest(folder).probe
         if temperature in self.running:

@@ -39,6 +39,17 @@ def test_logprobs_are_taken_after_temperature(engines, old, tolerance):
     assert not tolerance.holds(gaps(old, replies, temperature=1.0))
 
 
+def test_an_engine_without_a_temperature_samples_each_request_at_its_own(engines, old, tolerance):
+    engine, _ = engines.serving(old, temperature=None)
+    for temperature in (0.7, 1.0):
+        replies = ask(engine, prompts(20), Sampling(max_tokens=12, temperature=temperature))
+        assert tolerance.holds(gaps(old, replies, temperature=temperature))
+    coldest = [ask(engine, [(5, 6, 7)], Sampling(max_tokens=12, temperature=0.01, seed=seed))[0].token_ids for seed in (1, 2)]
+    assert coldest[0] == coldest[1]
+    with pytest.raises(ValueError, match="temperature must be"):
+        engine.submit([Request("frozen", (5, 6, 7), Sampling(max_tokens=12, temperature=0.001))])
+
+
 def test_tokens_are_drawn_as_often_as_their_logprobs_say(engines, old):
     engine, _ = engines.serving(old)
     replies = ask(engine, [(5, 6, 7)] * 2000, Sampling(max_tokens=1))

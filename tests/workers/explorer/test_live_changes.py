@@ -89,3 +89,18 @@ def test_an_explorer_that_is_stopped_gives_its_groups_back_and_none_has_failed(s
     explorer.stop()
     left = Group.objects.filter(state=Group.State.SAMPLING)
     assert left and {(group.attempts, group.lease_until) for group in left} == {(0, None)}
+
+
+def test_another_temperature_holds_for_the_next_rollouts(sampled_run, explorer, eventually):
+    settle(explorer, eventually)
+    first = set(Rollout.objects.values_list("pk", flat=True))
+    sampled_run.change_config(None, sampling={"temperature": 0.01}, max_staleness=5)
+    settle(explorer, eventually)
+    later = Rollout.objects.exclude(pk__in=first)
+    assert later.exists() and surprise_of(later) < surprise_of(Rollout.objects.filter(pk__in=first)) / 3
+
+
+def surprise_of(rollouts) -> float:
+    """Nats a token."""
+    said = [logprob for rollout in rollouts.select_related("payload") for logprob in rollout.tokens.logprobs]
+    return -sum(said) / len(said)

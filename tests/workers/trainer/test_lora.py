@@ -9,12 +9,16 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
 from apps.policies.manifest import DamagedWeights, read_manifest, verify
+from apps.rollouts.models import Chat, ChatTurn
+from apps.runs.models import Worker
 from tests.workers.trainer.batches import digest, rows
 from tests.workers.trainer.feeding import feed, train_to_the_end
 from workers import adapters, weights
 from workers.engines.interface import Request, Sampling
 from workers.engines.live_policy import LivePolicy
 from workers.engines.transformers_loop import TransformersEngine
+from workers.explorer import chats
+from workers.explorer.station import Explorer
 from workers.policies.adopt import NotAPolicy, adopt
 from workers.policies.average import NotAlike, average
 from workers.policies.tiny import build_tiny
@@ -235,3 +239,17 @@ def test_damaged_adapters_are_written_once_more_before_they_are_offered(tiny_run
     run.refresh_from_db()
     assert (harmed, run.published_version) == ([1], 1)
     verify(Path(run.weight_versions.get(version=1).folder))
+
+
+def test_an_adapter_is_chatted_with_as_merged_by_its_bases_tokenizer(tiny_run, new_station, alice, eventually, monkeypatch):
+    monkeypatch.setattr(chats, "ELSEWHERE_SECONDS", 0.0)
+    run = train_to_the_end(new_station(), tiny_run(steps=1, lora={"rank": 4, "alpha": 8, "target_modules": ["q_proj"]}))
+    chat = Chat.objects.create(weight_version=run.weight_versions.get(version=1), by=alice)
+    turn = chat.ask([{"role": "user", "content": "31425"}], 1.0, 8)
+    explorer = Explorer(Worker.objects.create(key="explorer@test", role=Worker.Role.EXPLORER, host="test", pid=2))
+    try:
+        eventually(lambda: explorer.serve() is not None and not ChatTurn.objects.open().exists(), 300)
+    finally:
+        explorer.stop()
+    turn.refresh_from_db()
+    assert (turn.state, turn.reason) == ("done", "")

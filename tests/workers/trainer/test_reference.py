@@ -175,7 +175,7 @@ def test_a_skipped_update_moves_no_coefficient_by_what_is_not_finite(spec, start
     host = started(spec(objective=plan(target=1e-9, horizon=12.0)))
     broken = [replace(row, behaviour_logprobs=(float("nan"),) * len(row.completion_ids)) for row in rows(1)]
     assert host.grant(broken).skipped
-    assert host.trainer.kl_coefficient == pytest.approx(0.08)  # the distance itself was finite, and nothing
+    assert host.trainer.coefficient.value == pytest.approx(0.08)  # the distance itself was finite, and nothing
 
 
 def test_an_optimizer_that_is_reset_forgets_its_moments_at_each_version(spec, started):

@@ -37,6 +37,11 @@ def test_the_newest_published_versions_and_the_policy_keep_their_folders(tiny_ru
     assert {name for name, found in reconcile().items() if found} <= {"engines served what was published"}
 
 
+def test_milestones_keep_their_folders_for_good(tiny_run, new_station):
+    run = train_to_the_end(new_station(), tiny_run(checkpoints={**KEEP_TWO, "milestones": 3}))
+    assert on_disk(run) == {0, 3, 5, 6}
+
+
 def test_what_a_live_engine_serves_is_kept_until_it_serves_a_newer_one(tiny_run, new_station, explorer):
     run, station = tiny_run(checkpoints=KEEP_TWO), new_station()
     feed(run)

@@ -53,6 +53,7 @@ def test_figures_are_written_with_the_step(tiny_run, new_station):
         "reward_mean", "reward_std", "reward_machine", "success", "completion_length", "staleness", "entropy", "behaviour_gap",
         "behaviour_kl", "clip_share", "grad_norm", "learning_rate", "loss", "tokens", "step_seconds", "wait_seconds",
         "explore_tokens_per_s", "judged_per_s", "refined_per_s", "groups_ready", "groups_under_way", "skipped",
+        "train_tokens_per_s", "dead_groups", "starved_people", "starved_judging", "starved_sampling",
     }  # fmt: skip
     assert wanted <= figures.keys()
     assert figures["reward_mean"] == pytest.approx(sum(Experience.objects.values_list("reward", flat=True)) / 8)

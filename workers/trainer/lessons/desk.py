@@ -28,9 +28,7 @@ class LessonDesk(Desk):
         """Freeze or check the snapshot, then as every desk. Raises ValueError (nothing to learn from), LessonGone."""
         self.snapshot = freeze(self.run)
         require_unchanged(self.snapshot)
-        log.info(
-            "snapshot", run=self.run.slug, source=self.snapshot.source, lessons=self.snapshot.size, digest=self.snapshot.digest
-        )
+        log.info("snapshot", run=self.run, source=self.snapshot.source, lessons=self.snapshot.size, digest=self.snapshot.digest)
         self.speller = Speller(self.run.policy.folder, self.run.policy.context_tokens)
         super().open()
 

@@ -26,7 +26,7 @@ from trl.trainer.utils import add_fused_lm_head
 
 from workers.algorithms.losses.preferences import mismatched_kl
 from workers.algorithms.tokens import RowLoss
-from workers.trainer import checkpoint, forward, lora, reference
+from workers.trainer import checkpoint, forward, lora, reference, tuning
 from workers.trainer.gate import Gate
 from workers.trainer.lessons import objective, rows
 from workers.trainer.report import Recorder
@@ -44,7 +44,7 @@ class LessonTrainer(Trainer):
     def __init__(self, spec: TrainerSpec, gate: Gate[Batch], recorder: Recorder, staging: Path) -> None:
         self.spec, self.gate, self.recorder = spec, gate, recorder
         self.loss = spec.objective.loss
-        self.batch = Batch(())
+        self.batch = Batch((), spec.knobs)
         self.is_finite = torch.ones((), dtype=torch.bool)
         super().__init__(
             model=model_of(spec),
@@ -68,6 +68,7 @@ class LessonTrainer(Trainer):
     def get_batch_samples(self, epoch_iterator: Any, num_batches: int, device: torch.device) -> tuple[list, None]:
         """Block until a batch is granted; its micro-batches. The iterator's tickets say nothing and stay where they are."""
         self.batch = self.gate.take()
+        tuning.set_learning_rate(self.lr_scheduler, self.optimizer, self.batch.knobs.learning_rate)
         pad, micro = self.processing_class.pad_token_id, self.spec.micro_batch_rows
         parts = [rows.tensors(some, pad) for some in rows.cut(self.batch.rows, micro)]
         if len(parts) != num_batches:

@@ -1,14 +1,17 @@
-"""Runs: create one from a YAML file, seed it; start, pause, resume, stop, show and follow it."""
+"""Runs: list, show and compare them; create one from a YAML file, seed it; start, pause, resume, stop and follow it."""
 
 import json
+import sys
 import time
 from argparse import ArgumentParser
+from contextlib import nullcontext
 from pathlib import Path
 
 from django.core.management.base import BaseCommand, CommandError
 from django.db import IntegrityError, InterfaceError, OperationalError, connection
 from django.db.models import QuerySet
 
+from apps.dashboard.config_diff import differences
 from apps.dashboard.rollout_search import Filter
 from apps.environments.choosing import require_known_environment
 from apps.pipelines.checking import require_known as require_known_operators
@@ -20,7 +23,7 @@ from apps.runs.models import NotPossible, Run
 from rftweb.management.console import bar, explained, project_named, run_named
 from rftweb.management.run_report import describe, latest
 
-POLL_S = 0.5
+POLL_S, LISTED = 0.5, 50
 VERBS = {"start": "begin exploring and training", "pause": "hold", "resume": "go on", "stop": "end for good"}
 
 
@@ -35,13 +38,22 @@ class Command(BaseCommand):
         creating.add_argument("--slug", help="name of the run (default: the file's)")
         creating.add_argument("--title", default="")
         creating.add_argument("--start", action="store_true", help="start it at once")
-        named = [creating, verbs.add_parser("list", help="show all runs, the newest first")]
-        for verb, text in {**VERBS, "status": "show where it stands", "follow": "show its progress until it ends"}.items():
+        listing = verbs.add_parser("list", help="show runs, the newest first")
+        listing.add_argument("--state", choices=Run.State.values)
+        listing.add_argument("--tag", help="only those that have it")
+        listing.add_argument("--most", type=int, default=LISTED, help=f"at most so many (default: {LISTED})")
+        listing.add_argument("--archived", action="store_true", help="archived ones, too")
+        named = [creating, listing]
+        for verb, text in {**VERBS, "show": "show where it stands", "follow": "show its progress until it ends"}.items():
             steering = verbs.add_parser(verb, help=text)
             steering.add_argument("run", help="slug of the run")
-            if verb == "status":
-                steering.add_argument("--json", action="store_true")
             named.append(steering)
+        comparing = verbs.add_parser("diff", help="show in what the configurations of two runs differ")
+        comparing.add_argument("run", help="slug of the one")
+        comparing.add_argument("other", help="slug of the other")
+        named.append(comparing)
+        for verb in named[1:]:
+            verb.add_argument("--json", action="store_true", help="for programs: JSON, one document to a line")
         seeding = verbs.add_parser("seed", help="before it is started, give it groups that another run has sampled")
         seeding.add_argument("run", help="slug of the run")
         seeding.add_argument("--from", dest="of", required=True, help="slug of the run that they are taken from")
@@ -55,9 +67,12 @@ class Command(BaseCommand):
     def handle(self, **options: object) -> None:
         verb = options["verb"]
         if verb in VERBS:
-            self._steer(run_named(options["run"], options["project"]), verb)
+            self._steer(run_named(options["run"], options["project"]), verb, options["json"])
         else:
-            acts = {"create": self._create, "seed": self._seed, "list": self._list, "status": self._status, "follow": self._follow}
+            acts = {
+                "create": self._create, "seed": self._seed, "list": self._list, "show": self._show, "follow": self._follow,
+                "diff": self._diff,
+            }  # fmt: skip
             acts[verb](options)
 
     def _create(self, options: dict) -> None:
@@ -79,12 +94,12 @@ class Command(BaseCommand):
         if options["start"]:
             self._steer(run, "start")
 
-    def _steer(self, run: Run, verb: str) -> None:
+    def _steer(self, run: Run, verb: str, as_json: bool = False) -> None:
         try:
             getattr(run, verb)()
         except NotPossible as error:
             raise CommandError(str(error)) from None
-        self.stdout.write(f"run {run.slug} is {run.get_state_display()}")
+        self.stdout.write(json.dumps(_row(run)) if as_json else f"run {run.slug} is {run.get_state_display()}")
 
     def _seed(self, options: dict) -> None:
         run, of, most = run_named(options["run"], options["project"]), run_named(options["of"], options["project"]), options["most"]
@@ -98,14 +113,21 @@ class Command(BaseCommand):
         self.stdout.write(self.style.SUCCESS(f"{run.slug}: {come}, of {found.fit:,} that fit and {found.matching:,} that match"))
 
     def _list(self, options: dict) -> None:
-        runs = Run.objects.select_related("project")
+        if options["most"] < 1:
+            raise CommandError(f"--most: is {options['most']}; it must be at least 1")
+        runs = Run.objects.select_related("project", "policy").with_tasksets().defer("config")
         if options["project"]:
             runs = runs.filter(project=project_named(options["project"]))
-        for run in runs:
-            where = f"step {run.step} of {run.planned_steps}"
-            self.stdout.write(f"{run.project.slug:15} {run.slug:25} {run.get_state_display():12} {where}")
+        runs = runs.filter(state=options["state"]) if options["state"] else runs
+        runs = runs.filter(tags__contains=[options["tag"]]) if options["tag"] else runs
+        runs = runs if options["archived"] else runs.filter(archived_at__isnull=True)
+        found = list(runs[: options["most"] + 1])
+        for run in found[: options["most"]]:
+            self.stdout.write(json.dumps(_row(run)) if options["json"] else _line(run))
+        if len(found) > options["most"] and not options["json"]:
+            self.stderr.write(f"the newest {options['most']:,}; there are more: --most, --state, --tag")
 
-    def _status(self, options: dict) -> None:
+    def _show(self, options: dict) -> None:
         facts = describe(run_named(options["run"], options["project"]))
         if options["json"]:
             self.stdout.write(json.dumps(facts))
@@ -113,25 +135,70 @@ class Command(BaseCommand):
         for name, value in facts.items():
             self.stdout.write(f"{name.replace('_', ' '):18} {value}")
 
+    def _diff(self, options: dict) -> None:
+        one, other = (run_named(options[name], options["project"]) for name in ("run", "other"))
+        found = differences([one.settings, other.settings])
+        if options["json"]:
+            names = (one.slug, other.slug)
+            self.stdout.write(json.dumps({each.field: dict(zip(names, each.values, strict=True)) for each in found}))
+            return
+        if not found:
+            self.stdout.write(f"{one.slug} and {other.slug} have the same configuration")
+            return
+        told = ((each.field, *(" ".join(value.split()) for value in each.values)) for each in found)
+        rows = [("field", one.slug, other.slug), *told]
+        wide = [max(len(row[n]) for row in rows) for n in (0, 1)]
+        for field, before, after in rows:
+            self.stdout.write(f"{field:{wide[0]}}  {before:{wide[1]}}  {after}")
+
     def _follow(self, options: dict) -> None:
-        run = run_named(options["run"], options["project"])
+        run, as_json = run_named(options["run"], options["project"]), options["json"]
+        has_bar = sys.stderr.isatty() and not as_json
         shown, state = run.step, Run.State.RUNNING  # which needs no words: its steps tell
-        with bar(run.slug, run.planned_steps) as at:
+        with bar(run.slug, run.planned_steps, run.step, has_rate=True) if has_bar else nullcontext() as at:
             while True:
                 if run.step != shown:
-                    self.stdout.write(f"step {run.step}/{run.planned_steps}  {latest(run)}")
                     shown = run.step
-                at(run.step)
+                    if at:
+                        at(run.step, description=f"{run.slug}  {_brief(run)}")
+                    else:
+                        self._say_step(run, as_json)
                 if run.state != state:
-                    self._say_state(run)
+                    self._say_state(run, as_json)
                     state = run.state
                 if run.state in Run.ENDED:
                     break
                 time.sleep(POLL_S)
                 reread(run)
 
-    def _say_state(self, run: Run) -> None:
-        self.stdout.write(f"run {run.slug} is {run.get_state_display()}{f': {run.state_reason}' if run.state_reason else ''}")
+    def _say_step(self, run: Run, as_json: bool) -> None:
+        words = f"step {run.step}/{run.planned_steps}  {latest(run)}"
+        self.stdout.write(json.dumps(_row(run)) if as_json else words)
+
+    def _say_state(self, run: Run, as_json: bool) -> None:
+        words = f"run {run.slug} is {run.get_state_display()}{f': {run.state_reason}' if run.state_reason else ''}"
+        self.stdout.write(json.dumps(_row(run)) if as_json else words)
+
+
+def _row(run: Run) -> dict[str, object]:
+    """A run for programs, without a question to the database beyond its own row and names."""
+    return {
+        "run": run.slug, "project": run.project.slug, "title": run.title, "state": run.state, "reason": run.state_reason,
+        "policy": run.policy.slug, "tasksets": run.share_of, "step": run.step, "planned_steps": run.planned_steps,
+        "published_version": run.published_version, "reward": run.reward_now, "tags": run.tags,
+        "created_at": run.created_at.isoformat(), "started_at": run.started_at and run.started_at.isoformat(),
+    }  # fmt: skip
+
+
+def _line(run: Run) -> str:
+    where, reward = f"step {run.step} of {run.planned_steps}", "" if run.reward_now is None else f"reward {run.reward_now:.3f}"
+    tags = " ".join(f"#{tag}" for tag in run.tags)
+    return f"{run.project.slug:15} {run.slug:25} {run.get_state_display():12} {where:20} {reward:13} {tags}".rstrip()
+
+
+def _brief(run: Run) -> str:
+    """Beside the bar."""
+    return f"{'' if run.reward_now is None else f'reward {run.reward_now:.3f}, '}version {run.published_version}"
 
 
 def _asked(of: Run, where: list[str]) -> QuerySet[Rollout]:

@@ -1,0 +1,141 @@
+"""The look over all live runs: what the rules find opens alerts, keeps them open, and ends those that hold no more."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+
+import structlog
+from django.db import connection, transaction
+from django.db.models import Exists, OuterRef, Q
+from django.db.models.functions import Now
+
+from apps.alerts.facts import Facts, facts_of
+from apps.alerts.models import Alert, AlertEntry
+from apps.alerts.rules import RULES, WHILE_LIVE, Found, look
+from apps.runs.config import ConfigError
+from apps.runs.costs import spent_of
+from apps.runs.models import NotPossible, Run
+
+log = structlog.get_logger(__name__)
+LOCK = 0x616C_6572  # names the one look at a time among the database's advisory locks
+PAUSED, ENDED, OFF, GONE = "the run is paused", "the run has ended", "the rule is switched off", "its condition is gone"
+
+
+def look_at_runs() -> dict[str, int]:
+    """Alerts opened and closed, and runs paused. One look at a time: a second one at once does nothing."""
+    with connection.cursor() as cursor:  # a lock of the session: what becomes of each run is a transaction of its own
+        cursor.execute("SELECT pg_try_advisory_lock(%s, 0)", [LOCK])
+        if not cursor.fetchone()[0]:
+            return {}
+        try:
+            return _look()
+        finally:
+            cursor.execute("SELECT pg_advisory_unlock(%s, 0)", [LOCK])
+
+
+def _look() -> dict[str, int]:
+    has_alerts = Exists(Alert.objects.open().filter(run=OuterRef("pk")))
+    concerned = Run.objects.filter(Q(state=Run.State.RUNNING) | has_alerts).order_by("pk")
+    runs = _readable(concerned.select_related("project", "topic", "policy"))
+    facts = facts_of(runs, spent_of(runs))
+    known: dict[int, list[Alert]] = defaultdict(list)
+    for alert in Alert.objects.open().filter(run__in=runs).order_by("pk"):
+        known[alert.run_id].append(alert)
+    done: Counter[str] = Counter()
+    for run in runs:
+        done.update(_settle(run, facts[run.pk], known[run.pk]))
+    return {what: count for what, count in done.items() if count}
+
+
+def _readable(runs: Iterable[Run]) -> list[Run]:
+    """One whose configuration another release wrote is left alone: it must not keep us from the others."""
+    found = []
+    for run in runs:
+        try:
+            found += [run] if run.settings else []
+        except ConfigError as error:
+            log.error("configuration_unreadable", run=run, reason=str(error))
+    return found
+
+
+def _settle(run: Run, facts: Facts, known: list[Alert]) -> Counter[str]:
+    """Set the run's alerts in accord with what the rules find now."""
+    open_ones = {(alert.rule, alert.key): alert for alert in known}
+    found = _found(run, facts, open_ones)
+    for place, one in found.items():
+        if (alert := open_ones.get(place)) and (alert.words, alert.todo) != (one.words, one.todo):
+            Alert.objects.filter(pk=alert.pk).update(words=one.words, todo=one.todo, figure=one.figure, seen_at=Now())
+    new = {place: one for place, one in found.items() if place not in open_ones}
+    over = {alert: why for place, alert in open_ones.items() if place not in found and (why := _why_over(run, facts, alert))}
+    pausing = [place for place, one in found.items() if _asks_for_pause(run, facts, open_ones.get(place), place[0], one)]
+    if not (new or over or pausing):
+        return Counter()
+    return _write(run, open_ones, found, new, over, pausing)
+
+
+@transaction.atomic
+def _write(run: Run, open_ones: dict, found: dict, new: dict, over: dict, pausing: list) -> Counter[str]:
+    """The run's row is locked first, as by all that move a run and tell of it. One that has moved meanwhile is left for now."""
+    locked = Run.objects.select_for_update(of=("self",)).select_related("project", "topic").get(pk=run.pk)
+    if locked.state != run.state:
+        return Counter()
+    opened = {place: _open(locked, place, one) for place, one in new.items()}
+    for alert, why in over.items():
+        _close(locked, alert, why)
+    paused = sum(_pause(locked, (open_ones | opened)[place], found[place]) for place in pausing)
+    return Counter(opened=len(opened), closed=len(over), paused=paused)
+
+
+def _found(run: Run, facts: Facts, open_ones: Mapping[tuple[str, str], Alert]) -> dict[tuple[str, str], Found]:
+    """By rule and key. A run that does not run has nothing new the matter."""
+    if not run.is_live:
+        return {}
+    found = {}
+    for name in RULES:
+        keys = frozenset(key for rule, key in open_ones if rule == name)
+        found |= {(name, one.key[:100]): one for one in look(facts, name, keys)}
+    return found
+
+
+def _why_over(run: Run, facts: Facts, alert: Alert) -> str:
+    """Empty: it stays. What a paused run was paused for stays until it runs again and is looked at."""
+    if run.state in Run.ENDED:
+        return ENDED
+    if getattr(facts.plan.alerts, alert.rule, None) is None:
+        return OFF
+    if run.is_live:
+        return GONE
+    return PAUSED if alert.rule in WHILE_LIVE and not alert.has_paused else ""
+
+
+def _open(run: Run, place: tuple[str, str], one: Found) -> Alert:
+    rule, key = place
+    alert = Alert.objects.create(run=run, rule=rule, key=key, words=one.words, todo=one.todo, figure=one.figure, since=one.since)
+    alert.enter(AlertEntry.What.OPENED, one.words)
+    run.topic.record("alert_opened", alert=alert.pk, rule=rule, words=one.words)
+    log.warning("alert_opened", run=run, rule=rule, words=one.words)
+    return alert
+
+
+def _close(run: Run, alert: Alert, why: str) -> None:
+    Alert.objects.filter(pk=alert.pk, closed_at=None).update(closed_at=Now(), closed_for=why)
+    alert.run = run
+    alert.enter(AlertEntry.What.CLOSED, why)
+    run.topic.record("alert_closed", alert=alert.pk, rule=alert.rule, reason=why)
+    log.info("alert_closed", run=run, rule=alert.rule, reason=why)
+
+
+def _asks_for_pause(run: Run, facts: Facts, alert: Alert | None, rule: str, one: Found) -> bool:
+    """Once for each alert, as who resumes the run has looked; but a budget that is used up, as often as it is resumed."""
+    is_new = alert is None or not alert.has_paused
+    return run.is_live and (one.is_final or (is_new and getattr(facts.plan.alerts, rule).pause))
+
+
+def _pause(run: Run, alert: Alert, one: Found) -> int:
+    try:
+        run.pause(reason=f"{alert.title}: {one.words}"[:500])
+    except NotPossible:  # another alert of this look did already
+        return 0
+    Alert.objects.filter(pk=alert.pk).update(has_paused=True)
+    alert.run = run
+    alert.enter(AlertEntry.What.PAUSED, one.words)
+    return 1

@@ -1,0 +1,21 @@
+"""The rules by name: their titles, and who may be told what they say (apps.runs.blindness)."""
+
+TITLES = {
+    "no_progress": "No progress",
+    "starvation": "Starvation",
+    "not_finite": "Updates not finite",
+    "kl": "KL too large",
+    "agreement": "Reward without agreement",
+    "suspected": "Suspected of hacking",
+    "entropy": "Entropy collapse",
+    "unacknowledged": "Weights not served",
+    "breaker": "Environment failing",
+    "disk": "Disk nearly full",
+    "silence": "Workers gone",
+    "budget": "Budget",
+}
+# Nothing of what was judged, or by which weights, is in these.
+TO_ALL = ("no_progress", "starvation", "breaker", "disk", "silence", "budget")
+AS_JUDGED = ("not_finite", "kl", "entropy", "unacknowledged")
+# A rater who knew would look for it.
+TO_STEERERS = ("agreement", "suspected")

@@ -1,0 +1,82 @@
+"""What is told of an alert, outside of this installation: the text of an e-mail, the body of a webhook, and its signature."""
+
+import hashlib
+import hmac
+import json
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.conf import settings
+from django.urls import reverse
+
+from apps.alerts.models import Delivery
+
+VERBS = {
+    "alert.opened": "Alert", "alert.closed": "Over", "alert.paused": "Paused", "test": "Test",
+}  # fmt: skip
+TEST = "This is a test: whoever reads it hears of this project's alerts."
+
+
+@dataclass(frozen=True)
+class Message:
+    """`text`: subject and words in one, as chat services show them. Strings are single lines."""
+
+    subject: str
+    words: str
+    todo: str
+    link: str
+    body: dict
+
+
+def message_of(delivery: Delivery) -> Message:
+    """`delivery` comes with its channel's project and its entry's alert and run. The same at each attempt."""
+    if delivery.entry is None:
+        project = delivery.channel.project
+        return _made(delivery, f"Test: alerts of {project.slug}", TEST, "", reverse("alert-channels", args=[project.slug]), {})
+    entry, alert = delivery.entry, delivery.entry.alert
+    run, verb = alert.run, VERBS[delivery.kind]
+    todo = alert.todo if delivery.kind == "alert.opened" else ""
+    told = {
+        "id": alert.pk, "rule": alert.rule, "key": alert.key, "title": alert.title, "since": alert.since.isoformat(),
+        "project": run.project.slug, "run": run.slug,
+    }  # fmt: skip
+    link = reverse("run-alerts", args=[run.project.slug, run.slug])
+    words = f"{alert.words} ({entry.words})" if delivery.kind == "alert.closed" else entry.words
+    return _made(delivery, f"{verb}: {alert.title.lower()} in {run.project.slug}/{run.slug}", words, todo, link, {"alert": told})
+
+
+def _made(delivery: Delivery, subject: str, words: str, todo: str, path: str, more: dict) -> Message:
+    link = f"{settings.SITE_ADDRESS}{path}" if settings.SITE_ADDRESS else ""
+    subject, words, todo = (" ".join(text.split()) for text in (subject, words, todo))
+    body = {
+        "id": str(delivery.key), "kind": delivery.kind, "at": delivery.created_at.isoformat(), "words": words, "todo": todo,
+        "link": link, "text": f"{subject}. {words}" + (f" {link}" if link else ""), **more,
+    }  # fmt: skip
+    return Message(subject[:200], words, todo, link, body)
+
+
+def mail_text(message: Message) -> str:
+    parts = [
+        message.words,
+        message.todo,
+        message.link,
+        "Sent by rftweb. Who hears of alerts is said on the project's page of them.",
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def signed(delivery: Delivery, message: Message, now: datetime) -> tuple[bytes, list[tuple[str, str]]]:
+    """The body, and headers by which its receiver knows that it is ours, unchanged and new.
+
+    The signature is HMAC-SHA256 with the channel's secret over `timestamp.body`, in hexadecimal digits.
+    """
+    body, timestamp = json.dumps(message.body).encode(), str(int(now.timestamp()))
+    return body, [
+        ("X-Rftweb-Id", str(delivery.key)),
+        ("X-Rftweb-Timestamp", timestamp),
+        ("X-Rftweb-Signature", f"v1={signature(delivery.channel.secret, timestamp, body)}"),
+    ]
+
+
+def signature(secret: str, timestamp: str, body: bytes) -> str:
+    return hmac.new(secret.encode(), timestamp.encode() + b"." + body, hashlib.sha256).hexdigest()

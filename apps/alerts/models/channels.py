@@ -1,0 +1,92 @@
+"""Where alerts of a project are told, and each telling: an outbox, so that none is lost with whoever was to send it."""
+
+import base64
+import hashlib
+import hmac
+import secrets
+import uuid
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from apps.accounts.models import Project, User
+
+SECRET_PREFIX = "whsec_"
+MOST_CHANNELS = 20  # of one project
+
+
+class Channel(models.Model):
+    """An e-mail address, or an address that is called.
+
+    A webhook's secret is not stored: it is made of the installation's secret key and this row's nonce, so that whoever reads
+    the table cannot sign, and a new nonce is a new secret.
+    """
+
+    class Kind(models.TextChoices):
+        EMAIL = "email", "e-mail"
+        WEBHOOK = "webhook", "webhook"
+
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="alert_channels")
+    kind = models.CharField(max_length=7, choices=Kind.choices)
+    address = models.CharField(max_length=500)
+    nonce = models.CharField(max_length=32)
+    is_on = models.BooleanField(db_default=True)
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
+    created_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["project", "kind", "address"], name="one_channel_per_address")]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.address}"
+
+    @classmethod
+    def make(cls, project: Project, kind: str, address: str, by: User) -> "Channel":
+        return cls.objects.create(project=project, kind=kind, address=address, nonce=secrets.token_hex(16), created_by=by)
+
+    @property
+    def secret(self) -> str:
+        """What its webhook is signed with; shown to people once."""
+        made = hmac.new(settings.SECRET_KEY.encode(), f"alert webhook {self.pk} {self.nonce}".encode(), hashlib.sha256)
+        return SECRET_PREFIX + base64.urlsafe_b64encode(made.digest()).decode().rstrip("=")
+
+    def renew(self) -> None:
+        """From now on it signs with another secret."""
+        self.nonce = secrets.token_hex(16)
+        self.save(update_fields=["nonce"])
+
+    def test(self) -> "Delivery":
+        return Delivery.objects.create(channel=self, kind="test")
+
+
+class Delivery(models.Model):
+    """One telling by one channel. `key` is its id for who hears it: sent twice, it is the same one."""
+
+    class State(models.TextChoices):
+        WAITING = "waiting", "waiting"
+        SENT = "sent", "sent"
+        GIVEN_UP = "given_up", "given up"
+
+    channel = models.ForeignKey(Channel, on_delete=models.CASCADE, related_name="deliveries")
+    entry = models.ForeignKey("alerts.AlertEntry", null=True, on_delete=models.CASCADE, related_name="deliveries")
+    key = models.UUIDField(default=uuid.uuid4, unique=True)
+    kind = models.CharField(max_length=20, help_text="alert.opened, alert.closed, alert.paused, or test.")
+    state = models.CharField(max_length=8, choices=State.choices, default=State.WAITING)
+    attempts = models.PositiveSmallIntegerField(db_default=0)
+    due_at = models.DateTimeField(db_default=Now(), help_text="When it is tried next; while it is tried, when another may.")
+    answer = models.CharField(max_length=300, blank=True, help_text="What the newest attempt met.")
+    created_at = models.DateTimeField(db_default=Now())
+    sent_at = models.DateTimeField(null=True)
+
+    class Meta:
+        verbose_name_plural = "deliveries"
+        constraints = [models.UniqueConstraint(fields=["channel", "entry"], name="one_delivery_per_channel_and_entry")]
+        indexes = [
+            models.Index(fields=["due_at"], name="deliveries_due", condition=Q(state="waiting")),
+            models.Index(fields=["channel", "-id"], name="deliveries_of_a_channel"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} by {self.channel_id}"

@@ -1,0 +1,39 @@
+"""Configurations beside each other: the fields in which they differ, however each was written."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from apps.runs.changing import flat
+from apps.runs.config import RunConfig, as_yaml
+
+ABSENT = "–"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A dotted field, and what each of the configurations says there; one that has no such field shows a dash."""
+
+    field: str
+    values: tuple[str, ...]
+
+
+def differences(plans: Sequence[RunConfig]) -> list[Difference]:
+    """In the order of the schema; with what is filled in by default."""
+    flats = [flat(plan.model_dump(mode="json")) for plan in plans]
+    fields = dict.fromkeys(field for one in flats for field in one)
+    found = []
+    for field in fields:
+        values = tuple(_said(one, field) for one in flats)
+        if len(set(values)) > 1:
+            found.append(Difference(field, values))
+    return found
+
+
+def _said(values: dict[str, object], field: str) -> str:
+    """As YAML says it, in one line where it is short."""
+    if field not in values:
+        return ABSENT
+    value = values[field]
+    if isinstance(value, str):
+        return value
+    return as_yaml(value).removesuffix("...\n").strip() or ABSENT

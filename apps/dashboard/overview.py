@@ -1,0 +1,148 @@
+"""The charts of a run's page as the address asks for them: the large one, the small multiples, and those picked besides."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from django import forms
+from django.http import QueryDict
+
+from apps.dashboard.charts import Chart, charts_of
+from apps.dashboard.curves import AXES, Window
+from apps.runs.models import Run, metric_names
+from apps.runs.thinning import Thinned, thinned
+
+LARGEST = 2**31 - 1
+MOST_NAMES = 60
+NAME = re.compile(r"[^\s\x00-\x1f]{1,60}")
+SKETCHED = 60  # points of a curve that the server draws
+SPREADS = {"reward_mean": "reward_std", "reward_human": "reward_human_std"}  # drawn as a band around the other
+
+
+class Names(forms.Field):
+    """Names of metrics, each given once or more: `also=loss&also=tokens`."""
+
+    widget = forms.MultipleHiddenInput
+
+    def clean(self, value: list[str] | None) -> list[str]:
+        names = list(dict.fromkeys(value or ()))
+        if len(names) > MOST_NAMES:
+            raise forms.ValidationError(f"Name at most {MOST_NAMES} metrics.")
+        if wrong := next((name for name in names if not NAME.fullmatch(name)), None):
+            raise forms.ValidationError(f"{wrong[:60]!r} is no name of a metric.")
+        return names
+
+
+class Asked(forms.Form):
+    """What the address of a run's page, or of its points, asks for. Steps are counted from 1, both ends are drawn."""
+
+    x = forms.ChoiceField(choices=list(AXES.items()), required=False)
+    from_step = forms.IntegerField(min_value=1, max_value=LARGEST, required=False)
+    to_step = forms.IntegerField(min_value=1, max_value=LARGEST, required=False)
+    after = forms.IntegerField(min_value=0, max_value=LARGEST, required=False)
+    points = forms.IntegerField(min_value=10, max_value=2_000, required=False)
+    smooth = forms.FloatField(min_value=0, max_value=0.99, required=False)
+    chart = forms.CharField(max_length=60, required=False)
+    names = Names(required=False)
+    also = Names(required=False)
+
+    def __init__(self, query: QueryDict) -> None:
+        super().__init__(query)
+        self.is_valid()
+
+    def clean(self) -> dict:
+        given = super().clean()
+        since, until = given.get("from_step"), given.get("to_step")
+        if since and until and since > until:
+            self.add_error("to_step", "The last step comes before the first.")
+        return given
+
+    def given(self, name: str, otherwise: object) -> object:
+        value = self.cleaned_data.get(name)
+        return otherwise if value in (None, "", []) else value
+
+    @property
+    def axis(self) -> str:
+        return self.given("x", "step")
+
+    @property
+    def is_zoomed(self) -> bool:
+        return bool(self.cleaned_data.get("from_step") or self.cleaned_data.get("to_step"))
+
+    @property
+    def problems(self) -> list[str]:
+        """In words, each with the name of what is wrong."""
+        return [f"{name}: {' '.join(words)}" for name, words in self.errors.items()]
+
+    def window(self, names: Iterable[str]) -> Window:
+        after = max(self.given("after", 0), self.given("from_step", 1) - 1)
+        window = Window(frozenset(names), after, self.cleaned_data.get("to_step"), axis=self.axis)
+        return replace(window, points=self.given("points", window.points))
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """A chart with what the server draws of it: a line for each metric, and the newest values."""
+
+    chart: Chart
+    lines: list[tuple[str, str]]  # name, points of an SVG polyline
+    newest: dict[str, float]
+
+    @property
+    def lead(self) -> float | None:
+        return self.newest.get(self.chart.names[0])
+
+
+@dataclass(frozen=True)
+class Overview:
+    """`others`: metrics of the run that no chart shows unless it is picked. `first`: what stands large unless another does."""
+
+    first: Chart
+    large: Sketch
+    small: list[Sketch]
+    picked: list[Sketch]
+    others: list[str]
+    kept: list[tuple[str, str]]  # of the address, when another series is picked
+    wrong: list[str]
+
+
+def overview_of(run: Run, asked: Asked, newest: dict[str, float]) -> Overview:
+    """Two queries. A chart that is asked for by name stands large; else the reward, or the loss."""
+    charts, known = charts_of(run.settings.algorithm), metric_names(run)
+    also = [name for name in asked.given("also", []) if name in known]
+    picked = [Chart(f"also-{name}", name.replace("_", " "), (name,), why=f"recorded as {name}") for name in also]
+    every = {chart.key: chart for chart in (charts.large, *charts.small, *picked)}
+    wanted = asked.given("chart", charts.large.key)
+    large = every.get(wanted, charts.large)
+    names = {name for chart in every.values() for name in chart.names}
+    thin = thinned(run, names, 0, run.step, SKETCHED)
+    sketch = {key: _sketch(chart, thin, newest, 1000 if chart is large else 220) for key, chart in every.items()}
+    curated = (charts.large, *charts.small)
+    missing = [f"also: the run has no metric {name!r}" for name in asked.given("also", []) if name not in known]
+    return Overview(
+        first=charts.large,
+        large=sketch[large.key],
+        small=[sketch[chart.key] for chart in curated if chart is not large],
+        picked=[sketch[chart.key] for chart in picked if chart is not large],
+        others=[name for name in known if name not in charts.names],
+        kept=[(name, asked.data[name]) for name in ("x", "smooth", "from_step", "to_step", "chart") if name in asked.data],
+        wrong=asked.problems + missing + ([] if wanted in every else [f"chart: there is no chart {wanted!r}"]),
+    )
+
+
+def _sketch(chart: Chart, thin: Thinned, newest: dict[str, float], width: int) -> Sketch:
+    spreads = set(SPREADS.values())
+    curves = {name: thin.series[name] for name in chart.names if name in thin.series and name not in spreads}
+    values = [bucket.mean for buckets in curves.values() for bucket in buckets.values()]
+    lines = []
+    if values and thin.until > thin.since:
+        low, high = min(values), max(values)
+        for name, buckets in curves.items():
+            points = [((step - thin.since) / (thin.until - thin.since), bucket.mean) for step, bucket in buckets.items()]
+            lines.append((name, _points(points, low, high, width, 240 if width > 500 else 64)))
+    return Sketch(chart, lines, {name: newest[name] for name in chart.names if name in newest})
+
+
+def _points(points: list[tuple[float, float]], low: float, high: float, width: int, height: int) -> str:
+    room, spread = 4, (high - low) or 1.0
+    return " ".join(f"{x * width:.1f},{height - room - (y - low) / spread * (height - 2 * room):.1f}" for x, y in points)

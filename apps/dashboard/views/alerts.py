@@ -1,0 +1,129 @@
+"""Alerts: of all runs one may see, of one run with its rules, and the banner on a run's pages."""
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from apps.accounts.models import Project
+from apps.alerts.kinds import TITLES, TO_STEERERS
+from apps.alerts.models import Alert, Channel
+from apps.dashboard.access import may_steer, seen_run, steered_run
+from apps.dashboard.paging import page_of
+from apps.dashboard.rules_form import posted_rules, rules_of, values_of
+from apps.runs.config import ConfigError
+from apps.runs.models import NotPossible, Run
+
+OPEN_SHOWN, CLOSED_SHOWN, IN_BANNER = 100, 25, 3
+HOURS = {"1": 1.0, "8": 8.0, "24": 24.0, "": None}  # for how long somebody knows; empty: until it is over
+
+
+@require_safe
+@login_required
+def alerts(request: HttpRequest) -> HttpResponse:
+    """Everybody signed in: those of their projects' runs, as far as they may know."""
+    return render(request, "dashboard/alerts.html", _all_open(request))
+
+
+@require_safe
+@login_required
+def alerts_now(request: HttpRequest) -> HttpResponse:
+    """Everybody signed in: the list of open ones again."""
+    return render(request, "dashboard/_alerts_open.html", _all_open(request))
+
+
+def _all_open(request: HttpRequest) -> dict:
+    found = Alert.objects.visible_to(request.user)
+    steered = set(Run.objects.steered_by(request.user).filter(alerts__closed_at=None).values_list("pk", flat=True).distinct())
+    return {
+        "section": "alerts", "open": _with_runs(found.open())[:OPEN_SHOWN], "steered": steered, "with_runs": True,
+        "page": page_of(_with_runs(found.filter(closed_at__isnull=False)), request, size=CLOSED_SHOWN),
+        "projects": Project.objects.run_by(request.user).distinct().order_by("slug"),
+    }  # fmt: skip
+
+
+def _with_runs(found: QuerySet[Alert]) -> QuerySet[Alert]:
+    return found.select_related("run__project", "acknowledged_by").order_by("-pk")
+
+
+@require_safe
+@login_required
+def run_alerts(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+    """Members of the run's project, as far as they may know; owners and researchers act."""
+    run = seen_run(request, project, slug)
+    context = _of_run(request, run)
+    context["page"] = page_of(_with_runs(_theirs(request, run).filter(closed_at__isnull=False)), request, size=CLOSED_SHOWN)
+    context |= {
+        "rules": [rule for rule in rules_of(run) if context["may_steer"] or rule.name not in TO_STEERERS],
+        "channels": Channel.objects.filter(project=run.project, is_on=True).order_by("pk") if context["may_steer"] else [],
+    }
+    return render(request, "dashboard/run_alerts.html", context)
+
+
+@require_safe
+@login_required
+def run_alerts_now(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+    """Members of the run's project: the list of open ones again."""
+    return render(request, "dashboard/_alerts_open.html", _of_run(request, seen_run(request, project, slug)))
+
+
+@require_safe
+@login_required
+def banner(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+    """Members of the run's project: the banner of its pages again."""
+    return render(request, "dashboard/_alert_banner_now.html", banner_of(request, seen_run(request, project, slug)))
+
+
+def banner_of(request: HttpRequest, run: Run) -> dict:
+    """Open alerts that nobody has acknowledged, the newest first; one query."""
+    unheard = list(_theirs(request, run).unheard().order_by("-pk")[: IN_BANNER + 1])
+    return {"run": run, "told": unheard[:IN_BANNER], "has_more": len(unheard) > IN_BANNER}
+
+
+def _theirs(request: HttpRequest, run: Run) -> QuerySet[Alert]:
+    return Alert.objects.visible_to(request.user).filter(run=run)
+
+
+def _of_run(request: HttpRequest, run: Run) -> dict:
+    steers = may_steer(request, run)
+    return {
+        "section": "runs", "run": run, "may_steer": steers, "open": _with_runs(_theirs(request, run).open())[:OPEN_SHOWN],
+        "steered": {run.pk} if steers else set(),
+    }  # fmt: skip
+
+
+@require_POST
+@login_required
+def acknowledge(request: HttpRequest, project: str, slug: str, pk: int) -> HttpResponse:
+    """Owners and researchers of the project: say that they know of it, until when."""
+    run = steered_run(request, project, slug)
+    alert = get_object_or_404(run.alerts.select_related("run__project", "run__topic"), pk=pk)
+    hours = request.POST.get("hours", "")
+    if hours not in HOURS:
+        messages.error(request, "Nothing was changed: hours must be 1, 8, 24, or empty for until it is over.")
+    else:
+        try:
+            alert.acknowledge(request.user, HOURS[hours])
+        except NotPossible as refused:
+            messages.error(request, f"Nothing was changed: {refused}.")
+    return redirect("alerts") if request.POST.get("from") == "all" else redirect("run-alerts", project, slug)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@login_required
+def rules(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+    """Owners and researchers of the project: the thresholds, part of the run's configuration."""
+    run = steered_run(request, project, slug)
+    context = {"section": "runs", "run": run, "has_ended": run.state in Run.ENDED, "titles": TITLES}
+    if request.method != "POST":
+        return render(request, "dashboard/alert_rules.html", {**context, "rules": rules_of(run)})
+    try:
+        run.change_config(request.user, alerts=values_of(request.POST))
+    except ConfigError as error:
+        messages.error(request, f"Nothing was changed: {error}" if run.state in Run.ENDED else "Nothing was changed: see below.")
+        context["rules"] = posted_rules(request.POST, error.problems)
+        return render(request, "dashboard/alert_rules.html", context, status=422)
+    messages.success(request, "Changed. The rules are looked at again within seconds.")
+    return redirect("run-alerts", project, slug)

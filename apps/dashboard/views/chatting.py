@@ -1,0 +1,171 @@
+"""Chatting with a weight version: a conversation whose answers an explorer writes while the page follows."""
+
+from datetime import timedelta
+
+from django import forms
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.db import transaction
+from django.db.models import QuerySet
+from django.db.models.functions import Now
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from apps.dashboard.access import steered_run
+from apps.dashboard.views.weights import version_of
+from apps.rollouts.models import Chat, ChatTurn
+from apps.rollouts.models.chats import COLDEST, LONGEST_TEXT, MOST_TOKENS
+from apps.runs.models import NotPossible, Run, WeightVersion, Worker
+
+TEMPERATURE, TOKENS = 0.7, 256
+CHATS_SHOWN, VERSIONS_SHOWN = 12, 12
+SLOW_S = 5.0  # after which waiting is explained
+HEARD_S = 15.0  # within which an explorer that lives has said so
+
+
+class Knobs(forms.Form):
+    """How an answer is sampled."""
+
+    temperature = forms.FloatField(min_value=COLDEST, max_value=5)
+    max_tokens = forms.IntegerField(min_value=1, max_value=MOST_TOKENS)
+
+
+class Question(Knobs):
+    """What is said, and, where it begins a conversation, what stands before it."""
+
+    text = forms.CharField(max_length=LONGEST_TEXT, strip=False, error_messages={"required": "Say something first."})
+    system = forms.CharField(max_length=LONGEST_TEXT, required=False)
+
+    def clean_text(self) -> str:
+        if not self.cleaned_data["text"].strip():
+            raise forms.ValidationError("Say something first.")
+        return self.cleaned_data["text"]
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@login_required
+def chat(request: HttpRequest, project: str, slug: str, version: int) -> HttpResponse:
+    """Owners and researchers of the project: the page of a conversation (`?chat=`, else a new one), and saying something in it."""
+    run = steered_run(request, project, slug)
+    found = version_of(run, version)
+    talk = _talk(request, found, request.GET.get("chat") or request.POST.get("chat"))
+    form = Question(request.POST) if request.method == "POST" else None
+    status = 200
+    if form is not None:
+        if form.is_valid():
+            try:
+                return _at(run, found, _said(request, found, talk, form.cleaned_data))
+            except NotPossible as error:
+                form.add_error("text", f"{error}.".capitalize())
+        status = 422
+    return render(request, "dashboard/chat.html", _page(request, run, found, talk, form), status=status)
+
+
+@require_safe
+@login_required
+def chat_now(request: HttpRequest, project: str, slug: str, version: int, pk: int) -> HttpResponse:
+    """Owners and researchers of the project: the conversation, which moves while an answer is written."""
+    run = steered_run(request, project, slug)
+    found = version_of(run, version)
+    talk = get_object_or_404(_mine(request, found), pk=pk)
+    return render(request, "dashboard/_chat_now.html", {"run": run, "version": found, "chat": talk, **turns_of(talk)})
+
+
+@require_POST
+@login_required
+def chat_act(request: HttpRequest, project: str, slug: str, version: int, pk: int, verb: str) -> HttpResponse:
+    """Owners and researchers of the project: stop the answer that is written, or ask for the last one again."""
+    run = steered_run(request, project, slug)
+    found = version_of(run, version)
+    talk = get_object_or_404(_mine(request, found), pk=pk)
+    last = talk.said.last()
+    if verb == "stop" and last is not None:
+        last.wish_to_stop()
+    elif verb == "again" and last is not None:
+        try:
+            talk.ask_again(last.temperature, last.max_tokens)
+        except NotPossible as error:
+            messages.error(request, f"{error}.".capitalize())
+    return _at(run, found, talk)
+
+
+def _mine(request: HttpRequest, version: WeightVersion) -> QuerySet[Chat]:
+    """Everybody's own: what one tries out is nobody else's business."""
+    return version.chats.filter(by=request.user, comparison=None)
+
+
+def _talk(request: HttpRequest, version: WeightVersion, named: str | None) -> Chat | None:
+    """The named conversation; None begins a new one. Raises Http404."""
+    if not named:
+        return None
+    known = named.isascii() and named.isdigit() and len(named) < 19
+    return get_object_or_404(_mine(request, version), pk=int(named) if known else 0)
+
+
+@transaction.atomic
+def _said(request: HttpRequest, version: WeightVersion, talk: Chat | None, said: dict) -> Chat:
+    """Raises NotPossible."""
+    talk = talk or Chat.objects.create(weight_version=version, by=request.user, system=said["system"].strip())
+    talk.ask([{"role": "user", "content": said["text"]}], said["temperature"], said["max_tokens"])
+    return talk
+
+
+def _at(run: Run, version: WeightVersion, talk: Chat) -> HttpResponseRedirect:
+    address = reverse("run-weight-chat", args=[run.project.slug, run.slug, version.version])
+    return redirect(f"{address}?chat={talk.pk}#say")
+
+
+def _page(request: HttpRequest, run: Run, version: WeightVersion, talk: Chat | None, form: Question | None) -> dict:
+    shown = turns_of(talk) if talk else {"turns": [], "is_open": False}
+    last = shown["turns"][-1]["turn"] if shown["turns"] else None
+    knobs = form.data if form is not None else {
+        "temperature": f"{last.temperature:g}" if last else f"{TEMPERATURE:g}", "max_tokens": last.max_tokens if last else TOKENS,
+    }  # fmt: skip
+    others = [one for one in run.weight_versions.order_by("-version")[: 4 * VERSIONS_SHOWN] if one.has_folder][:VERSIONS_SHOWN]
+    first = {turn.chat_id: turn for turn in ChatTurn.objects.filter(chat__in=_newest(request, version), number=0)}
+    return {
+        "section": "weights", "run": run, "version": version, "chat": talk, **shown, "form": form, "knobs": knobs,
+        "others": others, "longest": LONGEST_TEXT, "coldest": COLDEST, "most_tokens": MOST_TOKENS,
+        "earlier": [(one, first[one.pk].prompt[-1]["content"]) for one in _newest(request, version) if one.pk in first],
+    }  # fmt: skip
+
+
+def _newest(request: HttpRequest, version: WeightVersion) -> list[Chat]:
+    return list(_mine(request, version).order_by("-pk")[:CHATS_SHOWN])
+
+
+def turns_of(talk: Chat) -> dict:
+    """`turns`: each with what the page says of its state; `is_open`: whether the last is not over."""
+    turns = list(talk.said.select_related("worker"))
+    is_open = bool(turns) and turns[-1].is_open
+    shown = [{"turn": turn, "question": turn.prompt[-1]["content"], "seconds": seconds_of(turn)} for turn in turns]
+    if is_open:
+        shown[-1]["waits"] = waiting_words(turns[-1], talk.weight_version, explorer_is_there())
+    return {"turns": shown, "is_open": is_open}
+
+
+def explorer_is_there() -> bool:
+    """Whether one has been heard of lately: one that answers, or serves a run, says so every two seconds."""
+    recent = Now() - timedelta(seconds=HEARD_S)
+    return Worker.objects.filter(role=Worker.Role.EXPLORER, stopped_at=None, heartbeat_at__gte=recent).exists()
+
+
+def waiting_words(turn: ChatTurn, version: WeightVersion, is_served: bool) -> tuple[str, str]:
+    """What an open answer waits for, and what to do about it ("": nothing). `is_served`: an explorer is there."""
+    if turn.state == ChatTurn.State.WRITING:
+        return "", ""
+    if turn.state == ChatTurn.State.LOADING:
+        return f"loading v{version.version} into an engine", ""
+    if (timezone.now() - turn.asked_at).total_seconds() < SLOW_S:
+        return "waiting for an engine", ""
+    if is_served:
+        return "waiting for its turn", "Every engine is busy with a run; one makes room when it has finished what it writes."
+    return "no explorer is there", "Start one: manage.py up starts all workers, celery -A rftweb worker -Q explore one explorer."
+
+
+def seconds_of(turn: ChatTurn) -> float | None:
+    """From the first token to the end."""
+    return (turn.ended_at - turn.begun_at).total_seconds() if turn.ended_at and turn.begun_at else None

@@ -1,0 +1,76 @@
+"""Logs: of a run, of a worker, of all that one may see. Newest first, searchable, and followed while they grow."""
+
+import hashlib
+
+from django.contrib.auth.decorators import login_required
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseNotModified
+from django.shortcuts import get_object_or_404, render
+from django.views.decorators.http import require_safe
+
+from apps.accounts.downloads import download, in_chunks
+from apps.dashboard.access import seen_run
+from apps.dashboard.log_search import LogSearch, as_jsonl, is_keeper, lines_for
+from apps.runs.blindness import sees_judgements
+from apps.runs.models import LogLine, Worker
+
+
+@require_safe
+@login_required
+def run_logs(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+    """Members of the run's project; who judges it blind is told why nothing is here, for lines tell how it learns."""
+    run = seen_run(request, project, slug)
+    if not sees_judgements(request.user, run):
+        return render(request, "dashboard/logs.html", {"section": "runs", "run": run, "is_open": False})
+    return _answer(request, lines_for(request.user).filter(run=run), run.slug, section="runs", run=run)
+
+
+@require_safe
+@login_required
+def worker_logs(request: HttpRequest, pk: int) -> HttpResponse:
+    """Everybody signed in: what the worker said of the runs they see; who keeps the installation, all that it said."""
+    worker = get_object_or_404(Worker, pk=pk)
+    return _answer(request, lines_for(request.user).filter(worker=worker.key), worker.key, section="workers", worker=worker)
+
+
+@require_safe
+@login_required
+def logs(request: HttpRequest) -> HttpResponse:
+    """Everybody signed in: the lines of the runs they see; who keeps the installation, all of its processes."""
+    return _answer(request, lines_for(request.user), "all", section="workers")
+
+
+def _answer(request: HttpRequest, lines: QuerySet[LogLine], name: str, **context: object) -> HttpResponse:
+    """A page, its lines alone (`part=lines`, 304 while there is nothing new), or a file (`as=jsonl`)."""
+    asked = request.GET.copy()
+    part, form = (asked.pop(option, [""])[-1] for option in ("part", "as"))
+    request.GET = asked  # what stands in the links of the page
+    search = LogSearch(asked)
+    if form == "jsonl":
+        if not search.is_valid():
+            words = "; ".join(f"{field}: {' '.join(errors)}" for field, errors in search.errors.items())
+            return HttpResponse(words, status=422, content_type="text/plain")
+        file = f"log-{name.replace('@', '-').replace(':', '-')}.jsonl"
+        return download(request, in_chunks(as_jsonl(search.found(lines))), "application/x-ndjson", file)
+    page = search.page(lines, request)
+    context |= {"page": page, "search": search, "is_open": True, "sees_all": is_keeper(request.user), **_addresses(request)}
+    if part != "lines":
+        return render(request, "dashboard/logs.html", context, status=200 if search.is_valid() else 422)
+    tag = f'"{hashlib.sha256(repr([line.pk for line in page.rows]).encode()).hexdigest()[:24]}"'
+    if request.headers.get("If-None-Match") == tag:
+        return HttpResponseNotModified(headers={"ETag": tag})
+    answer = render(request, "dashboard/_log_lines.html", context)
+    answer["ETag"], answer["Cache-Control"] = tag, "no-cache, private"
+    return answer
+
+
+def _addresses(request: HttpRequest) -> dict[str, object]:
+    """The page's own address with another form of answer; it is followed only where the newest lines stand."""
+    query = request.GET.copy()
+    is_newest = "before" not in query and "after" not in query
+    lines = query.copy()
+    lines["part"] = "lines"
+    for cursor in ("before", "after"):
+        query.pop(cursor, None)
+    query["as"] = "jsonl"
+    return {"follows": f"{request.path}?{lines.urlencode()}" if is_newest else "", "file": f"{request.path}?{query.urlencode()}"}

@@ -1,0 +1,25 @@
+"""The tour: on to its next page, out of it, or from its beginning again."""
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.views.decorators.http import require_POST
+
+from apps.dashboard.tour import STEPS, demo_run
+
+
+@require_POST
+@login_required
+def tour(request: HttpRequest) -> HttpResponse:
+    """Everybody signed in: `to` is the step to go to; 0, or what is none, ends it."""
+    asked = request.POST.get("to", "")
+    number = int(asked) if asked.isascii() and asked.isdigit() and len(asked) < 3 else 0
+    run = demo_run(request.user)
+    request.user.tour_step = number if run and number <= len(STEPS) else 0
+    request.user.save(update_fields=["tour_step"])
+    if request.user.tour_step:
+        return redirect(STEPS[number - 1].url(run))
+    if number and run is None:
+        messages.info(request, "There is no demo run here to take the tour on. `make demo` makes one.")
+    return redirect("home")

@@ -1,0 +1,150 @@
+"""Acts on a weight version: keep its folder, make it a policy, begin a run with it, export it."""
+
+from django import forms
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.db import transaction
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_POST, require_safe
+
+from apps.accounts.downloads import download
+from apps.accounts.models import AuditEntry
+from apps.dashboard.access import steered_run
+from apps.dashboard.views.weights import about, version_of
+from apps.policies.exporting import zipped
+from apps.runs.config import ConfigError
+from apps.runs.models import NotPossible, Run, WeightOrder, WeightVersion
+from apps.runs.promoting import plan_of_branch, why_no_branch
+
+MOST_STEPS = 10_000_000
+WORDS = {"required": "Say a name.", "invalid": "Use letters, digits, - and _ alone."}
+
+
+class Promotion(forms.Form):
+    """The policy to be."""
+
+    slug = forms.SlugField(max_length=50, error_messages=WORDS)
+    title = forms.CharField(max_length=200, required=False)
+
+    def __init__(self, data: object, version: WeightVersion) -> None:
+        super().__init__(data)
+        self.version = version
+
+    def clean_slug(self) -> str:
+        slug = self.cleaned_data["slug"]
+        if self.version.run.project.policies.filter(slug=slug).exists():
+            raise forms.ValidationError(f"The project has a policy {slug} already; choose another name.")
+        return slug
+
+    def clean(self) -> dict:
+        said = super().clean()
+        return {**said, "title": said.get("title") or f"{self.version.run.title}, version {self.version.version}"[:200]}
+
+
+class Branching(forms.Form):
+    """The run to be."""
+
+    slug = forms.SlugField(max_length=50, error_messages=WORDS)
+    title = forms.CharField(max_length=200, required=False)
+    steps = forms.IntegerField(min_value=1, max_value=MOST_STEPS, error_messages={"required": "Say how many updates."})
+    start = forms.BooleanField(required=False)
+    stop_parent = forms.BooleanField(required=False)
+    name = forms.CharField(max_length=50, required=False)
+
+    def __init__(self, data: object, version: WeightVersion) -> None:
+        super().__init__(data)
+        self.version = version
+
+    def clean_slug(self) -> str:
+        slug = self.cleaned_data["slug"]
+        if Run.objects.filter(project=self.version.run.project_id, slug=slug).exists():
+            raise forms.ValidationError(f"There is a run {slug} already; choose another name.")
+        return slug
+
+    def clean(self) -> dict:
+        said, run = super().clean(), self.version.run
+        if why := why_no_branch(run):
+            raise forms.ValidationError(f"No run can go on from {run.slug}: {why}.")
+        if said.get("stop_parent") and said.get("name", "").strip() != run.slug:
+            self.add_error("name", f"Type {run.slug} to stop it in the same act.")
+        if said.get("steps"):
+            try:
+                plan_of_branch(run, run.policy.slug, said["steps"])
+            except ConfigError as wrong:
+                raise forms.ValidationError(f"{wrong}.") from None
+        said["title"] = said.get("title") or f"{run.title}, from version {self.version.version}"[:200]
+        return {name: said.get(name) for name in ("slug", "title", "steps", "start", "stop_parent")}
+
+
+FORMS = {"promote": Promotion, "branch": Branching}
+SAID = {
+    "promote": "Version {version} is being made the policy {slug}; its folder is kept from now on.",
+    "branch": "The run {slug} is being made from version {version}.",
+    "export": "Version {version} is being exported.",
+}
+
+
+@require_POST
+@login_required
+def act(request: HttpRequest, project: str, slug: str, version: int, verb: str) -> HttpResponse:
+    """Owners and researchers of the project: pin, unpin, promote, branch, export."""
+    run = steered_run(request, project, slug)
+    found = version_of(run, version)
+    try:
+        if verb in ("pin", "unpin"):
+            found.pin(request.user, is_kept=verb == "pin")
+        elif verb in SAID:
+            return _order(request, run, found, verb)
+        else:
+            raise Http404(verb)
+    except NotPossible as error:
+        messages.error(request, f"{error}.".capitalize())
+    return redirect("run-weight", project, slug, version)
+
+
+def _order(request: HttpRequest, run: Run, version: WeightVersion, verb: str) -> HttpResponse:
+    """Raises NotPossible."""
+    wanted: dict = {}
+    if verb in FORMS:
+        form = FORMS[verb](request.POST, version)
+        if not form.is_valid():
+            context = {**about(request, run, version.version), f"{verb}_form": form}
+            return render(request, "dashboard/weight_version.html", context, status=422)
+        wanted = form.cleaned_data
+    if not version.has_folder:
+        raise NotPossible(f"version {version.version} is {version.state}: it has no folder to take")
+    WeightOrder.place(verb, version, request.user, **wanted)
+    messages.success(request, SAID[verb].format(version=version.version, slug=wanted.get("slug")))
+    return redirect("run-weight", run.project.slug, run.slug, version.version)
+
+
+@require_safe
+@login_required
+def zip_of(request: HttpRequest, project: str, slug: str, pk: int) -> HttpResponse:
+    """Owners and researchers of the project: an exported version as a zip, made while it is sent."""
+    run = steered_run(request, project, slug)
+    order = _export(run, pk)
+    if not order.has_folder:
+        raise Http404("the export is not there any more")
+    AuditEntry.record("weight version downloaded", order.weight_version.address, request.user, run.project)
+    return download(request, zipped(order.path), "application/zip", f"{order.path.name}.zip")
+
+
+@require_POST
+@login_required
+def drop(request: HttpRequest, project: str, slug: str, pk: int) -> HttpResponse:
+    """Owners and researchers of the project: delete an export's folder; the version itself stays."""
+    run = steered_run(request, project, slug)
+    order = _export(run, pk)
+    with transaction.atomic():
+        order.drop_folder()
+        AuditEntry.record("weight version's export deleted", order.weight_version.address, request.user, run.project)
+    messages.success(request, f"The export of version {order.weight_version.version} is deleted.")
+    return redirect("run-weight", project, slug, order.weight_version.version)
+
+
+def _export(run: Run, pk: int) -> WeightOrder:
+    orders = WeightOrder.objects.select_related("weight_version__run__project")
+    return get_object_or_404(orders, pk=pk, weight_version__run=run, kind=WeightOrder.Kind.EXPORT, state=WeightOrder.State.DONE)
+

@@ -1,0 +1,95 @@
+"""Workers: each process of the installation, what waits for them, and what they are told to do."""
+
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
+from django.db.models.functions import Now
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_POST, require_safe
+
+from apps.dashboard.log_search import is_keeper, lines_for
+from apps.dashboard.paging import page_of
+from apps.dashboard.workers_now import due, here, queues, seen_by, services
+from apps.rewards.fencing import quarantine
+from apps.rollouts.models import Group
+from apps.runs.models import Run, Worker
+
+ORDERS = {"drain": Worker.Order.DRAIN, "quarantine": Worker.Order.QUARANTINE, "put-back": Worker.Order.SERVE}
+GONE_A_PAGE, LINES_SHOWN, LONGEST_REASON = 20, 12, 300
+
+
+@require_safe
+@login_required
+def workers(request: HttpRequest) -> HttpResponse:
+    """Everybody signed in: the processes, without the names of runs that they do not see."""
+    gone = page_of(Worker.objects.exclude(stopped_at=None), request, size=GONE_A_PAGE)
+    context = {"section": "workers", "page": gone, "gone": seen_by(request.user, gone.rows), **_now(request)}
+    return render(request, "dashboard/workers.html", context)
+
+
+@require_safe
+@login_required
+def workers_now(request: HttpRequest) -> HttpResponse:
+    """Everybody signed in: the part of the page that moves."""
+    return render(request, "dashboard/_workers_now.html", _now(request))
+
+
+def _now(request: HttpRequest) -> dict:
+    return {
+        "here": seen_by(request.user, here()), "queues": queues(), "due": due(), "services": services(),
+        "is_keeper": is_keeper(request.user), "lease_s": settings.LEASE_SECONDS,
+    }  # fmt: skip
+
+
+@require_safe
+@login_required
+def worker(request: HttpRequest, pk: int) -> HttpResponse:
+    """Everybody signed in: one process, as they may see it."""
+    return render(request, "dashboard/worker.html", {"section": "workers", **_one(request, _worker(pk))})
+
+
+@require_safe
+@login_required
+def worker_now(request: HttpRequest, pk: int) -> HttpResponse:
+    """Everybody signed in: the part of its page that moves."""
+    return render(request, "dashboard/_worker_now.html", _one(request, _worker(pk)))
+
+
+def _one(request: HttpRequest, found: Worker) -> dict:
+    (seen,) = seen_by(request.user, [found])
+    held = Group.objects.filter(lease_owner=found.key, lease_until__gte=Now(), state__in=Group.OPEN)
+    return {
+        "seen": seen, "worker": found, "is_keeper": is_keeper(request.user), "lease_s": settings.LEASE_SECONDS,
+        "groups": held.count(), "trains": Run.objects.filter(lease_owner=found.key, lease_until__gte=Now()).count(),
+        "lines": list(lines_for(request.user).filter(worker=found.key).order_by("-pk")[:LINES_SHOWN]),
+    }  # fmt: skip
+
+
+@require_POST
+@login_required
+def order(request: HttpRequest, pk: int, verb: str) -> HttpResponse:
+    """Who keeps the installation: drain, quarantine, put back. What quarantine breaks off begins again, so it asks for the pid."""
+    if not is_keeper(request.user):
+        raise PermissionDenied("Only who keeps the installation tells workers what to do: staff and administrators.")
+    if verb not in ORDERS:
+        raise Http404(verb)
+    found, reason = _worker(pk), request.POST.get("reason", "").strip()[:LONGEST_REASON]
+    if found.stopped_at is not None:
+        messages.error(request, "Nothing was changed: this process is gone, and holds nothing.")
+    elif verb == "quarantine" and request.POST.get("name", "").strip() != str(found.pid):
+        messages.error(request, f"Nothing was fenced: type the process's number, {found.pid}, to quarantine it.")
+    elif verb == "quarantine":
+        held = quarantine(found, request.user, reason)
+        told = ", ".join(f"{count} {what}" for what, count in held.items() if count) or "nothing"
+        messages.success(request, f"Quarantined. It held {told}, which others may take up now.")
+    else:
+        found.tell(ORDERS[verb], request.user, reason)
+        words = "It takes nothing new from now on." if verb == "drain" else "It serves again."
+        messages.success(request, f"{words} It hears within a few seconds.")
+    return redirect("worker", found.pk)
+
+
+def _worker(pk: int) -> Worker:
+    return get_object_or_404(Worker, pk=pk)

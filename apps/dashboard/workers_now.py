@@ -1,0 +1,153 @@
+"""What the page of workers tells: each process, how deep the queues are, what is due, and whether database and broker answer.
+
+Names of runs are told to those who see the runs; numbers of the whole installation tell nobody's business.
+"""
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import redis
+from django.conf import settings
+from django.db import connection
+from django.db.models import Count, Min, Q
+
+from apps.accounts.models import User
+from apps.buffer.models import Experience
+from apps.dashboard.log_search import is_keeper
+from apps.rewards.models import Rescoring
+from apps.rollouts.models import Group
+from apps.runs.models import Run, Worker
+from apps.streaming import bells
+
+MOST_HERE, MOST_COUNTED = 200, 10_000
+ANOTHER = "with a run of another project"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A worker as this person may see it. `parts`: what it does, for which run (None: none, or one that they do not see)."""
+
+    worker: Worker
+    parts: tuple[tuple[Run | None, str], ...]
+
+    @property
+    def memory_share(self) -> float | None:
+        """Of its GPU's memory, whoever takes it."""
+        figures = self.worker.figures
+        return figures["gpu_bytes"] / figures["gpu_total_bytes"] if figures.get("gpu_total_bytes") else None
+
+
+@dataclass(frozen=True)
+class Due:
+    """What waits for a station. `at_it`: how much of it somebody is at; `oldest`: since when the oldest waits."""
+
+    station: str
+    what: str
+    why: str
+    count: int
+    at_it: int | None = None
+    oldest: datetime | None = None
+
+
+def seen_by(user: User, workers: Iterable[Worker]) -> list[Seen]:
+    """In one query, however many they are."""
+    workers = list(workers)
+    ids = {int(run) for worker in workers for run in worker.for_runs}
+    runs = {run.pk: run for run in Run.objects.visible_to(user).filter(pk__in=ids).select_related("project")} if ids else {}
+    return [Seen(worker, tuple(_parts(worker, runs, is_keeper(user)))) for worker in workers]
+
+
+def _parts(worker: Worker, runs: dict[int, Run], is_told_all: bool) -> Iterable[tuple[Run | None, str]]:
+    if worker.for_runs:
+        for run, words in worker.for_runs.items():
+            seen = runs.get(int(run))
+            yield seen, words if seen or is_told_all else ANOTHER
+    elif worker.doing:
+        # A worker of an older version names its runs there.
+        yield None, worker.doing if is_told_all or ": " not in worker.doing else ANOTHER
+
+
+def here() -> list[Worker]:
+    """Those that have not stopped, by role."""
+    return list(Worker.objects.filter(stopped_at=None).order_by("role", "-pk")[:MOST_HERE])
+
+
+def queues() -> dict[str, int] | None:
+    """Messages that wait in each of the broker's queues; None while it does not answer. They are bells: few is right."""
+    names = [queue.name for queue in settings.CELERY_TASK_QUEUES]
+    try:
+        pipe = bells.connection().pipeline(transaction=False)
+        for name in names:
+            pipe.llen(name)
+        return dict(zip(names, pipe.execute(), strict=True))
+    except bells.DEAD_REDIS:
+        return None
+
+
+STATIONS = {
+    Group.State.SAMPLING: ("explorer", "groups to be sampled", "Opened, and not all of their rollouts are there."),
+    Group.State.SCORING: ("scorer", "groups to be scored", "Sampled, and the machines have not judged them."),
+    Group.State.WAITING: ("people", "groups waiting for people", "Until enough people have judged, or the deadline has passed."),
+    Group.State.JUDGED: ("refiner", "groups to be refined", "Judged, and the pipeline has not decided on them."),
+}
+
+
+def due() -> list[Due]:
+    """What waits for each station in runs that learn, from the rows alone: a lost message changes nothing here."""
+    held = Count("pk", filter=Q(lease_until__isnull=False))
+    open_groups = Group.objects.filter(state__in=Group.OPEN, run__state=Run.State.RUNNING).order_by()
+    found = {row["state"]: row for row in open_groups.values("state").annotate(n=Count("pk"), held=held, oldest=Min("opened_at"))}
+    rows = [
+        Due(station, what, why, **_counted(found.get(state), is_people=station == "people"))
+        for state, (station, what, why) in STATIONS.items()
+    ]
+    ready = Experience.objects.filter(state=Experience.State.READY, run__state=Run.State.RUNNING)
+    runs = Run.objects.running()
+    rescorings = Rescoring.objects.open()
+    untrained = runs.filter(lease_until=None).count()
+    return [
+        *rows,
+        Due("trainer", "experiences ready", "Refined, and no update has taken them.", ready[: MOST_COUNTED + 1].count()),
+        Due("trainer", "runs without a trainer", "They learn by their state, and nobody trains them now.", untrained),
+        Due("scorer", "sets to score again", "Asked for on a run's page; done beside other work.", rescorings.count()),
+    ]
+
+
+def _counted(row: dict[str, Any] | None, is_people: bool) -> dict[str, Any]:
+    if row is None:
+        return {"count": 0, "at_it": None if is_people else 0}
+    return {"count": row["n"], "at_it": None if is_people else row["held"], "oldest": row["oldest"]}
+
+
+def services() -> list[tuple[str, bool, str]]:
+    """Database and broker: whether each answers, and what it says of itself."""
+    return [("PostgreSQL", True, _postgres()), _redis()]
+
+
+def _postgres() -> str:
+    started = time.perf_counter()
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT current_setting('server_version'), pg_database_size(current_database()),"
+            " current_setting('max_connections')::int, (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database())"
+        )
+        version, size, most, used = cursor.fetchone()
+    return f"{version}, {size / 2**20:,.0f} MiB, {used} of {most} connections, answers in {_ms(started)} ms"
+
+
+def _redis() -> tuple[str, bool, str]:
+    started = time.perf_counter()
+    try:
+        told = bells.connection().info()
+    except redis.RedisError as error:
+        return "Redis", False, f"does not answer ({error}); ratings and training go on, the live view pauses"
+    version = told.get("valkey_version") or told.get("redis_version", "unknown")
+    memory = told.get("used_memory", 0) / 2**20
+    return "Redis", True, f"{version}, {memory:,.0f} MiB, {told.get('connected_clients', 0)} clients, answers in {_ms(started)} ms"
+
+
+def _ms(started: float) -> str:
+    return f"{(time.perf_counter() - started) * 1000:.0f}"

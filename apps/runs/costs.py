@@ -1,0 +1,115 @@
+"""What runs cost: amounts by kind from their rows, hours and money made of these."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from django.db.models import Sum
+
+from apps.runs.models import Prices, Run, Usage
+
+ROLES = ("explorer", "scorer", "refiner", "trainer")
+GPU, CPU = "gpu_s", "cpu_s"
+SAMPLED, PROMPTS = "tokens.sampled", "tokens.prompts"
+PEOPLE = "people.s"
+JUDGE_CALLS, JUDGE_READ, JUDGE_WROTE = "judge.calls", "judge.tokens_in", "judge.tokens_out"
+KINDS = {
+    **{f"{role}.{GPU}": f"seconds of a GPU held by the {role}" for role in ROLES},
+    **{f"{role}.{CPU}": f"seconds of processors, by the {role}" for role in ROLES},
+    SAMPLED: "tokens of finished replies",
+    PROMPTS: "tokens of their prompts",
+    PEOPLE: "seconds of people, in a visible tab until each decision",
+    JUDGE_CALLS: "requests that judges answered",
+    JUDGE_READ: "tokens that judges read",
+    JUDGE_WROTE: "tokens that judges wrote",
+}
+# Cumulative figures of a run, kept as metrics with each of its updates.
+METRICS = {
+    "cost_gpu_hours": "gpu_hours", "cost_cpu_hours": "cpu_hours", "cost_tokens": "tokens", "cost_judge_tokens": "judge_tokens",
+    "cost_people_hours": "people_hours", "cost_money": "money",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Cost:
+    """All that a run has used; `money` by the project's prices of today, 0 where there are none."""
+
+    amounts: Mapping[str, float] = field(default_factory=dict)
+    prices: Prices = field(default_factory=lambda: Prices(gpu_hour=0.0, cpu_hour=0.0, judge_tokens=0.0, person_hour=0.0))
+
+    def of(self, *kinds: str) -> float:
+        return sum(self.amounts.get(kind, 0.0) for kind in kinds)
+
+    @property
+    def gpu_hours(self) -> float:
+        return self.of(*(f"{role}.{GPU}" for role in ROLES)) / 3600
+
+    @property
+    def cpu_hours(self) -> float:
+        return self.of(*(f"{role}.{CPU}" for role in ROLES)) / 3600
+
+    @property
+    def tokens(self) -> float:
+        return self.of(SAMPLED)
+
+    @property
+    def judge_calls(self) -> float:
+        return self.of(JUDGE_CALLS)
+
+    @property
+    def judge_tokens(self) -> float:
+        return self.of(JUDGE_READ, JUDGE_WROTE)
+
+    @property
+    def people_hours(self) -> float:
+        return self.of(PEOPLE) / 3600
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """Money by what it is for."""
+        prices = self.prices
+        return {
+            "gpu": self.gpu_hours * prices.gpu_hour, "cpu": self.cpu_hours * prices.cpu_hour,
+            "judges": self.judge_tokens / 1000 * prices.judge_tokens, "people": self.people_hours * prices.person_hour,
+        }  # fmt: skip
+
+    @property
+    def money(self) -> float:
+        return sum(self.parts.values())
+
+    @property
+    def currency(self) -> str:
+        return self.prices.currency
+
+    @property
+    def has_prices(self) -> bool:
+        return self.prices.are_set
+
+    @property
+    def spent(self) -> dict[str, float]:
+        """By the fields of apps.runs.budget.Budget."""
+        return {name: getattr(self, name) for name in METRICS.values()}
+
+
+def cost_of(runs: Iterable[Run]) -> dict[int, Cost]:
+    """By run (id), of every one of them. Two queries, whatever the number of runs."""
+    runs = list(runs)
+    amounts: dict[int, dict[str, float]] = defaultdict(dict)
+    rows = Usage.objects.filter(run__in=[run.pk for run in runs]).order_by().values_list("run", "kind")
+    for run, kind, amount in rows.annotate(total=Sum("amount")):
+        amounts[run][kind] = amount
+    prices = {one.project_id: one for one in Prices.objects.filter(project__in={run.project_id for run in runs})}
+    free = Cost().prices
+    return {run.pk: Cost(amounts[run.pk], prices.get(run.project_id, free)) for run in runs}
+
+
+def spent_of(runs: Iterable[Run]) -> dict[int, dict[str, float]]:
+    """By run (id), what it has used, by the fields of its budget; of those that have one."""
+    limited = [run for run in runs if run.config.get("budget")]
+    return {pk: cost.spent for pk, cost in cost_of(limited).items()} if limited else {}
+
+
+def metrics_of(run: Run) -> dict[str, float]:
+    """Cumulative figures for the metrics of an update; those that stay at 0 are left out."""
+    spent = cost_of([run])[run.pk].spent
+    return {name: spent[field] for name, field in METRICS.items() if spent[field]}

@@ -1,0 +1,83 @@
+"""What people put on runs to find them again: tags, notes, and the archive. Nothing of it changes what a run learns."""
+
+import re
+from collections.abc import Callable, Iterable
+
+from django.db import transaction
+from django.utils import timezone
+
+from apps.accounts.models import AuditEntry, User
+from apps.runs.models import NotPossible, Run
+
+TAG = re.compile(r"[a-z0-9][a-z0-9._-]{0,29}")
+MOST_TAGS, LONGEST_NOTES = 20, 20_000
+AT_WORK = (Run.State.RUNNING, Run.State.PAUSED)
+
+
+def tags_in(text: str) -> list[str]:
+    """The tags that somebody typed, parted by commas or spaces, each once, in order. Raises ValueError with what is right."""
+    found = sorted({word.lower().removeprefix("#") for word in re.split(r"[\s,]+", text) if word})
+    if wrong := [word for word in found if not TAG.fullmatch(word)]:
+        raise ValueError(f"{wrong[0]!r} is no tag: begin with a-z or 0-9, then up to 29 of these, dot, dash, underscore")
+    if len(found) > MOST_TAGS:
+        raise ValueError(f"these are {len(found)} tags; a run has {MOST_TAGS} at most")
+    return found
+
+
+def tag(runs: Iterable[Run], words: list[str], by: User | None) -> int:
+    """Put these tags on the runs; how many had not all of them. Raises NotPossible where one would have too many."""
+    return _each(runs, by, "run tagged", lambda run: {"tags": _few(run, {*run.tags, *words})})
+
+
+def untag(runs: Iterable[Run], words: list[str], by: User | None) -> int:
+    return _each(runs, by, "run untagged", lambda run: {"tags": sorted({*run.tags} - {*words})})
+
+
+def label(run: Run, words: list[str], notes: str, by: User | None) -> int:
+    """Replace tags and notes."""
+    return _each([run], by, "run labelled", lambda run: {"tags": words, "notes": notes[:LONGEST_NOTES]})
+
+
+def archive(runs: Iterable[Run], by: User | None) -> int:
+    """Leave the runs out of lists. Raises NotPossible for one that is at work: what spends money stays in sight."""
+    now = timezone.now()
+    return _each(runs, by, "run archived", lambda run: {"archived_at": run.archived_at or (_at_rest(run) and now)})
+
+
+def restore(runs: Iterable[Run], by: User | None) -> int:
+    return _each(runs, by, "run restored", lambda run: {"archived_at": None})
+
+
+@transaction.atomic
+def _each(runs: Iterable[Run], by: User | None, act: str, fields_of: Callable[[Run], dict[str, object]]) -> int:
+    """All of the runs or none; how many changed. Those that are as asked already leave no record."""
+    locked = Run.objects.select_for_update(of=["self"]).select_related("project", "topic").filter(pk__in=[run.pk for run in runs])
+    count = 0
+    for run in locked.order_by("pk"):
+        after = fields_of(run)
+        before = {name: getattr(run, name) for name in after}
+        if after == before:
+            continue
+        Run.objects.filter(pk=run.pk).update(**after)
+        told = {"before": _plain(before), "after": _plain(after)}
+        run.topic.record("labels_changed", **told, by=str(by or ""))
+        AuditEntry.record(act, run.address, by, run.project, **told)
+        count += 1
+    return count
+
+
+def _few(run: Run, tags: set[str]) -> list[str]:
+    if len(tags) > MOST_TAGS:
+        raise NotPossible(f"run {run.slug} would have {len(tags)} tags; {MOST_TAGS} is the most")
+    return sorted(tags)
+
+
+def _at_rest(run: Run) -> bool:
+    if run.state in AT_WORK:
+        raise NotPossible(f"run {run.slug} is {run.get_state_display()}: stop it first, so that nothing works out of sight")
+    return True
+
+
+def _plain(fields: dict[str, object]) -> dict[str, object]:
+    """As JSON takes them."""
+    return {name: value.isoformat() if hasattr(value, "isoformat") else value for name, value in fields.items()}

@@ -1,0 +1,210 @@
+"""Keeps what a process logs as rows, beside the lines that it writes: searchable pages, whichever machine said it.
+
+Work never waits for it and never fails of it: a line goes into a bounded queue, one thread of its own writes batches. What finds
+the queue full is dropped, counted, and said in a line once the database takes lines again.
+"""
+
+import atexit
+import json
+import logging
+import os
+import queue
+import re
+import socket
+import threading
+import time
+import traceback
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any
+
+from django.conf import settings
+from django.db import DatabaseError, InterfaceError, OperationalError, close_old_connections, connections
+
+LINES_WAITING, LINES_AT_ONCE = 5_000, 500
+GATHER_S, RETRY_S, IDLE_S = 0.3, 2.0, 60.0
+LONGEST_VALUE, LONGEST_TRACEBACK, MOST_FIELDS, MOST_ITEMS = 2_000, 8_000, 40, 100
+HIDDEN = "[secret]"
+SECRET_NAMES = re.compile(r"pass(word|wd|phrase)?$|secret|authorization|cookie|api_?key|credential|(^|_)token$", re.IGNORECASE)
+SECRETS = re.compile(
+    r"rft_usr_[\w-]+|\bsk-[\w-]{16,}|\bhf_\w{16,}|(?i:\bbearer\s+)[\w.~+/=-]{8,}|(?<=://)[^/\s:@]*:[^/\s@]+(?=@)", re.ASCII
+)
+NOT_TOLD = ("event", "level", "logger", "timestamp", "run", "run_id", "exc_info", "_record", "_from_structlog", "stack_info")
+
+
+class LogKeeper(logging.Handler):
+    """One for each process; `worker` is the name that its lines bear."""
+
+    def __init__(self, worker: str, waiting: int = LINES_WAITING) -> None:
+        super().__init__(logging.INFO)
+        self.worker, self.dropped = worker, 0
+        self.waiting: queue.Queue[dict[str, Any] | None] = queue.Queue(waiting)  # None: write no more
+        self.thread: threading.Thread | None = None
+        self.pid = os.getpid()
+        self.written = threading.Condition()
+        self.unwritten = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if threading.current_thread() is self.thread:
+            return  # of its own doing: it would never end
+        try:
+            line = line_of(record)
+        except Exception:  # what cannot be told must not break what tells it
+            self.handleError(record)
+            return
+        self._be_here()
+        with self.written:
+            self.unwritten += 1
+        try:
+            self.waiting.put_nowait({**line, "worker": self.worker})
+        except queue.Full:
+            self._drop(1)
+            self._done(1)
+
+    def settle(self, seconds: float) -> bool:
+        """Wait until all that was said until now is written, at most so long; says whether it is."""
+        with self.written:
+            return self.written.wait_for(lambda: self.unwritten == 0, seconds)
+
+    def close(self) -> None:
+        """Write what waits, and end the thread."""
+        if self.thread is not None and self.pid == os.getpid():
+            with suppress(queue.Full):
+                self.waiting.put(None, timeout=RETRY_S)
+            self.thread.join(RETRY_S)
+        super().close()
+
+    def _be_here(self) -> None:
+        """Start the thread with the first line; a forked child needs one of its own."""
+        if self.thread is None or self.pid != os.getpid():
+            self.pid, self.unwritten = os.getpid(), 0
+            self.written, self.waiting = threading.Condition(), queue.Queue(self.waiting.maxsize)
+            self.thread = threading.Thread(target=self._live, name="log keeper", daemon=True)
+            self.thread.start()
+
+    def _live(self) -> None:
+        while True:
+            try:
+                lines = [self.waiting.get(timeout=IDLE_S)]
+            except queue.Empty:
+                connections.close_all()
+                continue
+            if lines != [None]:
+                time.sleep(GATHER_S)  # a slice says several things at once
+            while len(lines) < LINES_AT_ONCE and not self.waiting.empty():
+                lines.append(self.waiting.get_nowait())
+            said = [line for line in lines if line is not None]
+            if said:
+                self._write(said)
+                self._done(len(said))
+            if len(said) < len(lines):
+                connections.close_all()
+                return
+
+    def _write(self, lines: list[dict[str, Any]]) -> None:
+        """Until the database takes them. Lines that it refuses are dropped, and counted."""
+        while True:
+            dropped = self.dropped
+            try:
+                close_old_connections()
+                put([*lines, *self._told(dropped)])
+            except (OperationalError, InterfaceError):  # away
+                connections.close_all()
+                time.sleep(RETRY_S)
+            except DatabaseError:
+                self._drop(len(lines))
+                return
+            else:
+                self._drop(-dropped)
+                return
+
+    def _told(self, dropped: int) -> list[dict[str, Any]]:
+        if not dropped:
+            return []
+        words = {"lines": dropped, "reason": "the database took them too slowly, or was away"}
+        said = {"at": datetime.now(UTC), "level": logging.WARNING, "event": "log_lines_dropped", "logger": __name__}
+        return [{**said, "run_id": None, "fields": words, "worker": self.worker}]
+
+    def _drop(self, lines: int) -> None:
+        with self.written:
+            self.dropped += lines
+
+    def _done(self, lines: int) -> None:
+        with self.written:
+            self.unwritten -= lines
+            self.written.notify_all()
+
+
+_keeper: LogKeeper | None = None
+
+
+def begin(role: str) -> None:
+    """Keep this process's lines from now on, where the installation keeps any."""
+    global _keeper
+    if _keeper is None and settings.LOG_ROWS:
+        _keeper = LogKeeper(f"{role}@{socket.gethostname()}:{os.getpid()}"[:80])
+        logging.getLogger().addHandler(_keeper)
+        atexit.register(end)
+
+
+def call_it(worker: str) -> None:
+    """The name that this process's lines bear from now on: a worker has its own once it is registered."""
+    if _keeper is not None:
+        _keeper.worker = worker[:80]
+
+
+def end(seconds: float = 2.0) -> None:
+    """The process ends: what it said last is worth a moment."""
+    if _keeper is not None and _keeper.thread is not None:
+        _keeper.settle(seconds)
+
+
+def put(lines: list[dict[str, Any]]) -> None:
+    """Write these lines; one of a run that is gone is of no run."""
+    from apps.runs.models import LogLine, Run  # this module is loaded before the tables are known
+
+    runs = {line["run_id"] for line in lines} - {None}
+    known = set(Run.objects.filter(pk__in=runs).values_list("pk", flat=True)) if runs else set()
+    LogLine.objects.bulk_create(
+        LogLine(**{**line, "run_id": line["run_id"] if line["run_id"] in known else None}) for line in lines
+    )
+
+
+def line_of(record: logging.LogRecord) -> dict[str, Any]:
+    """A record as a row: of structlog its event and fields, of any other library its words."""
+    said: Mapping[str, Any] = record.msg if isinstance(record.msg, dict) else {"event": record.getMessage()}
+    fields = {str(name)[:60]: told(value, str(name)) for name, value in said.items() if name not in NOT_TOLD}
+    if isinstance(said.get("run"), str):
+        fields["run"] = said["run"]
+    if error := _traceback_of(record, said):
+        fields["traceback"] = told(error[-LONGEST_TRACEBACK:], longest=LONGEST_TRACEBACK)
+    run_id = said.get("run_id")
+    return {
+        "at": datetime.fromtimestamp(record.created, UTC), "level": min(50, max(10, record.levelno // 10 * 10)),
+        "event": told(said.get("event", ""), longest=200), "logger": record.name[:100],
+        "run_id": run_id if isinstance(run_id, int) else None, "fields": dict(list(fields.items())[:MOST_FIELDS]),
+    }  # fmt: skip
+
+
+def _traceback_of(record: logging.LogRecord, said: Mapping[str, Any]) -> str:
+    found = record.exc_info or said.get("exc_info")
+    if found is True or not found:
+        return ""
+    return "".join(traceback.format_exception(*found) if isinstance(found, tuple) else traceback.format_exception(found))
+
+
+def told(value: Any, name: str = "", longest: int = LONGEST_VALUE) -> Any:
+    """A value fit for a JSON column: short, without zero bytes, without what looks like a secret."""
+    if SECRET_NAMES.search(name):
+        return HIDDEN
+    if isinstance(value, bool | int) or value is None:
+        return value
+    if isinstance(value, float):
+        return value if json.dumps(value) not in ("NaN", "Infinity", "-Infinity") else str(value)
+    if isinstance(value, Mapping):
+        return {str(key)[:60]: told(inner, str(key), longest) for key, inner in list(value.items())[:MOST_ITEMS]}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [told(inner, "", longest) for inner in list(value)[:MOST_ITEMS]]
+    text = str(value)[: 4 * longest].replace("\x00", "�").encode("utf-8", "replace").decode()  # no half of a character
+    return SECRETS.sub(HIDDEN, text)[:longest]

@@ -1,0 +1,138 @@
+"""What somebody ordered to be made of a weight version: a policy, a branch, a folder to take away. It may take minutes."""
+
+import shutil
+from datetime import timedelta
+from pathlib import Path
+
+from django.conf import settings
+from django.db import models, transaction
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from apps.accounts.models import AuditEntry, User
+from apps.policies.models import Policy
+from apps.runs.models.run import Run
+from apps.runs.models.weights import WeightVersion
+
+MOST_ATTEMPTS = 3  # an order at which so many workers died is what they die of
+
+
+class OrderOver(RuntimeError):
+    """Another worker holds the order by now, or it is over."""
+
+
+class WeightOrderQuerySet(models.QuerySet):
+    def due(self) -> "WeightOrderQuerySet":
+        """What a worker may take up: nobody is at it, or who was has not been heard of for a lease."""
+        return self.filter(state__in=WeightOrder.OPEN).filter(Q(lease_until=None) | Q(lease_until__lt=Now()))
+
+    def claim(self, owner: str, seconds: float) -> "WeightOrder | None":
+        """The oldest that is due, ours until the lease ends; None where none is. Each claim has another fence."""
+        sql = """
+            WITH due AS MATERIALIZED (
+                SELECT id FROM runs_weightorder WHERE state IN ('waiting', 'running')
+                    AND (lease_until IS NULL OR lease_until < statement_timestamp())
+                ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED)
+            UPDATE runs_weightorder o SET state = 'running', lease_owner = %(owner)s, fence = o.fence + 1, share = 0,
+                attempts = o.attempts + 1, started_at = coalesce(o.started_at, statement_timestamp()),
+                lease_until = statement_timestamp() + %(seconds)s * interval '1 second'
+            FROM due WHERE o.id = due.id RETURNING o.*"""
+        return next(iter(self.raw(sql, {"owner": owner, "seconds": seconds})), None)
+
+
+class WeightOrder(models.Model):
+    """An order, how far it is, and what it became."""
+
+    class Kind(models.TextChoices):
+        PROMOTE = "promote", "make it a policy"
+        BRANCH = "branch", "begin a run with it"
+        EXPORT = "export", "export it"
+
+    class State(models.TextChoices):
+        WAITING = "waiting", "waiting"
+        RUNNING = "running", "under way"
+        DONE = "done", "done"
+        FAILED = "failed", "failed"
+
+    OPEN = (State.WAITING, State.RUNNING)
+
+    weight_version = models.ForeignKey(WeightVersion, on_delete=models.CASCADE, related_name="orders")
+    by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
+    kind = models.CharField(max_length=7, choices=Kind.choices)
+    wanted = models.JSONField(default=dict, help_text="slug, title; of a branch also steps, start, stop_parent.")
+    state = models.CharField(max_length=7, choices=State.choices, default=State.WAITING)
+    share = models.FloatField(default=0, help_text="Of the bytes that are written, 0 to 1.")
+    reason = models.CharField(max_length=500, blank=True, help_text="Why it failed.")
+    policy = models.ForeignKey(Policy, null=True, on_delete=models.SET_NULL, related_name="+", help_text="What it was made into.")
+    run = models.ForeignKey(Run, null=True, on_delete=models.SET_NULL, related_name="+", help_text="The run that begins with it.")
+    folder = models.CharField(max_length=1000, blank=True, help_text="Of an export, while it is there.")
+    bytes = models.BigIntegerField(default=0, help_text="Of an export.")
+    attempts = models.PositiveSmallIntegerField(default=0)
+    lease_owner = models.CharField(max_length=200, blank=True)
+    lease_until = models.DateTimeField(null=True)
+    fence = models.PositiveIntegerField(default=0)
+    created_at = models.DateTimeField(auto_now_add=True)
+    started_at = models.DateTimeField(null=True)
+    ended_at = models.DateTimeField(null=True)
+
+    objects = WeightOrderQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-pk"]
+        constraints = [models.CheckConstraint(condition=~Q(state="failed") | ~Q(reason=""), name="a_failed_order_says_why")]
+        indexes = [models.Index(fields=["id"], name="open_orders", condition=Q(state__in=["waiting", "running"]))]
+
+    def __str__(self) -> str:
+        return f"order {self.pk}: {self.get_kind_display()}"
+
+    @property
+    def is_open(self) -> bool:
+        return self.state in self.OPEN
+
+    @property
+    def path(self) -> Path:
+        """Of an export that is done."""
+        return Path(self.folder)
+
+    @property
+    def has_folder(self) -> bool:
+        return self.state == self.State.DONE and bool(self.folder) and self.path.is_dir()
+
+    def drop_folder(self) -> None:
+        """Delete what was exported; the order stays, as it was carried out."""
+        if self.has_folder:
+            shutil.rmtree(self.path, ignore_errors=True)
+        WeightOrder.objects.filter(pk=self.pk).update(folder="", bytes=0)
+
+    @classmethod
+    @transaction.atomic
+    def place(cls, kind: str, version: WeightVersion, by: User | None, **wanted: object) -> "WeightOrder":
+        """Order it, on record. Its folder is kept from now on where it is a policy or a run that is ordered.
+
+        Raises NotPossible where the version's folder is gone.
+        """
+        if version.version and kind != cls.Kind.EXPORT:
+            version.pin(by)
+        order = cls.objects.create(weight_version=version, by=by, kind=kind, wanted=wanted)
+        AuditEntry.record(f"weight version: {kind} ordered", version.address, by, version.run.project, **wanted)
+        return order
+
+    def keep(self, share: float, seconds: float) -> bool:
+        """Say how far it is and stay at it; whether it is still ours."""
+        return bool(self._ours().update(share=share, lease_until=Now() + timedelta(seconds=seconds)))
+
+    def finish(self, **made: object) -> None:
+        """Raises OrderOver."""
+        self._end(state=self.State.DONE, share=1.0, **made)
+
+    def fail(self, reason: str) -> None:
+        """Raises OrderOver."""
+        self._end(state=self.State.FAILED, reason=reason[:500] or "no reason was given")
+
+    def _end(self, **told: object) -> None:
+        if not self._ours().update(lease_until=None, ended_at=Now(), **told):
+            raise OrderOver(f"{self} is no longer ours")
+        self.refresh_from_db()
+
+    def _ours(self) -> WeightOrderQuerySet:
+        return WeightOrder.objects.filter(pk=self.pk, fence=self.fence, state=self.State.RUNNING)

@@ -1,0 +1,15 @@
+"""Names for what is made by itself: as wanted where that is free, else with a number."""
+
+from itertools import chain, count
+
+from django.db.models import QuerySet
+
+LONGEST_SLUG = 50
+
+
+def free_name(wanted: str, among: QuerySet) -> str:
+    """A slug that none of these rows has."""
+    room = LONGEST_SLUG - 7
+    taken = set(among.filter(slug__startswith=wanted[:room]).values_list("slug", flat=True))
+    tried = chain((wanted[:LONGEST_SLUG],), (f"{wanted[:room]}-{n}" for n in count(2)))
+    return next(name for name in tried if name not in taken)

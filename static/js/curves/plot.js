@@ -1,0 +1,155 @@
+// One chart on uPlot: a line for each metric, bands of its spread and of what its points hold, marks of changes.
+import { faded, figure, padded, resolved } from "../canvas.js";
+import { smoothed } from "./sheet.js";
+
+const TIED = uPlot.sync("run");
+const SPREADS = { reward_mean: "reward_std", reward_human: "reward_human_std" };
+const INKS = {
+  reward_mean: "ink", reward_human: "accent", reward_machine: "quiet", people_per_h: "accent", simulated_per_h: "edge",
+  starved_people: "accent", starved_judging: "r-low", starved_sampling: "r-high", wait_seconds: "edge",
+}; // as people's marks are everywhere
+const NEAR_PX = 6;
+
+// What is drawn of these metrics: columns of uPlot, its series and its bands.
+function layout(names, sheet, { smooth, isLarge }) {
+  const steps = sheet.steps(names), columns = [], series = [], bands = [];
+  const spreads = new Set(Object.values(SPREADS));
+  const add = (label, values, look) => series.push({ label, spanGaps: true, points: { show: false }, ...look }) && columns.push(values);
+  const band = (high, low, fill) => {
+    add("", high, { stroke: "transparent", width: 0 });
+    add("", low, { stroke: "transparent", width: 0 });
+    bands.push({ series: [series.length - 1, series.length], fill });
+  };
+  names.filter((name) => !spreads.has(name)).forEach((name, n) => {
+    if (!sheet.has(name)) return;
+    const values = sheet.column(name, steps), stroke = resolved(INKS[name] ?? (n ? "edge" : isLarge ? "ink" : "quiet"));
+    const spread = SPREADS[name] && sheet.has(SPREADS[name]) ? sheet.column(SPREADS[name], steps) : null;
+    if (spread) {
+      const off = (sign) => values.map((value, k) => (value === null || spread[k] === null ? null : value + sign * spread[k]));
+      band(off(1), off(-1), faded(stroke, 0.08));
+    }
+    if (sheet.isBanded(name)) band(sheet.column(name, steps, "high"), sheet.column(name, steps, "low"), faded(stroke, 0.16));
+    const look = { stroke, width: isLarge ? (n ? 1.5 : 2) : 1.3, dash: name === "reward_machine" ? [4, 3] : undefined };
+    const alone = { points: { show: values.filter((value) => value !== null).length === 1, size: 4 } }; // no line yet
+    if (smooth) add(name, values, { ...look, stroke: faded(stroke, 0.25), width: 1 });
+    add(name, smooth ? smoothed(values, smooth) : values, { ...look, ...alone });
+  });
+  return { steps, data: [steps.map((step) => sheet.places.get(step)), ...columns], series, bands };
+}
+
+// Places on the clock: the time of day, or the day where they are days apart.
+function clock(_, places, __, ___, apart) {
+  const look = apart >= 86_400 ? { day: "numeric", month: "short" } : { hour: "2-digit", minute: "2-digit", hourCycle: "h23", ...(apart < 60 && { second: "2-digit" }) };
+  return places.map((place) => new Intl.DateTimeFormat([], look).format(place * 1000));
+}
+
+function axes(isLarge, isTime) {
+  if (!isLarge) return [{ show: false }, { show: false }];
+  const line = resolved("line"), stroke = resolved("faint"), font = "11px ui-monospace, monospace";
+  return [
+    { stroke, font, grid: { show: false }, ticks: { show: false }, size: 26, space: 80, ...(isTime && { values: clock }) },
+    { stroke, font, grid: { stroke: line, width: 1 }, ticks: { show: false }, size: 48, space: 36, values: (_, all) => all.map(figure) },
+  ];
+}
+
+// A dotted line where the configuration was changed; in the large chart with what changed.
+function drawMarks(plot, marks, isLarge) {
+  const { ctx, bbox } = plot, dot = devicePixelRatio;
+  ctx.save();
+  const ink = resolved("quiet"), paper = faded(resolved("sheet"), 0.8);
+  ctx.strokeStyle = ink;
+  ctx.setLineDash([2 * dot, 3 * dot]);
+  ctx.font = `${11 * dot}px ui-monospace, monospace`;
+  marks.forEach((mark, row) => {
+    const x = plot.valToPos(mark.x, "x", true);
+    if (!(x >= bbox.left && x <= bbox.left + bbox.width)) return;
+    ctx.beginPath();
+    ctx.moveTo(x, bbox.top);
+    ctx.lineTo(x, bbox.top + bbox.height);
+    ctx.stroke();
+    if (!isLarge) return;
+    const wide = ctx.measureText(mark.words).width, y = bbox.top + bbox.height - (8 + 16 * (row % 4)) * dot;
+    const left = x > bbox.left + bbox.width / 2 ? x - wide - 8 * dot : x + 8 * dot;
+    ctx.fillStyle = paper;
+    ctx.fillRect(left - 3 * dot, y - 11 * dot, wide + 6 * dot, 15 * dot);
+    ctx.fillStyle = ink;
+    ctx.fillText(mark.words, left, y);
+  });
+  ctx.restore();
+}
+
+export class Chart {
+  // `page`: {sheet, marks(), smooth(), axis(), pointed(step, words), picked(fromStep, toStep), whole()}
+  constructor(element, page) {
+    this.element = element;
+    this.page = page;
+    this.key = element.dataset.curve;
+    this.names = element.dataset.names.split(" ");
+    this.isLarge = element.classList.contains("large");
+    this.figure = element.querySelector("figure");
+    this.isSeen = false;
+  }
+
+  get title() {
+    return this.element.dataset.title;
+  }
+
+  drawn() {
+    return layout(this.names, this.page.sheet, { smooth: this.page.smooth(), isLarge: this.isLarge });
+  }
+
+  paint() {
+    if (!this.isSeen || this.isHeld) return;
+    const { steps, data, series, bands } = this.drawn();
+    this.steps = steps;
+    this.figure.querySelector(".none").hidden = steps.length > 0;
+    if (!steps.length) return this.destroy();
+    this.figure.querySelector(".sketch")?.remove();
+    const shape = `${this.page.axis()} ${bands.length} ${series.map((one) => `${one.label}${one.points.show}`)}`;
+    if (this.plot && this.shape === shape) return this.plot.setData(data);
+    this.destroy();
+    this.shape = shape;
+    this.plot = new uPlot(this.options(series, bands, this.figure), data, this.figure);
+    this.plot.over.addEventListener("mousedown", () => { this.isHeld = true; });
+    this.plot.over.addEventListener("dblclick", () => this.page.whole());
+  }
+
+  destroy() {
+    this.plot?.destroy();
+    this.plot = undefined;
+  }
+
+  options(series, bands, { clientWidth: width, clientHeight: height }, isLarge = this.isLarge) {
+    const isReward = this.key === "reward";
+    return {
+      width, height, series: [{ label: "x" }, ...series], bands, axes: axes(isLarge, this.page.axis() === "time"), legend: { show: false },
+      padding: isLarge ? [8, 20, 0, 0] : [4, 2, 4, 2],
+      cursor: { sync: { key: TIED.key }, y: false, drag: { x: true, y: false, setScale: false }, points: { size: 6 } },
+      scales: {
+        x: { time: this.page.axis() === "time" },
+        y: { range: isReward ? (_, low, high) => [Math.min(0, low), Math.max(1, high)] : padded },
+      },
+      hooks: {
+        draw: [(plot) => drawMarks(plot, this.page.marks(), isLarge)],
+        setCursor: [(plot) => this.#point(plot)],
+        setSelect: [(plot) => this.#select(plot)],
+      },
+    };
+  }
+
+  #point(plot) {
+    const at = plot.cursor.left < 0 ? null : plot.cursor.idx;
+    if (at === null || at === undefined) return this.page.pointed(null, "");
+    const near = (mark) => Math.abs(plot.valToPos(mark.x, "x") - plot.cursor.left) <= NEAR_PX;
+    this.page.pointed(this.steps[at], this.page.marks().filter(near).map((mark) => mark.words).join(" · "));
+  }
+
+  #select(plot) {
+    const { left, width } = plot.select, isMine = this.isHeld;
+    this.isHeld = false;
+    plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+    if (!isMine || width < 4) return; // tied to the one in which somebody drags, or a click
+    const [from, to] = [left, left + width].map((x) => this.steps[plot.posToIdx(x)]);
+    if (to > from) this.page.picked(from, to);
+  }
+}

@@ -1,0 +1,170 @@
+"""Alerts reach a real mail server and a real receiver of webhooks, signed; what fails is sent again, and what may not be is not."""
+
+import hashlib
+import hmac
+import json
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.db.models.functions import Now
+
+from apps.alerts import delivering
+from apps.alerts.delivering import MOST_ATTEMPTS, checked, deliver, pause_after
+from apps.alerts.evaluating import look_at_runs
+from apps.alerts.models import Channel, Delivery
+from tests.alerts.conftest import go_on
+from tests.alerts.sinks import mail_server, receiver
+
+
+@pytest.fixture
+def mailbox(settings):
+    """The installation's mail server, as RFTWEB_EMAIL_… would set it."""
+    with mail_server() as box:
+        settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+        settings.EMAIL_HOST, settings.EMAIL_PORT, settings.EMAIL_USE_TLS = "127.0.0.1", box.port, False
+        settings.DEFAULT_FROM_EMAIL, settings.SITE_ADDRESS = "desk@example.org", "https://desk.example.org"
+        yield box
+
+
+@pytest.fixture
+def hook(settings):
+    """A receiver on this machine, which an administrator has listed."""
+    with receiver() as took:
+        settings.ENVIRONMENT_HOSTS = [f"127.0.0.1:{took.port}"]
+        yield took
+
+
+def make_due() -> None:
+    Delivery.objects.update(due_at=Now())
+
+
+def test_an_alert_is_mailed_with_its_figure_what_to_do_and_where(mailbox, stalled, alice):
+    Channel.make(stalled.project, "email", "team@example.org", alice)
+    look_at_runs()
+    assert deliver() == 1 and deliver() == 0
+    [mail] = mailbox.mails
+    assert (mail["To"], mail["From"]) == ("team@example.org", "desk@example.org")
+    assert mail["Subject"] == f"Alert: no progress in lab/{stalled.slug}"
+    text = mail.get_payload(decode=True).decode()
+    assert "No update for 2 h" in text and "Look whether a trainer runs" in text
+    assert f"https://desk.example.org/runs/lab/{stalled.slug}/alerts/" in text
+    assert Delivery.objects.get().state == Delivery.State.SENT
+
+
+def test_a_webhook_is_signed_so_that_its_receiver_can_tell(hook, stalled, alice):
+    channel = Channel.make(stalled.project, "webhook", hook.address, alice)
+    look_at_runs()
+    go_on(stalled)
+    look_at_runs()
+    assert deliver() == 2
+    opened, closed = hook.calls
+    assert opened.path == "/hooks/alerts/?team=a"
+    told = json.loads(opened.body)
+    assert (told["kind"], told["alert"]["rule"], told["alert"]["run"]) == ("alert.opened", "no_progress", stalled.slug)
+    assert told["id"] == opened.headers["x-rftweb-id"] != closed.headers["x-rftweb-id"]
+    assert json.loads(closed.body)["kind"] == "alert.closed"
+    said = f"{opened.headers['x-rftweb-timestamp']}.".encode() + opened.body
+    expected = hmac.new(channel.secret.encode(), said, hashlib.sha256).hexdigest()
+    assert opened.headers["x-rftweb-signature"] == f"v1={expected}"
+
+
+def test_the_secret_is_nowhere_in_the_database_and_a_new_one_signs_otherwise(project, alice):
+    channel = Channel.make(project, "webhook", "https://example.org/", alice)
+    secret = channel.secret
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT alerts_channel::text FROM alerts_channel")
+        assert secret not in str(cursor.fetchall())
+    assert Channel.objects.get().secret == secret
+    channel.renew()
+    assert Channel.objects.get().secret != secret
+
+
+def test_what_was_refused_is_sent_again_later_under_the_same_key(hook, stalled, alice):
+    Channel.make(stalled.project, "webhook", hook.address, alice)
+    hook.status = 503
+    look_at_runs()
+    assert deliver() == 0 and deliver() == 0 and len(hook.calls) == 1
+    waiting = Delivery.objects.get()
+    assert (waiting.state, waiting.attempts) == (Delivery.State.WAITING, 1) and "answered with 503" in waiting.answer
+    hook.status = 200
+    make_due()
+    assert deliver() == 1
+    first, second = hook.calls
+    assert first.headers["x-rftweb-id"] == second.headers["x-rftweb-id"]
+
+
+def test_a_mail_server_that_refuses_is_asked_again(mailbox, project, alice):
+    Channel.make(project, "email", "team@example.org", alice).test()
+    mailbox.refusing = True
+    assert deliver() == 0 and "refused" in Delivery.objects.get().answer
+    mailbox.refusing = False
+    make_due()
+    assert deliver() == 1 and mailbox.mails[0]["Subject"] == "Test: alerts of lab"
+
+
+def test_it_is_given_up_after_the_last_attempt(hook, project, alice):
+    Channel.make(project, "webhook", hook.address, alice).test()
+    hook.status = 500
+    Delivery.objects.update(attempts=MOST_ATTEMPTS - 1)
+    deliver()
+    assert Delivery.objects.get().state == Delivery.State.GIVEN_UP
+    make_due()
+    assert deliver() == 0 and len(hook.calls) == 1
+
+
+def test_pauses_between_attempts_grow_up_to_an_hour():
+    pauses = [pause_after(attempts) for attempts in range(1, MOST_ATTEMPTS + 1)]
+    assert pauses[:3] == [10, 30, 90] and pauses == sorted(pauses) and pauses[-1] == 3600
+
+
+def test_what_somebody_died_sending_is_sent_again(hook, project, alice, monkeypatch):
+    Channel.make(project, "webhook", hook.address, alice).test()
+
+    class Died(Exception):
+        pass
+
+    def die(*_: object) -> None:
+        raise Died
+
+    with monkeypatch.context() as patch:
+        patch.setattr(delivering, "_settle", die)
+        with pytest.raises(Died):
+            deliver()
+    assert deliver() == 0  # it is claimed still
+    Delivery.objects.update(due_at=Now() - timedelta(seconds=1))
+    assert deliver() == 1
+    assert len({call.headers["x-rftweb-id"] for call in hook.calls}) == 1
+
+
+def test_what_is_inside_this_network_is_not_called_unless_an_administrator_lists_it(hook, settings, project, alice):
+    settings.ENVIRONMENT_HOSTS = []
+    Channel.make(project, "webhook", hook.address, alice).test()
+    assert deliver() == 0 and hook.calls == []
+    assert "inside this network" in Delivery.objects.get().answer
+
+
+@pytest.mark.parametrize(
+    ("kind", "address", "words"),
+    [
+        ("webhook", "ftp://example.org/", "must begin with"),
+        ("webhook", "ws://example.org/", "http:// or https://"),
+        ("webhook", "https://user:secret@example.org/", "no user and no password"),
+        ("webhook", "https://example.org/ a", "without spaces"),
+        ("webhook", "https://example.org/?a=b#c", "without #"),
+        ("email", "nobody", "must be an e-mail address"),
+        ("email", "a@example.org\nBcc: b@example.org", "must be an e-mail address"),
+    ],
+)
+def test_an_address_that_cannot_be_is_refused_in_words(settings, kind, address, words):
+    settings.EMAIL_HOST = "mail.example.org"
+    with pytest.raises(ValueError, match=words):
+        checked(kind, address)
+
+
+def test_without_a_mail_server_no_address_of_mail_is_taken(settings, project, alice):
+    settings.EMAIL_HOST = ""
+    with pytest.raises(ValueError, match="RFTWEB_EMAIL_HOST"):
+        checked("email", "team@example.org")
+    Channel.make(project, "email", "team@example.org", alice).test()
+    assert deliver() == 0 and "RFTWEB_EMAIL_HOST" in Delivery.objects.get().answer

@@ -1,0 +1,161 @@
+"""The look over live runs opens an alert once, keeps it, ends it, pauses where that is wanted; twice at once does no harm."""
+
+import threading
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from apps.alerts.evaluating import LOCK, look_at_runs
+from apps.alerts.models import Alert, AlertEntry, Channel, Delivery
+from apps.feedback.models import Calibration, Suspicion
+from apps.runs.models import Run
+from tests.alerts.conftest import go_on, measure, stall
+
+
+def rules(run: Run) -> list[str]:
+    return list(Alert.objects.open().filter(run=run).order_by("pk").values_list("rule", flat=True))
+
+
+def test_nothing_is_said_of_a_run_that_is_well(healthy):
+    assert look_at_runs() == {} and rules(healthy) == []
+
+
+def test_an_alert_opens_once_and_keeps_its_newest_figure(stalled):
+    assert look_at_runs() == {"opened": 1}
+    first = Alert.objects.get(run=stalled)
+    assert first.rule == "no_progress" and "No update for 2 h" in first.words
+    Run.objects.filter(pk=stalled.pk).update(waiting_on="2 more groups")
+    assert look_at_runs() == {}
+    again = Alert.objects.get(run=stalled)
+    assert (again.pk, again.since) == (first.pk, first.since) and "waits for 2 more groups" in again.words
+
+
+def test_an_alert_ends_when_its_condition_is_gone_and_its_history_stays(stalled):
+    look_at_runs()
+    go_on(stalled)
+    assert look_at_runs() == {"closed": 1}
+    alert = Alert.objects.get(run=stalled)
+    assert alert.closed_at and alert.closed_for == "its condition is gone"
+    assert [entry.what for entry in alert.entries.all()] == ["opened", "closed"]
+    kinds = stalled.topic.events.filter(kind__startswith="alert").values_list("kind", flat=True)
+    assert list(kinds) == ["alert_opened", "alert_closed"]
+
+
+def test_what_comes_back_is_another_alert(stalled):
+    look_at_runs()
+    go_on(stalled)
+    look_at_runs()
+    Run.objects.filter(pk=stalled.pk).update(trained_at=None)
+    look_at_runs()
+    assert Alert.objects.filter(run=stalled, rule="no_progress").count() == 2
+
+
+def test_a_rule_pauses_the_run_once_for_each_alert(healthy):
+    healthy.change_config(None, alerts={"kl": {"pause": True, "steps": 1}})
+    measure(healthy, "kl", 5.0)
+    go_on(healthy)
+    assert look_at_runs() == {"opened": 1, "paused": 1}
+    healthy.refresh_from_db()
+    assert healthy.state == Run.State.PAUSED and healthy.state_reason.startswith("KL too large: The policy is 5 nats")
+    healthy.resume()
+    assert look_at_runs() == {}
+    healthy.refresh_from_db()
+    assert healthy.is_live and [entry.what for entry in Alert.objects.get().entries.all()] == ["opened", "paused"]
+
+
+def test_a_pause_by_hand_ends_what_only_a_live_run_can_lack(stalled):
+    look_at_runs()
+    stalled.pause()
+    assert look_at_runs() == {"closed": 1}
+    assert Alert.objects.get().closed_for == "the run is paused"
+
+
+def test_a_paused_run_keeps_what_it_was_paused_for(stalled):
+    stalled.change_config(None, alerts={"no_progress": {"pause": True}})
+    look_at_runs()
+    assert look_at_runs() == {} and rules(stalled) == ["no_progress"]
+
+
+def test_alerts_of_an_ended_run_end_with_it(stalled):
+    look_at_runs()
+    stalled.stop()
+    look_at_runs()
+    assert Alert.objects.get().closed_for == "the run has ended"
+
+
+def test_a_rule_that_is_switched_off_ends_its_alert(stalled):
+    look_at_runs()
+    stalled.change_config(None, alerts={"no_progress": None})
+    look_at_runs()
+    assert Alert.objects.get().closed_for == "the rule is switched off"
+
+
+def test_scorers_under_their_threshold_and_suspicions_are_in_the_one_list(healthy):
+    Calibration.objects.create(run=healthy, scorer="sort", figures={}, last_rating=0, alarm="accuracy 0.40, and 0.80 is asked")
+    Calibration.objects.update(alarmed_at=healthy.started_at)
+    Suspicion.objects.create(run=healthy, kind="divergence", words="They part.", first_step=1, last_step=2)
+    Suspicion.objects.create(run=healthy, kind="length", words="Longer and longer.", first_step=1, last_step=2)
+    look_at_runs()
+    found = set(Alert.objects.values_list("rule", "key"))
+    assert found == {("agreement", "sort"), ("agreement", "divergence"), ("suspected", "length")}
+    Suspicion.objects.filter(kind="length").update(state=Suspicion.State.DISMISSED)
+    look_at_runs()
+    assert rules(healthy) == ["agreement", "agreement"]
+
+
+def test_opening_and_closing_are_put_into_the_outbox_of_each_channel_that_is_on(stalled, alice):
+    on, off = (Channel.make(stalled.project, "webhook", f"https://example.org/{n}", alice) for n in (1, 2))
+    Channel.objects.filter(pk=off.pk).update(is_on=False)
+    look_at_runs()
+    go_on(stalled)
+    look_at_runs()
+    assert list(Delivery.objects.order_by("pk").values_list("channel", "kind")) == [
+        (on.pk, "alert.opened"), (on.pk, "alert.closed"),
+    ]  # fmt: skip
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_second_look_at_once_does_nothing(stalled):
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_lock(%s, 0)", [LOCK])
+    said = []
+
+    def other() -> None:
+        said.append(look_at_runs())
+        connection.close()
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    thread.join(30)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_unlock(%s, 0)", [LOCK])
+    assert said == [{}] and not Alert.objects.exists()
+    assert look_at_runs() == {"opened": 1}
+
+
+def test_more_runs_cost_no_more_queries(healthy, new_run):
+    with CaptureQueriesContext(connection) as few:
+        look_at_runs()
+    for _ in range(20):
+        new_run(alerts={"disk": None, "unacknowledged": None})
+    with CaptureQueriesContext(connection) as many:
+        look_at_runs()
+    assert len(many) == len(few)
+
+
+def test_a_run_whose_configuration_nobody_can_read_keeps_no_other_from_being_looked_at(stalled, new_run):
+    other = stall(new_run(alerts={"disk": None, "unacknowledged": None}))
+    Run.objects.filter(pk=stalled.pk).update(config={"steps": "many"})
+    look_at_runs()
+    assert (rules(stalled), rules(other)) == ([], ["no_progress"])
+
+
+def test_entries_say_who_knows_and_until_when(stalled, alice):
+    look_at_runs()
+    alert = Alert.objects.get()
+    alert.acknowledge(alice, 1)
+    assert not Alert.objects.unheard().exists() and Alert.objects.open().exists()
+    assert alert.entries.filter(what=AlertEntry.What.ACKNOWLEDGED, by=alice, words="for 1 h").exists()
+    Alert.objects.update(acknowledged_until=alert.opened_at)
+    assert Alert.objects.unheard().exists()

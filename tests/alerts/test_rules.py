@@ -1,0 +1,161 @@
+"""Each rule opens at its threshold, stays a little beyond it, and says the figure, since when, and what to do."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from apps.alerts.facts import Facts, Failing, Room, Sign, Standing
+from apps.alerts.kinds import AS_JUDGED, TITLES, TO_ALL, TO_STEERERS
+from apps.alerts.rules import RULES, look, spoken
+from apps.runs.alerts import Alerts
+from apps.runs.config import parse
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+STEADY = {"policy": "tiny", "taskset": "sort", "steps": 100, "rewards": [{"scorer": "sort"}]}
+
+
+def ago(seconds: float) -> datetime:
+    return NOW - timedelta(seconds=seconds)
+
+
+def facts(config: dict | None = None, **known: object) -> Facts:
+    heard = dict.fromkeys(("explorer", "scorer", "refiner", "trainer"), NOW)
+    return replace(
+        Facts(NOW, parse(STEADY | (config or {})), step=40, moved_at=ago(5), live_since=ago(9_000), heard=heard), **known
+    )
+
+
+def curve(*values: float) -> list[tuple[int, float]]:
+    return list(enumerate(values, start=41 - len(values)))
+
+
+# For each rule: facts at which it speaks, the same but for what makes it speak, and words that it must say.
+SPEAKING = {
+    "no_progress": (facts(moved_at=ago(1_801)), facts(moved_at=ago(1_799)), ["No update for 30 min", "step 40"]),
+    "starvation": (
+        facts(moved_at=ago(901), waiting_on="2 more groups", standing={"waiting": Standing(3, ago(950))}),
+        facts(moved_at=ago(899), waiting_on="2 more groups", standing={"waiting": Standing(3, ago(950))}),
+        ["15 min for people", "3 groups", "the oldest for 15 min"],
+    ),
+    "not_finite": (
+        facts(unapplied=[(21, "loss is nan", ago(60))]),
+        facts(unapplied=[(20, "loss is nan", ago(60))]),
+        ["1 of the last 20", "loss is nan"],
+    ),
+    "kl": (
+        facts(curves={"kl": curve(1.0, 1.1, 1.2)}),
+        facts(curves={"kl": curve(0.9, 1.0, 1.1)}),
+        ["1.1 nats", "steps 38 to 40", "1 is allowed"],
+    ),
+    "agreement": (facts(scorers=[Sign("tone", "Scorer tone is under its threshold.", ago(60))]), facts(), ["Scorer tone"]),
+    "suspected": (
+        facts(suspicions=[Sign("length", "Length drifts.", ago(60))]),
+        facts(suspicions=[Sign("divergence", "They part.", ago(60))]),
+        ["Length drifts"],
+    ),
+    "entropy": (
+        facts(curves={"entropy": curve(*[0.1] * 5)}, first_entropy=[(n, 2.5) for n in range(1, 8)]),
+        facts(curves={"entropy": curve(*[0.13] * 5)}, first_entropy=[(n, 2.5) for n in range(1, 8)]),
+        ["0.1 nats", "4.0% of the 2.5"],
+    ),
+    "unacknowledged": (facts(unserved=(7, ago(301))), facts(unserved=(7, ago(299))), ["Version 7", "5 min ago"]),
+    "breaker": (
+        facts({"environment": {"name": "maze"}}, failing=[Failing("maze", "it is away", 6, NOW)]),
+        facts({"environment": {"name": "maze"}}),
+        ["maze failed 6 times", "it is away"],
+    ),
+    "disk": (
+        facts(rooms=[Room("weights", 4 * 10**9, 10**11)]),
+        facts(rooms=[Room("weights", 6 * 10**9, 10**11)]),
+        ["4.0 GB", "4.0%"],
+    ),
+    "silence": (
+        facts(heard={"explorer": NOW, "scorer": NOW, "refiner": NOW, "trainer": ago(121)}),
+        facts(),
+        ["No trainer is alive", "2 min ago"],
+    ),
+    "budget": (
+        facts({"budget": {"gpu_hours": 10}}, spent={"gpu_hours": 8.0}),
+        facts({"budget": {"gpu_hours": 10}}, spent={"gpu_hours": 7.9}),
+        ["8 of 10 GPU hours", "80%"],
+    ),
+}
+
+
+def test_every_rule_of_the_configuration_is_looked_at_and_has_its_readers():
+    told = [*TO_ALL, *AS_JUDGED, *TO_STEERERS]
+    assert sorted(Alerts.model_fields) == sorted(RULES) == sorted(TITLES) == sorted(told) == sorted(SPEAKING)
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_a_rule_speaks_beyond_its_threshold_alone(name):
+    speaking, silent, words = SPEAKING[name]
+    [found] = look(speaking, name)
+    assert [word for word in words if word not in found.words] == []
+    assert found.todo and found.since <= NOW
+    assert look(silent, name) == []
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_a_rule_that_is_switched_off_says_nothing(name):
+    speaking, *_ = SPEAKING[name]
+    plan = speaking.plan.model_dump(mode="json")
+    assert look(replace(speaking, plan=parse({**plan, "alerts": {name: None}})), name) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "edge", "key"),
+    [
+        ("kl", facts(curves={"kl": curve(0.95, 0.95, 0.95)}), "kl"),
+        ("entropy", facts(curves={"entropy": curve(*[0.13] * 5)}, first_entropy=[(n, 2.5) for n in range(1, 8)]), ""),
+        ("disk", facts(rooms=[Room("weights", 52 * 10**8, 10**11)]), "weights"),
+    ],
+)
+def test_an_open_alert_ends_only_well_within_its_limit(name, edge, key):
+    assert look(edge, name) == [] and look(edge, name, frozenset([key]))
+
+
+def test_slow_updates_are_not_told_of_before_ten_times_their_time():
+    slow = {"step_seconds": curve(400, 400, 400)}
+    assert look(facts(moved_at=ago(3_900), curves=slow), "no_progress") == []
+    assert look(facts(moved_at=ago(4_000), curves=slow), "no_progress")
+
+
+def test_a_run_that_serves_and_is_not_called_is_not_told_of():
+    caller = {"serve": {}, "environment": {"name": "agent"}, "group_size": 1, "algorithm": {"name": "reinforce_plus_plus"}}
+    serving = facts(caller, moved_at=ago(90_000))
+    assert look(serving, "no_progress") == []
+    assert look(replace(serving, standing={"judged": Standing(1, ago(80_000))}), "no_progress")
+
+
+def test_low_entropy_is_no_collapse_where_all_is_solved():
+    curves = {"entropy": curve(*[0.01] * 5), "success": curve(*[0.97] * 5)}
+    assert look(facts(curves=curves, first_entropy=[(n, 2.5) for n in range(1, 8)]), "entropy") == []
+
+
+def test_starvation_names_the_station_that_holds_most():
+    standing = {"sampling": Standing(1, ago(20)), "judged": Standing(4, ago(1_000))}
+    [found] = look(facts(moved_at=ago(1_000), waiting_on="groups", standing=standing), "starvation")
+    assert "for the refiner: 4 groups" in found.words
+
+
+def test_workers_of_a_role_are_missed_only_by_runs_that_need_it():
+    lessons = {"algorithm": {"name": "sft"}, "rewards": [], "snapshot": {"source": "demonstrations"}}
+    assert [found.key for found in look(facts(lessons, heard={}), "silence")] == ["trainer"]
+
+
+def test_a_budget_that_is_used_up_stops_the_run():
+    used = facts({"budget": {"tokens": 1_000}}, spent={"tokens": 1_000.0})
+    assert [found.is_final for found in look(used, "budget")] == [True]
+
+
+@pytest.mark.parametrize(("seconds", "words"), [(40, "40 s"), (900, "15 min"), (9_000, "2 h 30 min"), (400_000, "4 days")])
+def test_lengths_of_time_are_said_as_people_say_them(seconds, words):
+    assert spoken(seconds) == words
+
+
+def test_an_evaluation_needs_no_trainer_and_makes_no_progress():
+    asking = {"steps": 0, "evaluation": {}}
+    assert [found.key for found in look(facts(asking, heard={}), "silence")] == ["explorer", "scorer", "refiner"]
+    assert look(facts(asking, moved_at=ago(80_000)), "no_progress") == []

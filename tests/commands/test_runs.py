@@ -1,0 +1,88 @@
+"""`manage.py runs`: what it lists, compares and follows, for people and for programs."""
+
+import io
+import json
+import os
+import pty
+import re
+import sys
+from types import SimpleNamespace
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from apps.runs.models import Metric, Run
+
+
+def said(*arguments: object) -> str:
+    out = io.StringIO()
+    call_command(*map(str, arguments), stdout=out, stderr=out)
+    return out.getvalue()
+
+
+def test_a_list_begins_with_the_newest_and_says_that_there_are_more(new_run):
+    for _ in range(3):
+        new_run()
+    told = said("runs", "list", "--most", 2).splitlines()
+    assert [line.split()[1] for line in told[:2]] == ["run-2", "run-1"] and "there are more" in told[2]
+
+
+def test_a_list_is_narrowed_by_state_and_tag_and_leaves_out_what_is_archived(new_run):
+    one, two, three = new_run(), new_run(), new_run()
+    one.pause()
+    Run.objects.filter(pk=two.pk).update(tags=["long"])
+    three.stop()
+    Run.objects.filter(pk=three.pk).update(archived_at=three.ended_at)
+
+    def names(*how: str) -> list[str]:
+        return [json.loads(line)["run"] for line in said("runs", "list", "--json", *how).splitlines()]
+
+    assert names("--state", "paused") == ["run-0"] and names("--tag", "long") == ["run-1"]
+    assert names() == ["run-1", "run-0"] and names("--archived") == ["run-2", "run-1", "run-0"]
+
+
+def test_acts_answer_programs_in_json(new_run):
+    new_run()
+    assert json.loads(said("runs", "pause", "run-0", "--json"))["state"] == "paused"
+
+
+def test_a_difference_names_each_field_with_both_values(new_run):
+    new_run(), new_run(seed=3, algorithm="gspo")
+    assert re.search(r"^seed +0 +3$", said("runs", "diff", "run-0", "run-1"), re.MULTILINE)
+    found = json.loads(said("runs", "diff", "run-0", "run-1", "--json"))
+    assert found["algorithm.loss.name"] == {"run-0": "ppo", "run-1": "gspo"} and "steps" not in found
+    assert "the same configuration" in said("runs", "diff", "run-0", "run-0")
+    with pytest.raises(CommandError, match="no run"):
+        said("runs", "diff", "run-0", "run-9")
+
+
+def moves(run: Run):
+    """What happens at each look: two updates, then the end."""
+
+    def learn(step: int) -> None:
+        Run.objects.filter(pk=run.pk).update(step=step)
+        Metric.record(run, step, {"reward_mean": 0.25 * step})
+
+    return iter([lambda: learn(1), lambda: learn(2), lambda: run.stop()])
+
+
+def test_following_writes_a_line_for_each_update_where_there_is_no_terminal(run, monkeypatch):
+    acts = moves(run)
+    monkeypatch.setattr("rftweb.management.commands.runs.time", SimpleNamespace(sleep=lambda _: next(acts)()))
+    rows = [json.loads(line) for line in said("runs", "follow", run.slug, "--json").splitlines()]
+    assert [(row["step"], row["reward"], row["state"]) for row in rows] == [
+        (1, 0.25, "running"), (2, 0.5, "running"), (2, 0.5, "stopped"),
+    ]  # fmt: skip
+
+
+def test_following_draws_a_bar_on_a_terminal(run, monkeypatch):
+    acts = moves(run)
+    monkeypatch.setattr("rftweb.management.commands.runs.time", SimpleNamespace(sleep=lambda _: next(acts)()))
+    controller, terminal = pty.openpty()
+    with open(terminal, "w") as screen:
+        monkeypatch.setattr(sys, "stderr", screen)
+        told = said("runs", "follow", run.slug)
+        screen.flush()
+        drawn = os.read(controller, 65_536).decode()
+    assert "step 1/" not in told and "stopped by hand" in told
+    assert f"2/{run.planned_steps}" in drawn and "reward 0.500" in drawn

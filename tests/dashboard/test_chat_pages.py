@@ -1,0 +1,183 @@
+"""Chatting with a version in the browser, and two versions side by side: what is asked, what is shown, and whose it is."""
+
+from datetime import timedelta
+
+import pytest
+from django.urls import reverse
+from django.utils import timezone
+
+from apps.accounts.models import Membership, User
+from apps.rollouts.models import Chat, ChatTurn, Comparison
+from apps.runs.models import Worker
+
+KNOBS = {"temperature": "0.5", "max_tokens": "20"}
+
+
+def at(name: str, *more: object) -> str:
+    return reverse(name, args=["lab", "tone-7", *more])
+
+
+@pytest.fixture
+def alice(client, seeded):
+    client.force_login(seeded.alice)
+    return client
+
+
+def said(turn: ChatTurn, text: str, state: str = "done") -> ChatTurn:
+    """As an explorer leaves it."""
+    ChatTurn.objects.filter(pk=turn.pk).update(state=state, said=text, tokens=3, stop_reason="stop", ended_at=timezone.now())
+    turn.refresh_from_db()
+    return turn
+
+
+def asked(alice, text: str, **more: str) -> ChatTurn:
+    answer = alice.post(at("run-weight-chat", 3), {**KNOBS, "text": text, **more})
+    assert answer.status_code == 302, answer.content.decode()
+    return ChatTurn.objects.latest("pk")
+
+
+def test_a_conversation_begins_goes_on_and_is_found_again(alice, seeded):
+    first = asked(alice, "My lamp is late", system="Be kind")
+    said(first, "I am **sorry**")
+    second = asked(alice, "And my chair", chat=str(first.chat_id))
+    assert [message["content"] for message in second.messages] == ["Be kind", "My lamp is late", "I am **sorry**", "And my chair"]
+    assert (second.temperature, second.max_tokens, second.chat.by) == (0.5, 20, seeded.alice)
+    html = alice.get(at("run-weight-chat", 3) + f"?chat={first.chat_id}").content.decode()
+    assert "<strong>sorry</strong>" in html
+    assert "Waiting for an engine" in html
+    assert 'value="0.5"' in html
+    assert f"?chat={first.chat_id}" in alice.get(at("run-weight-chat", 3)).content.decode()
+
+
+def test_model_output_is_never_markup_of_its_own(alice):
+    turn = said(asked(alice, "<b>me</b>"), "<script>alert(1)</script>")
+    html = alice.get(at("run-weight-chat-now", 3, turn.chat_id)).content.decode()
+    assert "<script>" not in html
+    assert "&lt;b&gt;me" in html
+
+
+def test_loading_and_writing_are_shown_as_such(alice):
+    turn = asked(alice, "Hello")
+    now = at("run-weight-chat-now", 3, turn.chat_id)
+    ChatTurn.objects.filter(pk=turn.pk).update(state="loading")
+    assert "Loading v3 into an engine" in alice.get(now).content.decode()
+    ChatTurn.objects.filter(pk=turn.pk).update(state="writing", said="I am", tokens=2)
+    html = alice.get(now).content.decode()
+    assert "I am" in html
+    assert "Stop" in html
+    assert "data-ended" not in html
+    said(turn, "I am here")
+    assert "data-ended" in alice.get(now).content.decode()
+
+
+def test_that_no_explorer_is_there_is_said_with_what_to_do(alice, seeded):
+    Worker.objects.all().update(heartbeat_at=timezone.now() - timedelta(minutes=5))
+    turn = asked(alice, "Hello")
+    ChatTurn.objects.filter(pk=turn.pk).update(asked_at=timezone.now() - timedelta(minutes=1))
+    now = at("run-weight-chat-now", 3, turn.chat_id)
+    html = alice.get(now).content.decode()
+    assert "No explorer is there" in html
+    assert "manage.py up" in html
+    Worker.objects.filter(role="explorer").update(heartbeat_at=timezone.now())
+    assert "Waiting for its turn" in alice.get(now).content.decode()
+
+
+@pytest.mark.parametrize(("wrong", "words"), [
+    ({"text": " "}, "Say something first"),
+    ({"temperature": "0"}, "Temperature: "),
+    ({"temperature": "nan"}, "Temperature: "),
+    ({"max_tokens": "9999999"}, "Most tokens: "),
+    ({"text": "x" * 20_001}, "at most 20000 characters"),
+])  # fmt: skip
+def test_what_cannot_be_asked_is_refused_at_its_field(alice, wrong, words):
+    answer = alice.post(at("run-weight-chat", 3), {**KNOBS, "text": "Hello", **wrong})
+    assert answer.status_code == 422
+    assert words in answer.content.decode()
+    assert not Chat.objects.exists()
+
+
+def test_a_second_question_waits_for_the_first_answer(alice):
+    turn = asked(alice, "Hello")
+    answer = alice.post(at("run-weight-chat", 3), {**KNOBS, "text": "And?", "chat": str(turn.chat_id)})
+    assert answer.status_code == 422
+    assert "still being written" in answer.content.decode()
+
+
+def test_an_answer_is_stopped_and_asked_again(alice):
+    turn = asked(alice, "Hello")
+    alice.post(at("run-weight-chat-act", 3, turn.chat_id, "stop"))
+    turn.refresh_from_db()
+    assert turn.state == "stopped"
+    alice.post(at("run-weight-chat-act", 3, turn.chat_id, "again"))
+    turn.refresh_from_db()
+    assert turn.is_replaced
+    assert turn.chat.said.get().state == "waiting"
+
+
+def test_a_conversation_is_its_persons_alone(client, alice, seeded):
+    turn = asked(alice, "Hello")
+    dave = User.objects.create(username="dave")
+    Membership.objects.create(project=seeded.run.project, user=dave, role=Membership.Role.RESEARCHER)
+    client.force_login(dave)
+    assert client.get(at("run-weight-chat", 3) + f"?chat={turn.chat_id}").status_code == 404
+    assert client.get(at("run-weight-chat-now", 3, turn.chat_id)).status_code == 404
+    assert client.get(at("run-weight-chat", 3) + "?chat=lamp").status_code == 404
+    assert "Hello" not in client.get(at("run-weight-chat", 3)).content.decode()
+
+
+def test_a_retired_version_says_that_it_cannot_be_asked(alice, seeded):
+    seeded.run.weight_versions.filter(version=1).update(state="retired")
+    assert "cannot be loaded" in alice.get(at("run-weight-chat", 1)).content.decode()
+    answer = alice.post(at("run-weight-chat", 1), {**KNOBS, "text": "Hello"})
+    assert answer.status_code == 422
+    assert not Chat.objects.exists()
+
+
+# -- two versions ---------------------------------------------------------------------------------------------------
+
+
+def test_two_versions_are_asked_the_same(alice, seeded):
+    fields = {**KNOBS, "one": "1", "other": "3", "prompts": "Hello\n\nWhere is my lamp?\n", "tasks": "2"}
+    answer = alice.post(at("run-weights-compare"), fields, follow=True)
+    made = Comparison.objects.get()
+    found = ChatTurn.objects.filter(chat__comparison=made).select_related("chat__weight_version")
+    turns = list(found.order_by("chat__place", "pk"))
+    assert [turn.chat.weight_version.version for turn in turns] == [1, 3] * 4
+    assert all(one.prompt == other.prompt and one.seed == other.seed for one, other in zip(turns[::2], turns[1::2], strict=True))
+    assert turns[0].prompt == [{"role": "user", "content": "Hello"}]
+    html = answer.content.decode()
+    assert "Where is my lamp?" in html
+    assert "data-again" in html
+    for turn in turns:
+        said(turn, "the same" if turn.chat.place == 0 else f"by {turn.chat.weight_version.version}")
+    html = alice.get(at("run-weights-answers-now", made.pk)).content.decode()
+    assert "1 of 4 answers are the same" in html
+    assert "data-ended" in html
+
+
+@pytest.mark.parametrize(("wrong", "words"), [
+    ({"prompts": "", "tasks": "0"}, "Ask 1 to 12 prompts"),
+    ({"prompts": "a\n" * 13}, "Ask 1 to 12 prompts"),
+    ({"other": "1"}, "Choose two different versions"),
+    ({"other": "77"}, "There is no version 77"),
+    ({"tasks": "99"}, "less than or equal to 12"),
+])  # fmt: skip
+def test_what_cannot_be_compared_is_refused_with_words(alice, wrong, words):
+    fields = {**KNOBS, "one": "1", "other": "3", "prompts": "Hello", "tasks": "0", **wrong}
+    answer = alice.post(at("run-weights-compare"), fields)
+    assert answer.status_code == 422
+    assert words in answer.content.decode()
+    assert not Comparison.objects.exists()
+
+
+def test_figures_stand_side_by_side(alice, seeded):
+    seeded.run.weight_versions.filter(version=3).update(movement={"whole": 0.0123, "groups": [], "sampled": False})
+    html = alice.get(at("run-weights-compare") + "?one=1&other=3").content.decode()
+    assert "1.230 %" in html
+    assert "norm change" in html
+    assert alice.get(at("run-weights-compare") + "?one=x&other=99").status_code == 200
+
+
+def test_a_run_with_one_version_has_nothing_to_compare(alice, seeded):
+    seeded.run.weight_versions.filter(version__gt=0).update(state="retired")
+    assert "There is nothing to compare yet" in alice.get(at("run-weights-compare")).content.decode()

@@ -1,0 +1,144 @@
+"""Logs: who reads which lines, what they are searched by, and how they are followed."""
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from apps.accounts.models import User
+from apps.runs.models import LogLine, Run, Worker
+
+NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
+
+
+def say(event: str, run: Run | None = None, level: int = LogLine.Level.INFO, at: datetime = NOON, **fields: object) -> LogLine:
+    return LogLine.objects.create(event=event, run=run, level=level, at=at, worker="scorer@here:1:1", fields=fields)
+
+
+@pytest.fixture
+def page(run) -> str:
+    return reverse("run-logs", args=[run.project.slug, run.slug])
+
+
+@pytest.fixture
+def watched(client, alice):
+    client.force_login(alice)
+    return client
+
+
+def text(client, address: str, **asked: str) -> str:
+    return client.get(address, asked).content.decode()
+
+
+def test_a_run_shows_its_own_lines_and_no_others(watched, page, run, new_run):
+    say("step_committed", run, step=4)
+    say("of_another_run", new_run())
+    say("of_no_run")
+    shown = text(watched, page)
+    assert "step_committed" in shown and "of_another_run" not in shown and "of_no_run" not in shown
+
+
+def test_the_page_of_all_lines_shows_a_member_those_of_runs_and_staff_all(client, alice, carol, admin, run):
+    say("step_committed", run)
+    say("database_away")
+    seen = {}
+    keeper = User.objects.create(username="keeper", is_staff=True)
+    for person in (alice, carol, keeper, admin):
+        client.force_login(person)
+        shown = text(client, reverse("logs"))
+        seen[person.username] = ("step_committed" in shown, "database_away" in shown)
+    assert seen == {"alice": (True, False), "carol": (False, False), "keeper": (False, True), "root": (True, True)}
+
+
+def test_who_judges_a_run_blind_reads_nothing_of_how_it_learns(client, bob, page, run):
+    say("step_committed", run, loss=0.25)
+    Worker.objects.create(key="scorer@here:1:1", role=Worker.Role.SCORER, host="here", pid=1)
+    client.force_login(bob)
+    of_worker = reverse("worker-logs", args=[Worker.objects.get().pk])
+    pages = [page, reverse("logs"), of_worker, f"{page}?as=jsonl", f"{page}?part=lines"]
+    assert all("step_committed" not in client.get(address).getvalue().decode() for address in pages)
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ({}, {"scored", "engine_died", "swept"}),
+        ({"level": "40"}, {"engine_died"}),
+        ({"words": "memory"}, {"engine_died"}),
+        ({"words": "OUT memory"}, {"engine_died"}),
+        ({"words": "scored"}, {"scored"}),
+        ({"words": "100%"}, set()),
+        ({"since": "2026-05-04T12:30"}, {"swept"}),
+        ({"until": "2026-05-04T11:30"}, {"engine_died"}),
+    ],
+)
+def test_lines_are_searched_by_level_words_and_time(watched, page, run, asked, found):
+    say("scored", run, groups=[3])
+    say("engine_died", run, LogLine.Level.ERROR, NOON - timedelta(hours=1), reason="out of memory")
+    say("swept", run, at=NOON + timedelta(hours=1))
+    lines = [json.loads(line) for line in watched.get(page, {**asked, "as": "jsonl"}).getvalue().splitlines()]
+    assert {line["event"] for line in lines} == found
+    shown = text(watched, page, **asked)
+    assert {event for event in ("scored", "engine_died", "swept") if f"<b>{event}</b>" in shown} == found
+
+
+@pytest.mark.parametrize(("asked", "words"), [({"level": "7"}, "choice"), ({"since": "noon"}, "valid date/time")])
+def test_what_cannot_be_asked_is_told_at_its_field(watched, page, asked, words):
+    answer = watched.get(page, asked)
+    assert answer.status_code == 422 and words in answer.content.decode()
+    assert watched.get(page, {**asked, "as": "jsonl"}).status_code == 422
+
+
+def test_what_is_followed_is_sent_again_only_when_there_is_something_new(watched, page, run):
+    say("scored", run)
+    first = watched.get(page, {"part": "lines"})
+    again = watched.get(page, {"part": "lines"}, headers={"If-None-Match": first["ETag"]})
+    say("engine_died", run)
+    then = watched.get(page, {"part": "lines"}, headers={"If-None-Match": first["ETag"]})
+    assert (first.status_code, again.status_code, again.content, then.status_code) == (200, 304, b"", 200)
+    assert "part=" not in then.content.decode()
+
+
+def test_a_link_to_a_line_shows_it_first(watched, page, run):
+    lines = [say(f"said_{n}", run) for n in range(60)]
+    shown = text(watched, page, before=str(lines[3].pk + 1))
+    assert shown.index(f'id="line-{lines[3].pk}"') < shown.index(f'id="line-{lines[2].pk}"')
+    assert "said_4<" not in shown and "data-again" not in shown
+
+
+def test_a_file_of_lines_says_all_of_them_as_json(watched, page, run):
+    say("scored", run, groups=[3], reward=0.5)
+    answer = watched.get(page, {"as": "jsonl"})
+    [line] = [json.loads(line) for line in answer.getvalue().splitlines()]
+    assert (line["run"], line["event"], line["fields"]) == ("lab/run-0", "scored", {"groups": [3], "reward": 0.5})
+    assert 'filename="log-run-0.jsonl"' in answer["Content-Disposition"]
+
+
+def test_hostile_lines_are_words(watched, page, run):
+    say("<script>alert(1)</script>", run, reason="<img src=x onerror=alert(1)>")
+    shown = text(watched, page)
+    assert "<script>alert" not in shown and "<img src=x" not in shown
+
+
+def test_lines_go_by_age_and_by_number(run):
+    now = datetime.now(UTC)
+    say("old", run, at=now - timedelta(days=20))
+    kept = [say(f"new_{n}", run, at=now) for n in range(5)]
+    assert LogLine.objects.prune(days=14, lines=1000) == 1
+    assert LogLine.objects.prune(days=14, lines=2) == 3
+    assert list(LogLine.objects.order_by("pk")) == kept[3:]
+
+
+def test_more_lines_cost_no_more_queries(watched, page, run):
+    assert queries(watched, page, run, 3) == queries(watched, page, run, 200) <= 8
+
+
+def queries(client, page: str, run: Run, lines: int) -> int:
+    for n in range(lines):
+        say(f"said_{n}", run)
+    with CaptureQueriesContext(connection) as captured:
+        client.get(page)
+    return len(captured)

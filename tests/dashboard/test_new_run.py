@@ -1,0 +1,220 @@
+"""Making a run in the browser: the form and the YAML say the same, and nothing typed is lost."""
+
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+from django.http import QueryDict
+from django.urls import reverse
+from django.utils.html import escape
+
+from apps.accounts.models import AuditEntry, Project
+from apps.dashboard.config_diff import differences
+from apps.dashboard.estimate import estimate_of
+from apps.dashboard.knobs import knobs_of
+from apps.dashboard.presets import PRESETS, begun, presets
+from apps.dashboard.run_edits import as_written, shown_values
+from apps.dashboard.run_form import GROUPS, RunForm, form_of, read
+from apps.runs.config import RunConfig, from_yaml, loaded, parse
+from apps.runs.models import Run
+from apps.streaming.models import Topic
+
+EXAMPLES = sorted((settings.BASE_DIR / "examples").rglob("*.yaml"))
+SCALE = ("name", "low", "high", "weight", "description")
+
+
+@pytest.fixture
+def alice_client(client, seeded):
+    client.force_login(seeded.alice)
+    return client
+
+
+def posted(form: RunForm, **changes: str) -> QueryDict:
+    """What a browser sends of the form, with some fields turned: dots in their addresses are two underscores here."""
+    sent = QueryDict(mutable=True)
+    for knob in form.knobs:
+        if knob.kind == "switch":
+            sent.update({knob.address: "on"} if knob.value else {})
+        elif knob.kind == "names":
+            sent.setlist(knob.address, list(knob.value))
+        elif knob.kind in ("scorers", "rows"):
+            parts = ("scorer", "weight") if knob.kind == "scorers" else SCALE
+            rows = enumerate(knob.slots)
+            sent.update({f"{knob.address}.{n}.{part}": str(row.get(part, "")) for n, row in rows for part in parts})
+        else:
+            sent[knob.address] = "" if knob.value is None else str(knob.value)
+    sent.update({"yaml": form.text, "drawn": form.drawn, "slug": "mine", "title": "Mine"})
+    for name, value in changes.items():
+        sent[name.replace("__", ".")] = value
+    return sent
+
+
+@pytest.fixture
+def lab(seeded):
+    return Project.objects.get(slug="lab")
+
+
+@pytest.fixture
+def first(lab, seeded) -> RunForm:
+    return form_of(lab, begun(presets()[0], lab), seeded.alice)
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_what_is_written_short_means_the_same(path: Path):
+    plan = from_yaml(path.read_text(encoding="utf-8"))
+    assert parse(as_written(plan)) == plan
+
+
+def test_every_field_of_the_configuration_has_its_place_in_the_form(lab, seeded):
+    said = {"serve": {}, "lora": {}, "environment": {"name": "maze"}, "retention": {"days": 3}, "length_penalty": {}}
+    form = form_of(lab, {**begun(presets()[0], lab), **said}, seeded.alice)
+    addresses = [knob.address for knob in form.knobs]
+    assert len(addresses) == len(set(addresses))
+    assert {address.split(".")[0] for address in addresses} == set(RunConfig.model_fields)
+    named = [address for _, _, group in GROUPS for address in group]
+    assert [name for name in named if not any(f"{address}.".startswith(f"{name}.") for address in addresses)] == []
+
+
+def test_every_choice_between_sections_offers_all_of_them():
+    knobs = {knob.address: knob for knob in knobs_of(RunConfig, shown_values({"policy": "p", "steps": 1}), {}, {})}
+    assert "bots" in [value for value, _, _ in knobs["selection.name"].choices]
+    assert {"algorithm.loss.name", "algorithm.advantage.name", "reading.order.name", "reading.replay.name"} <= set(knobs)
+
+
+@pytest.mark.parametrize("preset", [preset.name for preset in PRESETS])
+def test_a_preset_is_drawn_and_sent_back_as_it_is(lab, seeded, preset):
+    chosen = next((one for one in presets() if one.name == preset), None)
+    if chosen is None:
+        assert next(one for one in PRESETS if one.name == preset).needs not in RunConfig.model_fields
+        return
+    form = form_of(lab, begun(chosen, lab), seeded.alice)
+    again = read(lab, posted(form), seeded.alice)
+    assert (again.text, again.plan) == (form.text, form.plan) and form.problems == {}
+
+
+def test_a_field_that_is_turned_is_turned_in_the_yaml_and_nothing_else(lab, first, seeded):
+    form = read(lab, posted(first, steps="77", sampling__temperature="0.5", rewards__0__weight="0.25"), seeded.alice)
+    said = loaded(form.text)
+    before = {**loaded(first.text), "steps": 77, "rewards": [{"scorer": "tone", "weight": 0.25}]}
+    assert said == {**before, "sampling": {**before["sampling"], "temperature": 0.5}}
+
+
+def test_the_yaml_that_is_changed_is_shown_by_the_fields_and_keeps_its_comments(lab, first, seeded):
+    text = f"# why\n{first.text.replace('steps: 200', 'steps: 12')}"
+    form = read(lab, posted(first, yaml=text), seeded.alice)
+    assert form.text == text and form.plan.steps == 12
+    assert next(knob for knob in form.knobs if knob.address == "steps").value == 12
+
+
+def test_a_field_and_the_yaml_may_be_turned_at_once(lab, first, seeded):
+    form = read(lab, posted(first, yaml=first.text.replace("steps: 200", "steps: 12"), seed="5"), seeded.alice)
+    assert (form.plan.steps, form.plan.seed) == (12, 5)
+
+
+def test_another_algorithm_begins_with_what_its_paper_recommends(lab, first, seeded):
+    form = read(lab, posted(first, algorithm__name="gspo"), seeded.alice)
+    assert loaded(form.text)["algorithm"] == {"name": "gspo"} and form.plan.algorithm.loss.name == "gspo"
+
+
+def test_a_section_is_switched_on_and_off(lab, first, seeded):
+    on = read(lab, posted(first, lora="on", lora__rank="4"), seeded.alice)
+    assert on.plan.lora.rank == 4
+    sent = posted(on)
+    del sent["lora"]
+    assert read(lab, sent, seeded.alice).plan.lora is None
+
+
+def test_a_scorers_own_options_survive_a_change_of_its_weight(lab, seeded):
+    said = {**begun(presets()[0], lab), "rewards": [{"scorer": "length", "options": {"target": 20}}, {"scorer": "tone"}]}
+    form = form_of(lab, said, seeded.alice)
+    after = loaded(read(lab, posted(form, rewards__0__weight="0.5"), seeded.alice).text)["rewards"]
+    assert after == [{"scorer": "length", "options": {"target": 20}, "weight": 0.5}, {"scorer": "tone"}]
+
+
+@pytest.mark.parametrize(
+    ("changes", "address", "words"),
+    [
+        ({"steps": "0"}, "steps", "greater than or equal to 1"),
+        ({"steps": "many"}, "steps", "valid integer"),
+        ({"optimizer__learning_rate": "2"}, "optimizer.learning_rate", "less than or equal to 1"),
+        ({"group_size": "1", "people__per_group": "0"}, "group_size", "compares the rollouts"),
+        ({"policy": "huge"}, "policy", "no policy 'huge'"),
+        ({"people__per_group": "30"}, "people.per_group", "more than group_size"),
+        ({"pipeline": "- operator: nope"}, "pipeline", "nope"),
+        ({"pipeline": "- {"}, "pipeline", "no valid YAML"),
+        ({"yaml": "policy: [\n"}, "yaml", "no valid YAML"),
+        ({"yaml": "a: &x 1\nb: *x\n"}, "yaml", "aliases are not allowed"),
+        ({"yaml": "- a\n"}, "yaml", "must be a mapping"),
+    ],
+)
+def test_what_is_wrong_is_said_at_its_field_and_stays_as_typed(alice_client, lab, first, changes, address, words):
+    answer = alice_client.post(reverse("run-new"), posted(first, **changes, act="start"))
+    html = answer.content.decode()
+    assert answer.status_code == 422 and not Run.objects.filter(slug="mine").exists()
+    assert words in answer.context["form"].problems[address], answer.context["form"].problems
+    assert escape(next(iter(changes.values())).splitlines()[0]) in html and 'value="mine"' in html
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["people: {rubric: 5}", "lora: 5", "rewards: tone", "selection: [1]", "algorithm: {name: [1]}", "tasksets: 1", "steps: {a: 1}"],
+)
+def test_a_yaml_of_the_wrong_shape_is_refused_in_words(alice_client, first, said):
+    answer = alice_client.post(reverse("run-new-check"), posted(first, yaml=f"policy: tone\nsteps: 3\ntaskset: tone\n{said}"))
+    assert answer.status_code == 200 and answer.context["form"].problems
+
+
+def test_checking_writes_nothing(alice_client, first):
+    before = Run.objects.count(), Topic.objects.count()
+    assert "can run" in alice_client.post(reverse("run-new-check"), posted(first)).content.decode()
+    assert (Run.objects.count(), Topic.objects.count()) == before
+
+
+def test_a_run_is_made_and_put_on_record(alice_client, first, seeded):
+    answer = alice_client.post(reverse("run-new"), posted(first, act="create"))
+    run = Run.objects.get(slug="mine")
+    assert answer["Location"] == reverse("run", args=["lab", "mine"])
+    assert (run.state, run.owner, run.settings) == ("created", seeded.alice, first.plan)
+    assert AuditEntry.objects.filter(act="run created", target="run lab/mine", by=seeded.alice).exists()
+
+
+def test_a_run_may_be_started_at_once(alice_client, first):
+    alice_client.post(reverse("run-new"), posted(first, act="start"))
+    assert Run.objects.get(slug="mine").is_live
+
+
+@pytest.mark.parametrize(("slug", "words"), [("", "give it a name"), ("a b", "letters, digits"), ("tone-7", "tone-2 is free")])
+def test_a_name_that_will_not_do_is_said_with_what_would(alice_client, first, slug, words):
+    answer = alice_client.post(reverse("run-new"), posted(first, slug=slug, act="create"))
+    assert answer.status_code == 422 and words in answer.content.decode()
+
+
+def test_a_clone_is_the_same_configuration_under_a_free_name(alice_client, seeded):
+    answer = alice_client.get(reverse("run-new"), {"like": "lab/tone-7"})
+    assert answer.context["form"].plan == seeded.run.settings
+    assert (answer.context["slug"], answer.context["differences"]) == ("tone-2", [])
+    assert alice_client.get(reverse("run-new"), {"like": "lab/none"}).status_code == 404
+
+
+def test_a_difference_is_told_whatever_is_filled_in(seeded):
+    before = seeded.run.settings
+    after = parse({**before.model_dump(mode="json"), "seed": 3, "algorithm": "gspo", "lora": {}})
+    found = {one.field: one.values for one in differences([before, after])}
+    assert found["seed"] == ("0", "3") and found["algorithm.loss.name"] == ("ppo", "gspo")
+    assert found["lora.rank"] == ("–", "16") and "steps" not in found
+    assert differences([before, before]) == []
+
+
+def test_time_is_taken_from_an_earlier_run_in_proportion(seeded):
+    plan = seeded.run.settings
+    known = estimate_of(plan, seeded.run.policy)
+    twice = estimate_of(parse({**plan.model_dump(mode="json"), "group_size": 8}), seeded.run.policy)
+    assert known.like == seeded.run and known.step_s == known.like_s
+    assert twice.step_s == pytest.approx(2 * known.step_s) and known.total_s == pytest.approx(200 * known.step_s)
+
+
+def test_memory_is_sixteen_bytes_for_each_parameter_that_is_trained(seeded):
+    policy, said = seeded.run.policy, seeded.run.settings.model_dump(mode="json")
+    bare = estimate_of(parse({**said, "algorithm": {"name": "grpo", "kl": "none"}}), policy)
+    assert bare.trainer == 16 * policy.parameters and bare.activations is None  # its folder is not here
+    assert estimate_of(parse({**said, "algorithm": "grpo"}), policy).reference == 4 * policy.parameters

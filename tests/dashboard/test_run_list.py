@@ -1,0 +1,159 @@
+"""The list of runs: what it finds, in which order, page by page, and what is done to runs that are ticked."""
+
+import pytest
+from django.urls import reverse
+
+from apps.accounts.models import AuditEntry
+from apps.dashboard.reconciliation import reconcile
+from apps.runs.models import Metric, Run
+from tests.dashboard.growing import grow_runs
+
+
+@pytest.fixture
+def alice_client(client, seeded):
+    client.force_login(seeded.alice)
+    return client
+
+
+def names(client, **query: str) -> list[str]:
+    return [row.slug for row in client.get(reverse("runs"), query).context["page"].rows]
+
+
+def done(client, act: str, *runs: Run, **fields: str) -> str:
+    answer = client.post(reverse("runs-act"), {"act": act, "run": [run.pk for run in runs], **fields}, follow=True)
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+def walked(client, **query: str) -> tuple[list[str], list[str]]:
+    """The runs of all pages from the first on, and back again from the last."""
+    address, there = reverse("runs"), []
+    page = client.get(address, query).context["page"]
+    pages = [page]
+    while page.older:
+        page = client.get(address + page.older).context["page"]
+        pages.append(page)
+    there = [row.pk for one in pages for row in one.rows]
+    back = [row.pk for row in page.rows]
+    while page.newer:
+        page = client.get(address + page.newer).context["page"]
+        back = [row.pk for row in page.rows] + back
+    return there, back
+
+
+@pytest.mark.parametrize(
+    ("sort", "key"),
+    [
+        ("newest", lambda run: -run.pk),
+        ("step", lambda run: (-run.step, -run.pk)),
+        ("reward", lambda run: (run.reward_now is None, -(run.reward_now or 0), -run.pk)),
+        ("started", lambda run: (run.started_at is None, -(run.started_at.timestamp() if run.started_at else 0), -run.pk)),
+        ("name", lambda run: (run.slug, run.pk)),
+    ],
+)
+def test_every_order_walks_all_runs_there_and_back(alice_client, seeded, sort, key):
+    grow_runs(seeded.run, 60)
+    some = list(Run.objects.exclude(pk=seeded.run.pk).order_by("pk"))
+    for n, run in enumerate(some):
+        Run.objects.filter(pk=run.pk).update(step=n % 3, reward_now=[None, 0.5, 0.25][n % 3])
+    Run.objects.filter(pk__in=[run.pk for run in some[::2]]).update(started_at=None)
+    wanted = [run.pk for run in sorted(Run.objects.all(), key=key)]
+    assert walked(alice_client, sort=sort) == (wanted, wanted)
+
+
+def test_a_run_is_found_by_each_filter_and_not_without(alice_client, seeded, new_run_like):
+    other = new_run_like("other", owner=seeded.bob)
+    Run.objects.filter(pk=other.pk).update(notes="Kimi's penalty", tags=["long"], state="paused")
+    for query in ({"words": "PENALTY"}, {"tag": "#long"}, {"owner": "bob"}, {"state": "paused"}, {"words": "othe"}):
+        assert names(alice_client, **query) == ["other"], query
+    assert names(alice_client, policy="tone", taskset="tone") == ["other", "tone-7"]
+    assert names(alice_client, taskset="none-such") == []
+
+
+@pytest.fixture
+def new_run_like(seeded):
+    def make(slug: str, owner=None, **changes: object) -> Run:
+        plan = type(seeded.run.settings).model_validate(seeded.run.config | changes)
+        return Run.create(project=seeded.run.project, slug=slug, title="Another", plan=plan, owner=owner)
+
+    return make
+
+
+def test_who_judges_blind_finds_and_reads_no_notes_nor_the_order_of_rewards(client, seeded):
+    Run.objects.filter(pk=seeded.run.pk).update(notes="reward fell after step two")
+    client.force_login(seeded.bob)
+    assert names(client, words="fell") == [] and names(client, sort="reward") == []
+    assert "reward fell" not in client.get(reverse("runs")).content.decode()
+    assert "reward fell" not in client.get(reverse("run-labels", args=["lab", "tone-7"])).content.decode()
+
+
+def test_an_archived_run_is_listed_when_asked_for(alice_client, seeded):
+    seeded.run.stop()
+    assert "1 archived" in done(alice_client, "archive", seeded.run)
+    assert (names(alice_client), names(alice_client, archived="only")) == ([], ["tone-7"])
+    assert "1 taken out" in done(alice_client, "restore", seeded.run)
+    assert names(alice_client) == ["tone-7"]
+    assert list(AuditEntry.objects.order_by("-pk").values_list("act", "by__username")[:2]) == [
+        ("run restored", "alice"), ("run archived", "alice"),
+    ]  # fmt: skip
+
+
+def test_a_run_at_work_is_not_archived_nor_is_what_was_ticked_beside_it(alice_client, seeded, new_run_like):
+    other = new_run_like("other")
+    assert "stop it first" in done(alice_client, "archive", other, seeded.run)
+    assert not Run.objects.filter(archived_at__isnull=False).exists()
+
+
+def test_tags_are_added_and_removed_in_bulk(alice_client, seeded, new_run_like):
+    other = new_run_like("other")
+    assert "2 tagged" in done(alice_client, "tag", other, seeded.run, words="Long, kimi")
+    assert set(Run.objects.values_list("tags", flat=True).distinct().get()) == {"kimi", "long"}
+    assert "1 have the tag no more" in done(alice_client, "untag", other, words="long")
+    assert names(alice_client, tag="long") == ["tone-7"]
+
+
+@pytest.mark.parametrize("words", ["", "a/b", "ü", "x" * 31, " ".join(f"t{n}" for n in range(21))])
+def test_what_is_no_tag_is_refused_in_words(alice_client, seeded, words):
+    assert "Nothing was changed" in done(alice_client, "tag", seeded.run, words=words)
+    assert Run.objects.get().tags == []
+
+
+def test_nothing_ticked_is_said(alice_client, seeded):
+    assert "Tick the runs first" in done(alice_client, "tag", words="long")
+
+
+def test_a_rater_acts_on_no_run(client, seeded):
+    client.force_login(seeded.bob)
+    assert client.post(reverse("runs-act"), {"act": "archive", "run": seeded.run.pk}).status_code == 403
+    client.force_login(seeded.carol)
+    assert client.post(reverse("runs-act"), {"act": "archive", "run": seeded.run.pk}).status_code == 404
+
+
+def test_tags_and_notes_are_written_on_the_runs_own_page(alice_client, seeded):
+    address = reverse("run-labels", args=["lab", "tone-7"])
+    assert "Saved" in alice_client.post(address, {"tags": "long", "notes": "Why it was made"}, follow=True).content.decode()
+    refused = alice_client.post(address, {"tags": "not ok!", "notes": "typed at length"})
+    assert refused.status_code == 422 and "typed at length" in refused.content.decode()
+    assert Run.objects.values_list("tags", "notes").get() == (["long"], "Why it was made")
+
+
+def test_the_reward_on_the_run_is_that_of_the_newest_update_that_has_one(seeded):
+    run = seeded.run
+    Metric.record(run, run.step + 1, {"reward_mean": 0.125})
+    Metric.record(run, run.step + 2, {"loss": 1.0})
+    Metric.record(run, 1, {"reward_mean": 0.875})  # a replay of an old step
+    assert Run.objects.get().reward_now == 0.125
+
+
+def test_reconcile_notices_a_reward_that_is_not_the_newest(seeded):
+    Run.objects.update(reward_now=9.5)
+    assert "shows reward 9.5" in reconcile()["runs show their newest reward"][0]
+
+
+def test_only_rows_that_are_asked_for_and_seen_are_fetched_again(client, seeded):
+    address = reverse("runs-now")
+    client.force_login(seeded.alice)
+    assert f'data-run="{seeded.run.pk}"' in client.get(address, {"run": seeded.run.pk}).content.decode()
+    client.force_login(seeded.carol)
+    assert client.get(address, {"run": seeded.run.pk}).content.strip() == b""
+    assert client.get(address, {"run": "x"}).status_code == 404

@@ -1,0 +1,191 @@
+"""The pages of weight versions: the line, one of them, what may be made of it, and who is shown any of it."""
+
+import io
+import zipfile
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from django.utils import timezone
+
+from apps.accounts.models import AuditEntry
+from apps.policies.manifest import read_manifest
+from apps.policies.models import Policy
+from apps.runs.models import Acknowledgement, Run, WeightOrder, WeightVersion
+from workers.policies.tiny import build_tiny
+
+MOVED = {"whole": 0.00125, "groups": [["embedding", 0.0005], ["layer 0", 0.002], ["last norm", 0.0]], "sampled": False}
+
+
+def at(name: str, *more: object) -> str:
+    return reverse(name, args=["lab", "tone-7", *more])
+
+
+@pytest.fixture
+def alice(client, seeded):
+    client.force_login(seeded.alice)
+    return client
+
+
+def seal(run: Run, version: int, folder) -> WeightVersion:
+    """Put real weights where the row says they are."""
+    build_tiny(folder)
+    run.weight_versions.filter(version=version).update(folder=str(folder), fingerprint=read_manifest(folder).fingerprint)
+    return run.weight_versions.get(version=version)
+
+
+# -- looking --------------------------------------------------------------------------------------------------------
+
+
+def test_the_line_tells_where_each_version_comes_from_and_how_far_it_moved(alice, seeded):
+    seeded.run.weight_versions.filter(version=1).update(movement=None)
+    seeded.run.weight_versions.filter(version=2).update(movement=MOVED, pinned_at=timezone.now())
+    html = alice.get(at("run-weights")).content.decode()
+    assert html.count('<tr class="open">') == 4
+    for words in ("from v1", "0.125 %", "not measured", ">kept<", "the base", at("run-weight", 3), at("run-weight-chat", 3)):
+        assert words in html, words
+
+
+def test_a_version_tells_its_way_to_every_engine(alice, seeded):
+    version = seeded.run.weight_versions.get(version=3)
+    staged = timezone.now()
+    told = {"staged_at": staged, "verified_at": staged + timedelta(milliseconds=40), "published_at": staged + timedelta(seconds=2)}
+    WeightVersion.objects.filter(pk=version.pk).update(**told, movement=MOVED)
+    Acknowledgement.objects.filter(weight_version=version).update(at=staged + timedelta(seconds=2.5), fingerprint="other")
+    html = alice.get(at("run-weight", 3)).content.decode()
+    for words in ("+40 ms", "+2.0 s", "+500 ms", "other bytes", "layer 0", "0.200 %", "Update 3", "the whole trace"):
+        assert words in html, words
+
+
+def test_a_version_whose_folder_is_gone_says_so_and_offers_nothing_of_it(alice, seeded):
+    seeded.run.weight_versions.filter(version=1).update(state="retired")
+    html = alice.get(at("run-weight", 1)).content.decode()
+    assert "Its folder was retired" in html
+    assert "Export it" not in html
+    assert at("run-weight-chat", 1) not in html
+
+
+def test_what_its_folder_holds_is_shown(alice, seeded, tmp_path):
+    version = seal(seeded.run, 3, tmp_path / "v3")
+    html = alice.get(at("run-weight", 3)).content.decode()
+    manifest = read_manifest(version.folder)
+    assert f"{len(manifest.files)} files, {len(manifest.tensors)} tensors" in html
+    assert "model.embed_tokens.weight" in html
+
+
+def test_who_judges_blind_learns_nothing_from_these_pages(client, seeded):
+    client.force_login(seeded.bob)
+    seeded.run.weight_versions.filter(version=3).update(movement=MOVED, fingerprint="feedface")
+    for address in (at("run-weights"), at("run-weight", 3)):
+        html = client.get(address).content.decode()
+        assert "You judge this run blind" in html
+        assert "feedface" not in html
+        assert "gauge" not in html
+    for name in ("run-weight-chat", "run-weight-now"):
+        assert client.get(at(name, 3)).status_code == 403
+    assert client.get(at("run-weights-compare")).status_code == 403
+
+
+def test_more_versions_cost_no_more_queries(alice, seeded):
+    def count() -> int:
+        with CaptureQueriesContext(connection) as captured:
+            assert alice.get(at("run-weights")).status_code == 200
+        return len(captured)
+
+    few = count()
+    last = seeded.run.weight_versions.get(version=3)
+    for number in range(4, 40):
+        last = seeded.run.weight_versions.create(version=number, parent=last, step=3, state="published", folder="/nowhere")
+    assert count() <= few <= 16
+
+
+# -- acting ---------------------------------------------------------------------------------------------------------
+
+
+def test_keeping_a_folder_and_letting_it_go_are_on_record(alice, seeded):
+    for verb, kept in (("pin", True), ("unpin", False)):
+        alice.post(at("run-weight-act", 2, verb))
+        assert bool(seeded.run.weight_versions.get(version=2).pinned_at) is kept
+    acts = AuditEntry.objects.filter(target="run lab/tone-7 v2").order_by("pk").values_list("act", "by__username")
+    assert list(acts) == [("weight version kept", "alice"), ("weight version let go", "alice")]
+
+
+def test_a_policy_is_ordered_under_a_name_that_is_free(alice, seeded):
+    answer = alice.post(at("run-weight-act", 3, "promote"), {"slug": "tone"})
+    assert answer.status_code == 422
+    assert "The project has a policy tone already" in answer.content.decode()
+    answer = alice.post(at("run-weight-act", 3, "promote"), {"slug": "polite"}, follow=True)
+    [order] = WeightOrder.objects.all()
+    assert order.wanted == {"slug": "polite", "title": "Polite replies, rated by people, version 3"}
+    assert "waits for a worker" in answer.content.decode()
+    assert seeded.run.weight_versions.get(version=3).pinned_at
+    assert "polite" in alice.get(at("run-weight-now", 3)).content.decode()
+
+
+@pytest.mark.parametrize(("wrong", "words"), [
+    ({"slug": "tone-7"}, "There is a run tone-7 already"),
+    ({"slug": "a b"}, "Use letters, digits"),
+    ({"steps": "0"}, "greater than or equal to 1"),
+    ({"stop_parent": "true", "name": "tone"}, "Type tone-7 to stop it"),
+])  # fmt: skip
+def test_a_branch_that_cannot_be_is_refused_at_its_field(alice, seeded, wrong, words):
+    answer = alice.post(at("run-weight-act", 3, "branch"), {"slug": "on", "steps": "20", **wrong})
+    assert answer.status_code == 422
+    assert words in answer.content.decode()
+    assert not WeightOrder.objects.exists()
+
+
+def test_a_branch_is_ordered_with_what_becomes_of_its_parent(alice, seeded):
+    said = {"slug": "on", "steps": "20", "stop_parent": "true", "name": "tone-7", "start": "true"}
+    alice.post(at("run-weight-act", 3, "branch"), said)
+    [order] = WeightOrder.objects.all()
+    assert order.wanted == {
+        "slug": "on", "title": "Polite replies, rated by people, from version 3", "steps": 20, "start": True, "stop_parent": True,
+    }  # fmt: skip
+    assert order.by == seeded.alice
+
+
+def test_a_branch_names_its_parent_and_the_version_names_its_branch(alice, seeded):
+    made = Run.create(project=seeded.run.project, slug="on", title="On", plan=seeded.run.settings)
+    Run.objects.filter(pk=made.pk).update(branched_from=seeded.run.weight_versions.get(version=3))
+    for name in ("run", "run-weights"):
+        assert "v3 of tone-7" in alice.get(reverse(name, args=["lab", "on"])).content.decode()
+    assert reverse("run", args=["lab", "on"]) in alice.get(at("run-weight", 3)).content.decode()
+
+
+def test_an_export_is_downloaded_as_a_zip_and_deleted(alice, seeded, tmp_path):
+    folder = tmp_path / "1" / "lab-tone-7-v3"
+    folder.mkdir(parents=True)
+    (folder / "README.md").write_text("# lab-tone-7-v3")
+    version = seeded.run.weight_versions.get(version=3)
+    order = WeightOrder.objects.create(weight_version=version, kind="export", state="done", folder=str(folder), bytes=15)
+    assert at("run-weight-zip", order.pk) in alice.get(at("run-weight", 3)).content.decode()
+    answer = alice.get(at("run-weight-zip", order.pk))
+    assert answer["Content-Disposition"] == 'attachment; filename="lab-tone-7-v3.zip"'
+    with zipfile.ZipFile(io.BytesIO(b"".join(answer.streaming_content))) as archive:
+        assert archive.read("lab-tone-7-v3/README.md") == b"# lab-tone-7-v3"
+    alice.post(at("run-weight-drop", order.pk))
+    assert not folder.exists()
+    assert alice.get(at("run-weight-zip", order.pk)).status_code == 404
+    acts = AuditEntry.objects.filter(target="run lab/tone-7 v3", by=seeded.alice).values_list("act", flat=True)
+    assert set(acts) == {"weight version downloaded", "weight version's export deleted"}
+
+
+def test_what_has_no_folder_is_not_ordered_by_any_road(alice, seeded):
+    seeded.run.weight_versions.filter(version=1).update(state="retired")
+    for verb, fields in (("export", {}), ("promote", {"slug": "x"}), ("branch", {"slug": "y", "steps": "3"}), ("pin", {})):
+        assert "is retired" in alice.post(at("run-weight-act", 1, verb), fields, follow=True).content.decode()
+    assert not WeightOrder.objects.exists()
+
+
+def test_an_act_that_is_none_is_nowhere(alice):
+    assert alice.post(at("run-weight-act", 3, "polish")).status_code == 404
+    assert alice.get(at("run-weight", 99)).status_code == 404
+
+
+def test_the_policys_own_folder_is_not_let_go(alice, seeded):
+    assert Policy.objects.get(slug="tone").folder == seeded.run.weight_versions.get(version=0).folder
+    html = alice.post(at("run-weight-act", 0, "pin"), follow=True).content.decode()
+    assert "which is kept anyway" in html

@@ -1,0 +1,136 @@
+"""The page of workers: who is here, what they do for whom, what is due, and who may tell them what to do."""
+
+import pytest
+from django.db.models.functions import Now
+from django.urls import reverse
+
+from apps.accounts.models import AuditEntry
+from apps.rollouts.models import Group
+from apps.runs.models import Run, StaleFence, Worker
+from apps.runs.models.run import after
+
+MINUTE = 60
+
+
+@pytest.fixture
+def explorer(db) -> Worker:
+    return Worker.objects.create(key="explorer@here:71:5", role=Worker.Role.EXPLORER, host="here", pid=71, engine="transformers")
+
+
+@pytest.fixture
+def group(run, explorer) -> Group:
+    """A group that the explorer samples."""
+    return Group.open(run, explorer.key, MINUTE, 1, 0)[0]
+
+
+def text(client, person, name: str = "workers", *parts: object) -> str:
+    client.force_login(person)
+    return client.get(reverse(name, args=parts)).content.decode()
+
+
+def told(client, person, worker: Worker, verb: str, **fields: str):
+    client.force_login(person)
+    return client.post(reverse("worker-order", args=[worker.pk, verb]), fields)
+
+
+def test_names_of_runs_are_told_to_who_sees_them(client, alice, carol, run, explorer):
+    explorer.beat(f"{run.slug}: 8 rollouts", {run.pk: "8 rollouts, 120 tok/s"}, rss_bytes=2**30, cpu_share=1.5)
+    for parts in (("workers",), ("worker", explorer.pk), ("workers-now",), ("worker-now", explorer.pk)):
+        mine, theirs = text(client, alice, *parts), text(client, carol, *parts)
+        assert run.slug in mine and "8 rollouts, 120 tok/s" in mine
+        assert run.slug not in theirs and "120 tok/s" not in theirs and "with a run of another project" in theirs
+
+
+def test_memory_processor_and_versions_are_told(client, alice, explorer):
+    Worker.objects.filter(pk=explorer.pk).update(details={"code": "4f2a", "torch": "2.9"})
+    explorer.beat(rss_bytes=2**30, cpu_share=1.5, gpu="H100", gpu_bytes=2**33, gpu_total_bytes=2**34, gpu_share=0.25)
+    shown = text(client, alice)
+    assert "150 %" in shown and "50 %" in shown and "25 % busy" in shown
+    assert "4f2a" in text(client, alice, "worker", explorer.pk)
+
+
+@pytest.mark.parametrize(
+    ("fields", "standing"),
+    [
+        ({}, "alive"),
+        ({"order": "drain"}, "draining"),
+        ({"order": "quarantine"}, "quarantined"),
+        ({"heartbeat_at": after(-45)}, "silent"),
+        ({"stopped_at": Now(), "stopped_reason": "it was stopped"}, "stopped"),
+        ({"stopped_at": Now(), "stopped_reason": "silent: no heartbeat for 60 s"}, "dead"),
+    ],
+)
+def test_how_a_worker_stands_is_one_word(explorer, fields, standing):
+    Worker.objects.filter(pk=explorer.pk).update(**fields)
+    explorer.refresh_from_db()
+    assert explorer.standing == standing
+
+
+def test_what_is_due_is_counted_from_the_rows(client, alice, run, group):
+    shown = text(client, alice, "workers-now")
+    row = shown[shown.index("groups to be sampled") :][:200]
+    assert '<td class="r num">1</td><td class="r num hide-s">1</td>' in row
+
+
+def test_without_redis_the_page_says_so(client, alice, dead_redis):
+    shown = text(client, alice)
+    assert "Redis does not answer" in shown and "away" in shown
+
+
+def test_no_worker_at_all_teaches_how_to_start_some(client, alice):
+    assert "manage.py up" in text(client, alice)
+
+
+@pytest.mark.parametrize("verb", ["drain", "quarantine", "put-back"])
+def test_who_only_owns_a_project_orders_no_worker(client, alice, explorer, verb):
+    assert told(client, alice, explorer, verb, name="71").status_code == 403
+    assert "Quarantine" not in text(client, alice, "worker", explorer.pk)
+    explorer.refresh_from_db()
+    assert explorer.order == ""
+
+
+def test_an_order_is_on_the_audit_log_with_its_reason(client, admin, explorer):
+    told(client, admin, explorer, "drain", reason="its disk is full")
+    told(client, admin, explorer, "put-back")
+    drained, back = AuditEntry.objects.order_by("pk")
+    assert (drained.act, drained.by, drained.details) == ("worker drained", admin, {"reason": "its disk is full"})
+    assert back.act == "worker put back"
+    explorer.refresh_from_db()
+    assert (explorer.order, explorer.ordered_by) == ("", "root")
+
+
+def test_quarantine_asks_for_the_number_of_the_process(client, admin, explorer, group):
+    told(client, admin, explorer, "quarantine", name="72")
+    explorer.refresh_from_db()
+    group.refresh_from_db()
+    assert explorer.order == "" and group.lease_owner == explorer.key
+
+
+def test_quarantine_fences_what_the_worker_holds_and_nothing_else(client, admin, explorer, run, group, new_run):
+    Run.objects.filter(pk=run.pk).update(lease_owner=explorer.key, lease_until=after(MINUTE), fence=4)
+    other = Group.open(new_run(), "explorer@there:1:1", MINUTE, 1, 0)[0]
+    told(client, admin, explorer, "quarantine", name="71")
+    with pytest.raises(StaleFence):
+        group.fail("late")
+    run.refresh_from_db()
+    other_now = Group.objects.get(pk=other.pk)
+    assert (run.lease_until, run.fence) == (None, 5)
+    assert (other_now.lease_owner, other_now.fence) == ("explorer@there:1:1", other.fence)
+    [again] = Group.objects.claim(Group.State.SAMPLING, "explorer@there:1:1", MINUTE, 1, run)
+    assert (again.pk, again.attempts) == (group.pk, 0)
+
+
+def test_a_worker_that_has_not_heard_yet_takes_nothing_all_the_same(admin, explorer, run, finish):
+    finish(run)
+    explorer.tell(Worker.Order.DRAIN, admin)
+    assert Group.open(run, explorer.key, MINUTE, 1, 0) == []
+    assert Group.objects.claim(Group.State.SCORING, explorer.key, MINUTE, 1) == []
+    assert not run.claim_trainer(explorer.key, MINUTE)
+    assert Group.objects.claim(Group.State.SCORING, "another", MINUTE, 1) and run.claim_trainer("another", MINUTE)
+
+
+def test_a_worker_that_is_gone_takes_no_order(client, admin, explorer):
+    explorer.stop()
+    told(client, admin, explorer, "drain")
+    explorer.refresh_from_db()
+    assert (explorer.order, explorer.standing) == ("", "stopped")

@@ -1,0 +1,39 @@
+"""The ledger of what is made of weight versions."""
+
+from django.utils import timezone
+
+from apps.dashboard.reconciliation import reconcile
+from apps.policies.models import Policy
+from apps.runs.models import Run, WeightOrder
+
+KEPT, BRANCHES = "kept weights are there", "branches begin with what they name"
+
+
+def test_a_kept_version_without_its_folder_is_found(run, tmp_path):
+    version = run.weight_versions.get()
+    run.weight_versions.update(pinned_at=timezone.now(), folder=str(tmp_path))
+    assert reconcile()[KEPT] == []
+    run.weight_versions.update(folder=str(tmp_path / "gone"))
+    assert reconcile()[KEPT] == [f"{version}: is kept by wish, and its folder is not there"]
+
+
+def test_an_export_that_vanished_is_found_and_one_that_was_deleted_is_not(run, tmp_path):
+    version = run.weight_versions.get()
+    order = WeightOrder.objects.create(weight_version=version, kind="export", state="done", folder=str(tmp_path / "gone"))
+    assert reconcile()[KEPT] == [f"{order}: its folder is not there"]
+    order.drop_folder()
+    assert reconcile()[KEPT] == []
+
+
+def test_a_branch_of_other_weights_than_it_names_is_found(run, new_run):
+    branch = new_run()
+    version = run.weight_versions.create(version=1, state="published", folder="/nowhere")
+    Run.objects.filter(pk=branch.pk).update(branched_from=version)
+    assert reconcile()[BRANCHES] == [f"{branch}: says it went on from {version}, and begins with policy tiny"]
+    Policy.objects.filter(pk=branch.policy_id).update(source=f"{run.slug}@1")
+    assert reconcile()[BRANCHES] == []
+
+
+def test_a_branch_of_the_base_begins_with_the_same_policy(run, new_run):
+    Run.objects.filter(pk=new_run().pk).update(branched_from=run.weight_versions.get())
+    assert reconcile()[BRANCHES] == []

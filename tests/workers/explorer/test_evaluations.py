@@ -1,0 +1,69 @@
+"""A real explorer asks an evaluation's tasks of the version that it names, and takes turns where engines are fewer than runs."""
+
+import pytest
+
+from apps.feedback.evaluation.asking import evaluate
+from apps.rollouts.models import Group, Rollout
+from apps.runs.evaluation import Asked
+from apps.runs.models import Acknowledgement, Run
+
+pytestmark = pytest.mark.django_db(transaction=True)
+QUICK = {"engine": "transformers", "sampling": {"max_tokens": 6}}
+
+
+@pytest.fixture
+def evaluation(new_run, tiny_policy) -> Run:
+    """Of the base weights of a run that is not served itself."""
+    run = new_run(**QUICK)
+    made, _ = evaluate(run.weight_versions.get(version=0), Asked(taskset="sort", samples=3))
+    run.pause()
+    return made
+
+
+def test_every_task_is_asked_so_many_times_of_the_weights_that_were_named(evaluation, stage):
+    def sampled() -> bool:
+        stage.explorer.serve()
+        return Group.objects.filter(run=evaluation, state="scoring").count() == 4
+
+    stage.eventually(sampled, 300)
+    rollouts = Rollout.objects.filter(run=evaluation).order_by("pk")
+    assert [one.group.task.index for one in rollouts] == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]
+    assert {(one.state, one.last_version) for one in rollouts} == {("finished", 0)}
+    word = Acknowledgement.objects.get(weight_version__run=evaluation)
+    assert word.fingerprint == evaluation.evaluates.fingerprint
+    stage.explorer.serve()
+    assert Group.objects.filter(run=evaluation).count() == 4
+
+
+def test_a_run_that_always_has_something_in_flight_makes_room_for_one_that_nobody_serves(new_run, tiny_policy, stage, settings):
+    settings.ENGINES_PER_WORKER, settings.ENGINE_TURN_SECONDS = 1, 1
+    greedy = new_run(**{**QUICK, "max_staleness": 1000, "steps": 100_000})
+    stage.streaming(tokens=1)
+    waiting, _ = evaluate(greedy.weight_versions.get(version=0), Asked(taskset="sort", samples=2))
+
+    def both_were_served() -> bool:
+        stage.explorer.serve()
+        return Group.objects.filter(run=waiting, state="scoring").count() == 4
+
+    stage.eventually(both_were_served, 300)
+    assert not Rollout.objects.filter(run=greedy, group__state="dropped").exists()  # what was in flight ended as it would have
+    before = Rollout.objects.filter(run=greedy).count()
+
+    def greedy_goes_on() -> bool:
+        stage.explorer.serve()
+        return Rollout.objects.filter(run=greedy).count() > before
+
+    stage.eventually(greedy_goes_on, 300)
+
+
+def test_nobody_makes_room_for_a_run_that_another_worker_serves(new_run, tiny_policy, stage, settings):
+    settings.ENGINES_PER_WORKER, settings.ENGINE_TURN_SECONDS = 1, 1
+    here = new_run(**{**QUICK, "max_staleness": 1000, "steps": 100_000})
+    stage.streaming(tokens=1)
+    elsewhere, _ = evaluate(here.weight_versions.get(version=0), Asked(taskset="sort", samples=2))
+    Group.open(elsewhere, "another@machine", 300, 4, 0)
+    turns = stage.explorer.turns
+    turns.taken_at[here.pk] -= 100
+    for later in (0.0, 50.0, 100.0):
+        turns.look(stage.explorer.seats, list(Run.objects.exploring()), turns.looked_at + later + 1)
+        assert not turns.over and not turns.waiting_since

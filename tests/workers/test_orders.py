@@ -1,0 +1,139 @@
+"""Workers that were told to take nothing: they finish what they have, or let go of it at once, and serve again when put back."""
+
+import os
+
+import pytest
+
+from apps.policies.manifest import read_manifest
+from apps.policies.models import Policy
+from apps.rewards.fencing import quarantine
+from apps.rollouts.models import Group, Rollout
+from apps.runs.models import Run, Worker
+from tests.workers.trainer.feeding import feed
+from workers import refiner, scorer, versions
+from workers.explorer.station import Explorer
+from workers.policies.tiny import build_tiny
+from workers.sampling import Sampler
+from workers.slices import Attendance
+from workers.trainer.station import Trainer
+
+DRAIN, SERVE = Worker.Order.DRAIN, Worker.Order.SERVE
+
+
+@pytest.fixture
+def tiny_run(transactional_db, new_run, policy, tmp_path, settings) -> Run:
+    """A run of a real untrained policy: 2 groups of 4 a step."""
+    settings.WEIGHTS_ROOT = tmp_path / "weights"
+    build_tiny(tmp_path / "base")
+    manifest = read_manifest(tmp_path / "base")
+    Policy.objects.filter(pk=policy.pk).update(folder=str(tmp_path / "base"), fingerprint=manifest.fingerprint)
+    policy.refresh_from_db()
+    return new_run(group_size=4, engine="transformers", optimizer={"warmup_steps": 0})
+
+
+def told(worker: Worker, order: str, admin) -> None:
+    """As the worker hears it."""
+    Worker.objects.get(pk=worker.pk).tell(order, admin)
+    worker.hear()
+
+
+def a_worker(role: str) -> Worker:
+    return Worker.objects.create(key=f"{role}@test", role=role, host="test", pid=1)
+
+
+@pytest.fixture
+def trainer(tiny_run):
+    made = Trainer(a_worker(Worker.Role.TRAINER))
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def explorer(tiny_run):
+    made = Explorer(a_worker(Worker.Role.EXPLORER))
+    yield made
+    made.stop()
+
+
+def test_a_drained_trainer_gives_its_runs_up_and_takes_them_again_when_put_back(trainer, tiny_run, admin):
+    feed(tiny_run)
+    assert trainer.serve()
+    told(trainer.worker, DRAIN, admin)
+    feed(tiny_run)
+    assert not trainer.serve() and not trainer.desks
+    tiny_run.refresh_from_db()
+    assert (tiny_run.step, tiny_run.lease_owner) == (1, "")
+    told(trainer.worker, SERVE, admin)
+    assert trainer.serve()
+    tiny_run.refresh_from_db()
+    assert tiny_run.step == 2
+
+
+def test_a_quarantined_trainer_commits_nothing_any_more(trainer, tiny_run, admin):
+    feed(tiny_run)
+    trainer.serve()
+    quarantine(Worker.objects.get(pk=trainer.worker.pk), admin)  # and the worker has not heard of it
+    feed(tiny_run)
+    assert not trainer.serve()
+    tiny_run.refresh_from_db()
+    assert (tiny_run.step, tiny_run.state, trainer.desks) == (1, Run.State.RUNNING, {})
+
+
+def test_a_drained_explorer_says_what_it_has_and_opens_nothing(explorer, tiny_run, admin, eventually):
+    explorer.serve()
+    opened = Group.objects.count()
+    assert opened
+    told(explorer.worker, DRAIN, admin)
+    Run.objects.filter(pk=tiny_run.pk).update(published_version=0, groups_dropped=0)
+    tiny_run.change_config(admin, max_staleness=9)
+
+    def has_left() -> bool:
+        explorer.looked_at = 0.0
+        explorer.serve()
+        return not explorer.seats
+
+    eventually(has_left, 300)
+    assert Group.objects.count() == opened
+    assert set(Rollout.objects.values_list("state", flat=True)) == {Rollout.State.FINISHED}
+
+
+def test_a_quarantined_explorer_lets_go_and_what_it_said_is_not_written(explorer, tiny_run, admin):
+    explorer._look_for_work()  # opens groups, and takes no news
+    held = Group.objects.filter(lease_owner=explorer.worker.key).count()
+    assert held and quarantine(Worker.objects.get(pk=explorer.worker.pk), admin)["groups"] == held
+    explorer.worker.hear()
+    assert not explorer.serve() and not explorer.seats
+    assert set(Rollout.objects.values_list("state", flat=True)) == {Rollout.State.SAMPLING}
+    assert not Group.objects.exclude(lease_owner="").exists()
+
+
+@pytest.mark.parametrize("station", [scorer, refiner])
+def test_a_drained_scorer_or_refiner_claims_nothing(run, finish, admin, station, monkeypatch):
+    finish(run)
+    worker = a_worker(Worker.Role.SCORER)
+    monkeypatch.setattr(station, "me", lambda: worker)
+    told(worker, DRAIN, admin)
+    assert not station.serve()
+    assert set(Group.objects.values_list("lease_owner", flat=True)) == {""}
+
+
+def test_a_worker_tells_its_memory_and_hears_its_order_with_a_heartbeat(admin, db):
+    worker = a_worker(Worker.Role.SCORER)
+    Worker.objects.get(pk=worker.pk).tell(DRAIN, admin)
+    Attendance(worker).keep()
+    assert worker.takes_nothing
+    assert Worker.objects.get().figures["rss_bytes"] > 2**20
+
+
+def test_a_sample_counts_memory_and_processor_of_the_process():
+    sampler = Sampler()
+    first = sampler.sample()
+    assert sum(n * n for n in range(300_000))  # takes the processor for a moment
+    second = sampler.sample()
+    assert first["rss_bytes"] > 2**20 and "cpu_share" not in first
+    assert 0 <= second["cpu_share"] <= (os.cpu_count() or 1) + 1
+
+
+def test_the_code_of_a_worker_has_a_name():
+    told = versions.told()
+    assert told["code"] and told["code"] != "unknown" and {"python", "celery", "django"} <= told.keys()

@@ -1,0 +1,92 @@
+"""How far weights moved from their parent: the figure of a published version, by groups of layers."""
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from tests.workers.trainer.batches import rows
+from tests.workers.trainer.feeding import train_to_the_end
+from workers import movement as measuring
+from workers.movement import bands, group_of, movement
+from workers.trainer.spec import Lora
+
+
+@pytest.fixture
+def trained(spec, started, tmp_path) -> Path:
+    host = started(spec(learning_rate=1e-2))
+    host.grant(rows(1))
+    host.publish(tmp_path / "v1", 1, 0)
+    return tmp_path / "v1"
+
+
+def test_the_change_is_the_norm_of_the_difference_over_the_norm_of_the_parent(trained, base):
+    old, new = load_file(base / "model.safetensors"), load_file(trained / "model.safetensors")
+    moved = sum(float((new[name].float() - old[name].float()).double().square().sum()) for name in old)
+    size = sum(float(old[name].float().double().square().sum()) for name in old)
+    found = movement(trained, base)
+    assert found["whole"] == pytest.approx(math.sqrt(moved / size))
+    assert found["sampled"] is False
+    assert [group for group, _ in found["groups"]] == ["embedding", "layer 0", "last norm"]
+    assert all(value > 0 for _, value in found["groups"])
+
+
+def test_what_did_not_move_has_moved_by_nothing(base):
+    assert movement(base, base)["whole"] == 0.0
+
+
+def test_an_adapter_moves_what_it_changes_and_nothing_else(spec, started, base, tmp_path):
+    host = started(spec(lora=Lora(rank=4, alpha=8, target_modules=("q_proj",)), learning_rate=1e-2))
+    host.grant(rows(1))
+    host.publish(tmp_path / "v1", 1, 0)
+    groups = dict(movement(tmp_path / "v1", base)["groups"])
+    assert groups["embedding"] == 0.0
+    assert groups["layer 0"] > 0.0
+
+
+def test_of_a_large_tensor_bands_stand_for_all(tmp_path, base, monkeypatch):
+    rows_of = torch.linspace(0, 1, 4096)[:, None].expand(4096, 4).contiguous()
+    for name, factor in (("old", 1.0), ("new", 1.1)):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "manifest.json").write_bytes((base / "manifest.json").read_bytes())
+        save_file({"model.layers.3.mlp.weight": rows_of * factor}, folder / "model.safetensors")
+    monkeypatch.setattr(measuring, "MOST_NUMBERS", 1024)
+    found = movement(tmp_path / "new", tmp_path / "old")
+    assert found["sampled"] is True
+    assert found["groups"] == [["layer 3", pytest.approx(0.1, rel=1e-3)]]
+
+
+def test_bands_reach_from_the_first_row_to_the_last(monkeypatch):
+    monkeypatch.setattr(measuring, "MOST_NUMBERS", 800)
+    found = bands((1000, 10))
+    assert (found[0], found[-1]) == ((0, 10), (990, 1000))
+    assert len(found) == 8
+    assert bands((80, 10)) == [(0, 80)]
+
+
+def test_groups_are_named_by_their_layers():
+    names = {
+        "model.embed_tokens.weight": "embedding", "model.layers.12.mlp.up_proj.weight": "layer 12", "lm_head.weight": "head",
+        "transformer.h.0.attn.weight": "layer 0", "model.norm.weight": "last norm",
+        "model.vision_tower.encoder.layers.2.mlp.weight": "vision layer 2", "score.bias": "other",
+    }  # fmt: skip
+    assert {name: group_of(name) for name in names} == names
+
+
+def test_every_version_of_a_run_tells_how_far_it_moved(tiny_run, new_station):
+    run = train_to_the_end(new_station(), tiny_run(steps=2))
+    told = {one.version: one.movement for one in run.weight_versions.order_by("version")}
+    assert told[0] is None
+    assert told[1]["whole"] > 0
+    assert [group for group, _ in told[2]["groups"]] == ["embedding", "layer 0", "last norm"]
+
+
+def test_a_parent_whose_folder_is_gone_leaves_the_figure_out_and_nothing_else(tiny_run, new_station, tmp_path):
+    run, station = tiny_run(steps=2), new_station()
+    run.weight_versions.filter(version=0).update(folder=str(tmp_path / "gone"))
+    run = train_to_the_end(station, run)
+    assert list(run.weight_versions.order_by("version").values_list("state", flat=True)) == ["published"] * 3
+    assert run.weight_versions.get(version=1).movement is None

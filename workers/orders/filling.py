@@ -1,0 +1,102 @@
+"""One order filled: how far it is said every second, given up when it is not ours any more."""
+
+import shutil
+from pathlib import Path
+
+import structlog
+from django.conf import settings
+from django.db import IntegrityError, InterfaceError, OperationalError
+
+from apps.accounts.models import AuditEntry
+from apps.policies.copying import NotCopied
+from apps.policies.exporting import export
+from apps.policies.manifest import DamagedWeights, read_manifest
+from apps.policies.models import Policy
+from apps.runs.config import ConfigError
+from apps.runs.model_card import card_of, name_of
+from apps.runs.models import NotPossible, OrderOver, WeightOrder
+from apps.runs.models.orders import MOST_ATTEMPTS
+from apps.runs.promoting import branch, folder_of_policy, promoted
+from workers.leases import kept
+
+log = structlog.get_logger(__name__)
+SAID_EVERY = 1.0  # seconds
+REFUSALS = (NotCopied, DamagedWeights, NotPossible, ConfigError, OSError, ValueError)
+
+
+def fill_next(owner: str) -> bool:
+    """Fill the oldest order that is due; says whether there was one. A database that goes away is raised: the order stays due."""
+    order = WeightOrder.objects.claim(owner, settings.LEASE_SECONDS)
+    if order is None:
+        return False
+    try:
+        if order.attempts > MOST_ATTEMPTS:
+            order.fail(f"it was begun {MOST_ATTEMPTS} times and never came to its end")
+        else:
+            _fill(order)
+    except OrderOver as over:
+        log.info("order_given_up", order=order.pk, reason=str(over))
+    return True
+
+
+def _fill(order: WeightOrder) -> None:
+    try:
+        with kept(lambda: order.keep(_share(order), settings.LEASE_SECONDS), SAID_EVERY):
+            made = MAKE[order.kind](order)
+    except (OrderOver, OperationalError, InterfaceError):
+        raise
+    except IntegrityError:
+        order.fail(f"the name {order.wanted.get('slug')!r} is taken; order it under another")
+    except REFUSALS as error:
+        order.fail(str(error))
+    except Exception as error:  # what went wrong is kept with it, and the next order's turn comes
+        log.exception("order_failed", order=order.pk)
+        order.fail(f"{type(error).__name__}: {error}")
+    else:
+        order.finish(**made)
+        log.info("order_filled", order=order.pk, kind=order.kind, weight_version=order.weight_version.version)
+
+
+def _promote(order: WeightOrder) -> dict:
+    return {"policy": _policy(order, order.wanted["slug"], order.wanted["title"])}
+
+
+def _branch(order: WeightOrder) -> dict:
+    """Whoever takes up an order whose run was made already finds it."""
+    policy = _policy(order)
+    made = order.weight_version.branches.filter(slug=order.wanted["slug"]).first()
+    return {"policy": policy, "run": made or branch(order.weight_version, policy, order.by, order.wanted)}
+
+
+def _policy(order: WeightOrder, slug: str = "", title: str = "") -> Policy:
+    version = order.weight_version
+    policy = promoted(version, order.by, slug, title)
+    AuditEntry.record("weight version made a policy", version.address, order.by, version.run.project, policy=policy.slug)
+    return policy
+
+
+def _export(order: WeightOrder) -> dict:
+    folder = folder_of_export(order)
+    shutil.rmtree(folder, ignore_errors=True)  # of an attempt that ended before it said so
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    source = Path(order.weight_version.folder)
+    return {"bytes": export(source, folder, card_of(order.weight_version, read_manifest(source))), "folder": str(folder)}
+
+
+def folder_of_export(order: WeightOrder) -> Path:
+    return settings.WEIGHTS_ROOT / "exports" / str(order.pk) / name_of(order.weight_version)
+
+
+MAKE = {WeightOrder.Kind.PROMOTE: _promote, WeightOrder.Kind.BRANCH: _branch, WeightOrder.Kind.EXPORT: _export}
+
+
+def _share(order: WeightOrder) -> float:
+    """Of the bytes that the whole weights have, those that lie there already, under a name of their own until all do."""
+    version = order.weight_version
+    if order.kind == WeightOrder.Kind.EXPORT:
+        place = folder_of_export(order)
+    else:
+        place = folder_of_policy(version.run, order.wanted.get("slug") or f"{version.run.slug}-v{version.version}")
+    written = sum(path.stat().st_size for path in place.parent.glob(f"{place.name}*/*") if path.is_file())
+    whole = version.run.weight_versions.filter(version=0).values_list("bytes", flat=True).first() or 0
+    return min(0.99, written / max(whole, version.bytes, 1))

@@ -1,0 +1,32 @@
+"""Which code a process runs: fixed when it starts, whatever is checked out later."""
+
+import platform
+import subprocess
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+
+from django.conf import settings
+
+LIBRARIES = ("celery", "django")
+
+
+@cache
+def told() -> dict[str, str]:
+    """Versions of the code, of Python and of the libraries that every worker uses."""
+    return {"code": code(), "python": platform.python_version(), **{name: version(name) for name in LIBRARIES}}
+
+
+def code() -> str:
+    """The commit that is checked out, `-dirty` where files differ from it; the package's version where there is no git."""
+    if (settings.BASE_DIR / ".git").exists():
+        asked = ["git", "-C", str(settings.BASE_DIR), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+        try:
+            said = subprocess.run(asked, capture_output=True, text=True, timeout=10, check=False)
+            if said.returncode == 0:
+                return said.stdout.strip()
+        except (OSError, subprocess.TimeoutExpired):
+            pass  # the version is another way to say it
+    try:
+        return version("rftweb")
+    except PackageNotFoundError:
+        return "unknown"
