@@ -2,7 +2,8 @@
 
 from django.contrib import admin
 
-from apps.accounts.ledger_admin import LedgerAdmin
+from apps.accounts.ledger_admin import LedgerAdmin, newest
+from apps.alerts.kinds import TITLES
 from apps.alerts.models import Alert, AlertEntry, Channel, Delivery
 
 
@@ -10,15 +11,16 @@ from apps.alerts.models import Alert, AlertEntry, Channel, Delivery
 class AlertAdmin(LedgerAdmin):
     list_display = ["run", "rule", "key", "opened_at", "closed_at", "closed_for", "acknowledged_by"]
     list_select_related = ["run", "acknowledged_by"]
-    list_filter = ["rule"]
+    list_filter = [newest("rule", *TITLES)]
     ordering = ["-pk"]
 
 
 @admin.register(AlertEntry)
 class AlertEntryAdmin(LedgerAdmin):
+    is_large = True
     list_display = ["alert", "what", "words", "by", "at"]
     list_select_related = ["alert", "by"]
-    list_filter = ["what"]
+    list_filter = [newest("what")]
     ordering = ["-pk"]
 
 
@@ -32,7 +34,8 @@ class ChannelAdmin(LedgerAdmin):
 
 @admin.register(Delivery)
 class DeliveryAdmin(LedgerAdmin):
+    is_large = True
     list_display = ["channel", "kind", "state", "attempts", "due_at", "answer", "sent_at"]
     list_select_related = ["channel"]
-    list_filter = ["state", "kind"]
+    list_filter = [newest("state")]
     ordering = ["-pk"]

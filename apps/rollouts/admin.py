@@ -34,9 +34,10 @@ class ChatAdmin(LedgerAdmin):
 
 @admin.register(ChatTurn)
 class ChatTurnAdmin(LedgerAdmin):
+    is_large = True
     list_display = ["chat", "number", "state", "tokens", "reason", "asked_at", "ended_at"]
     list_select_related = ["chat"]
-    list_filter = ["state"]
+    list_filter = [newest("state")]
     raw_id_fields = ["chat", "worker"]
     ordering = ["-pk"]
 

@@ -88,6 +88,7 @@ class MetricAdmin(LedgerAdmin):
 
 @admin.register(MetricSpan)
 class MetricSpanAdmin(LedgerAdmin):
+    is_large = True
     list_display = ["run", "name", "level", "first", "count", "mean", "low", "high"]
     list_select_related = ["run"]
     ordering = ["-pk"]
@@ -95,17 +96,18 @@ class MetricSpanAdmin(LedgerAdmin):
 
 @admin.register(LogLine)
 class LogLineAdmin(LedgerAdmin):
+    is_large = True
     list_display = ["at", "level", "event", "run", "worker"]
     list_select_related = ["run"]
-    list_filter = ["level"]
+    list_filter = [newest("level")]
     ordering = ["-pk"]
 
 
 @admin.register(Usage)
 class UsageAdmin(LedgerAdmin):
+    is_large = True
     list_display = ["run", "kind", "worker", "hour", "amount"]
     list_select_related = ["run"]
-    list_filter = ["kind"]
     ordering = ["-pk"]
 
 

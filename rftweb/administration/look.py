@@ -52,6 +52,7 @@ RAIL = [
             page("Storage and retention", "database", "admin-storage"),
             page("Scorers", "rule", "admin-scorers"),
             table("Workers", "memory", "runs_worker"),
+        table("Logs", "article", "runs_logline"),
             table("Audit", "history", "accounts_auditentry"),
         ],
     },
@@ -70,12 +71,19 @@ RAIL = [
         table("Metrics", "monitoring", "runs_metric"), table("Weight versions", "layers", "runs_weightversion"),
         table("Acknowledgements", "verified", "runs_acknowledgement"),
         table("Shares of tasksets", "pie_chart", "runs_tasksetshare"),
+        table("Orders for weights", "outbox", "runs_weightorder"), table("Spans of metrics", "show_chart", "runs_metricspan"),
+        table("Use of machines", "hourglass_top", "runs_usage"), table("Prices", "payments", "runs_prices"),
         table("Events", "bolt", "streaming_event"), table("Topics", "sensors", "streaming_topic"),
+    ),
+    part(
+        "Alerts", table("Alerts", "warning", "alerts_alert"), table("What became of them", "history_edu", "alerts_alertentry"),
+        table("Channels", "campaign", "alerts_channel"), table("Deliveries", "send", "alerts_delivery"),
     ),
     part(
         "What happened", table("Groups", "workspaces", "rollouts_group"), table("Rollouts", "chat", "rollouts_rollout"),
         table("Episodes", "sports_esports", "environments_episode"), table("Turns", "forum", "environments_episodeturn"),
-        table("Play sessions", "cable", "environments_playsession"),
+        table("Play sessions", "cable", "environments_playsession"), table("Chats", "sms", "rollouts_chat"),
+        table("Turns of chats", "sms", "rollouts_chatturn"), table("Comparisons", "compare", "rollouts_comparison"),
     ),
     part(
         "What was said", table("Rewards", "star", "rewards_reward"), table("New sets of rewards", "autorenew", "rewards_rescoring"),

@@ -13,6 +13,7 @@ from django.utils import timezone
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from apps.accounts.models import User
+from apps.alerts.models import Alert
 from apps.buffer.models import Experience
 from apps.rollouts.models import Group
 from apps.runs.blindness import judged_openly
@@ -55,6 +56,7 @@ class Figures:
         waiting = (Experience.State.READY, Experience.State.CLAIMED)
         yield self._rows_by_state("rftweb_experiences", "Experiences that wait.", Experience, waiting)
         yield self._ratings()
+        yield self._alerts()
         if self.user.is_staff:
             yield from self._workers()
 
@@ -120,6 +122,14 @@ class Figures:
         for run, names in named.items():
             for is_simulated, word in ((False, "people"), (True, "simulated")):
                 family.add_metric([*names, word], found.get((run, is_simulated), 0))
+        return family
+
+    def _alerts(self) -> Metric:
+        """Those that this person may know of."""
+        family = GaugeMetricFamily("rftweb_open_alerts", "Alerts whose condition holds, by rule.", labels=[*RUN, "rule"])
+        rows = Alert.objects.visible_to(self.user).open().filter(run__in=self.runs).order_by()
+        for project, run, rule, count in rows.values_list("run__project__slug", "run__slug", "rule").annotate(Count("pk")):
+            family.add_metric([project, run, rule], count)
         return family
 
     def _rows_by_state(self, name: str, words: str, kind: type[Model], states: tuple) -> Metric:

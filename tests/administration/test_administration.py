@@ -16,6 +16,7 @@ from apps.rollouts.models import Rollout
 from apps.runs.models import Metric, Worker
 from rftweb.administration import look
 from rftweb.administration.scorers import described
+from rftweb.administration.storage import tables
 
 
 @pytest.fixture
@@ -43,7 +44,7 @@ def test_the_first_page_tells_the_state_of_the_installation(desk, seeded):
     page = html(desk, "admin:index")
     assert "running, 0 paused" in page and "staff with a second factor" in page and "0 of 1" in page
     assert "Worker scorer@far:1 went silent" in page
-    assert "run running" in page and "run lab/tone-7" in page  # the newest acts
+    assert "run started" in page and "run lab/tone-7" in page  # the newest acts
 
 
 def test_its_queries_do_not_grow_with_rows(desk, seeded):
@@ -81,7 +82,9 @@ def test_every_table_of_the_administration_is_in_the_rail(rf, admin_user):
 def test_storage_tells_sizes_and_what_retention_would_let_go(desk, seeded):
     seeded.run.change_config(seeded.alice, retention={"uses": 1})
     page = html(desk, "admin-storage")
-    assert "Rollout payloads" in page and "lab/tone-7" in page and "once 1 updates took it" in page
+    sizes = [one["total"] for one in tables()]
+    assert sizes == sorted(sizes, reverse=True) and all(str(one["name"]) in page for one in tables())
+    assert "lab/tone-7" in page and "once 1 updates took it" in page
     assert "would go now" in html(desk, "admin-storage", run=seeded.run.pk)
     for wrong in (seeded.run.pk + 1, "x", "9" * 30):
         assert desk.get(reverse("admin-storage"), {"run": wrong}).status_code == 404

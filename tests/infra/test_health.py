@@ -11,6 +11,7 @@ from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
 from apps.accounts.models import Token
+from apps.alerts.models import Alert
 from apps.feedback.models import Rating
 from apps.rollouts.models import Group
 from apps.runs.models import Metric, Run, Worker
@@ -168,3 +169,11 @@ def test_the_number_of_series_and_queries_does_not_grow_with_rows(alice, run, fi
     with CaptureQueriesContext(connection) as many:
         after = scraped(alice)
     assert len(few) == len(many) and before.count("\n") == after.count("\n")
+
+
+def test_metrics_count_open_alerts_that_the_person_may_know_of(alice, bob, run):
+    for rule in ("no_progress", "suspected"):
+        Alert.objects.create(run=run, rule=rule, words="it holds", todo="look", since=timezone.now())
+    assert 'rftweb_open_alerts{project="lab",rule="suspected",run="run-0"} 1.0' in scraped(alice)
+    heard = scraped(bob)
+    assert 'rule="suspected"' not in heard and 'rule="no_progress"' in heard

@@ -95,5 +95,5 @@ def test_events_and_acts_are_lines_in_their_order(run, alice):
     later = [json.loads(line) for line in b"".join(events_file(run, lines[0]["sequence"])).splitlines()]
     assert later == lines[1:]
     acts = [json.loads(line) for line in b"".join(acts_file(run)).splitlines()]
-    assert [(act["act"], act["name"]) for act in acts][-2:] == [("run paused", "alice"), ("run running", "alice")]
+    assert [(act["act"], act["name"]) for act in acts][-2:] == [("run paused", "alice"), ("run resumed", "alice")]
     assert acts[-2]["details"] == {"reason": "for lunch"} and acts[-2]["target"] == "run lab/run-0"
