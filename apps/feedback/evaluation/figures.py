@@ -121,7 +121,7 @@ def mean_of(values: Iterable[float | None]) -> Mean:
     spread = fsum((value - mean) ** 2 for value in known)
     if spread <= SURE or count < 2:
         low, high = wilson(min(max(mean, 0.0), 1.0) * count, count)
-        return Mean(mean, low, high, count)
+        return Mean(mean, min(low, mean), max(high, mean), count)
     half = t95(count - 1) * sqrt(spread / (count - 1) / count)
     return Mean(mean, max(mean - half, 0.0), min(mean + half, 1.0), count)
 

@@ -10,7 +10,7 @@ from apps.feedback.evaluation.asking import evaluate
 from apps.runs.config import ConfigError
 from apps.runs.evaluation import Asked
 from apps.runs.models import Run, WeightVersion
-from rftweb.management.commands.run import reread
+from rftweb.management.commands.runs import reread
 from rftweb.management.console import bar, explained, run_named
 
 POLL_S = 0.5
