@@ -119,7 +119,7 @@ def test_an_act_that_the_state_does_not_allow_says_so(plan_file):
         ({"optimizer": {"learning_rat": 1}}, "optimizer.learning_rat", "learning_rate"),
         ({"policy": "huge"}, "policy", "no policy 'huge'"),
         ({"rewards": [{"scorer": "sotr"}]}, "rewards.0.scorer", "known: arithmetic, "),
-        ({"steps": 0}, "steps", "greater than or equal to 1"),
+        ({"steps": 0}, "steps", "plan 1 update or more"),
     ],
 )
 def test_a_wrong_configuration_names_the_field_and_creates_nothing(plan_file, changes, field, hint):

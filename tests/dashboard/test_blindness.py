@@ -11,7 +11,7 @@ from apps.environments.models import EpisodeTurn
 from apps.feedback.models import Rating
 from apps.rewards.models import Reward
 from apps.rollouts.models import Rollout
-from apps.runs.models import Acknowledgement, Metric, Run, WeightVersion
+from apps.runs.models import Acknowledgement, Metric, MetricSpan, Run, WeightVersion
 from tests.crawling import addresses
 from tests.played import play
 
@@ -34,7 +34,8 @@ def marked(seeded):
     Metric.objects.filter(run=run).exclude(name__in=PACE).update(value=VALUE)
     Rollout.objects.filter(run=run, state="finished").update(first_version=VERSION, last_version=VERSION)
     WeightVersion.objects.filter(run=run, version=run.published_version).update(version=VERSION)
-    Run.objects.filter(pk=run.pk).update(published_version=VERSION)
+    MetricSpan.objects.filter(run=run).update(mean=VALUE, low=VALUE, high=VALUE)
+    Run.objects.filter(pk=run.pk).update(published_version=VERSION, reward_now=VALUE)
     Acknowledgement.objects.filter(weight_version__run=run).update(probe_gap=VALUE)
     play(run)
     EpisodeTurn.objects.filter(number__gt=0).update(reward=None)  # so that an episode's sum, and the mean of all, are the mark too
@@ -61,6 +62,7 @@ def test_a_rater_reads_none_of_it_on_any_page_or_over_rest(client, marked):
     client.force_login(marked.bob)
     own = Rating.objects.filter(run=marked.run).order_by("pk").first().pk  # the one that the walk opens
     Rating.objects.filter(pk=own).update(rater=marked.bob, critique="")
+    WeightVersion.objects.filter(run=marked.run).update(parent=None)
     WeightVersion.objects.filter(run=marked.run).exclude(version=VERSION).delete()  # what an update shaped is in the marked one
     found = read(client, marked)
     assert {address: leaks for address, leaks in found.items() if leaks} == {}

@@ -10,7 +10,7 @@ def away(monkeypatch):
     def refuse(*_, **__):
         raise OperationalError("the connection is lost")
 
-    monkeypatch.setattr("apps.dashboard.views.runs.page_of", refuse)
+    monkeypatch.setattr("apps.dashboard.views.run_list.page_of", refuse)
 
 
 def test_says_so_and_when_to_come_back(client, alice, away):
@@ -23,6 +23,6 @@ def test_says_so_and_when_to_come_back(client, alice, away):
 def test_another_error_stays_a_fault(client, alice, monkeypatch):
     client.force_login(alice)
     client.raise_request_exception = False
-    monkeypatch.setattr("apps.dashboard.views.runs.page_of", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("apps.dashboard.views.run_list.page_of", lambda *_, **__: 1 / 0)
     answer = client.get(reverse("runs"))
     assert answer.status_code == 500 and "A fault of ours" in answer.content.decode()

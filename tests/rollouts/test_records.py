@@ -165,7 +165,7 @@ def test_draws_by_success_are_made_again_alike(new_run, judge, alice, name):
 def test_draws_by_success_ask_the_same_few_questions_however_much_was_tried(new_run, judge, name, django_assert_max_num_queries):
     run = new_run(max_staleness=99, selection=BY_SUCCESS[name])
     judge(run, *[(1.0, 0.5)] * 8)
-    with django_assert_max_num_queries(11):
+    with django_assert_max_num_queries(12):
         drawn(run, 4)
 
 

@@ -14,7 +14,7 @@ from apps.runs.writers.following import hand_over
 from apps.runs.writers.mlflow import MLflow
 from apps.runs.writers.tensorboard import TensorBoard
 from apps.runs.writers.wandb import WandB
-from rftweb.management.commands.run import reread
+from rftweb.management.commands.runs import reread
 from rftweb.management.console import bar, run_named
 
 POLL_S = 2.0

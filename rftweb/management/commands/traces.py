@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from apps.runs.models import Run
 from apps.runs.writers.contract import NoTarget
-from rftweb.management.commands.run import reread
+from rftweb.management.commands.runs import reread
 from rftweb.management.console import run_named
 from rftweb.traces.sending import Collector
 from rftweb.traces.spans import settled, spans_of
