@@ -21,7 +21,8 @@ def test_without_a_word_a_run_draws_as_ever(new_run):
 
 
 def test_a_shuffle_asks_nothing_but_what_is_left_out_and_the_tasks(run, django_assert_num_queries):
-    # The savepoint, what its worker was told, the run, its taskset, its counter, what is left out, tasks, groups, rollouts, the end of the savepoint.
+    # The savepoint, what its worker was told, the run, its taskset, its counter, what is left out, tasks, groups, rollouts, the
+    # end of the savepoint.
     with django_assert_num_queries(10):
         Group.open(run, "e", 60, 1, run.published_version)
 
