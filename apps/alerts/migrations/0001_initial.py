@@ -42,7 +42,7 @@ class Migration(migrations.Migration):
                 ),
                 ("closed_at", models.DateTimeField(null=True)),
                 ("closed_for", models.CharField(blank=True, help_text="Why it was closed.", max_length=200)),
-                ("has_paused", models.BooleanField(db_default=False, help_text="The run was paused for it.")),
+                ("has_paused", models.BooleanField(default=False, db_default=False, help_text="The run was paused for it.")),
                 ("acknowledged_at", models.DateTimeField(null=True)),
                 (
                     "acknowledged_until",
@@ -98,7 +98,7 @@ class Migration(migrations.Migration):
                 ("kind", models.CharField(choices=[("email", "e-mail"), ("webhook", "webhook")], max_length=7)),
                 ("address", models.CharField(max_length=500)),
                 ("nonce", models.CharField(max_length=32)),
-                ("is_on", models.BooleanField(db_default=True)),
+                ("is_on", models.BooleanField(default=True, db_default=True)),
                 ("created_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 (
                     "created_by",
@@ -128,7 +128,7 @@ class Migration(migrations.Migration):
                         max_length=8,
                     ),
                 ),
-                ("attempts", models.PositiveSmallIntegerField(db_default=0)),
+                ("attempts", models.PositiveSmallIntegerField(default=0, db_default=0)),
                 (
                     "due_at",
                     models.DateTimeField(

@@ -52,7 +52,7 @@ class Alert(models.Model):
     seen_at = models.DateTimeField(db_default=Now(), help_text="When its condition held last.")
     closed_at = models.DateTimeField(null=True)
     closed_for = models.CharField(max_length=200, blank=True, help_text="Why it was closed.")
-    has_paused = models.BooleanField(db_default=False, help_text="The run was paused for it.")
+    has_paused = models.BooleanField(default=False, db_default=False, help_text="The run was paused for it.")
     acknowledged_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
     acknowledged_at = models.DateTimeField(null=True)
     acknowledged_until = models.DateTimeField(null=True, help_text="Empty, once it is acknowledged: until it is closed.")

@@ -32,7 +32,7 @@ class Channel(models.Model):
     kind = models.CharField(max_length=7, choices=Kind.choices)
     address = models.CharField(max_length=500)
     nonce = models.CharField(max_length=32)
-    is_on = models.BooleanField(db_default=True)
+    is_on = models.BooleanField(default=True, db_default=True)
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
     created_at = models.DateTimeField(db_default=Now())
 
@@ -74,7 +74,7 @@ class Delivery(models.Model):
     key = models.UUIDField(default=uuid.uuid4, unique=True)
     kind = models.CharField(max_length=20, help_text="alert.opened, alert.closed, alert.paused, or test.")
     state = models.CharField(max_length=8, choices=State.choices, default=State.WAITING)
-    attempts = models.PositiveSmallIntegerField(db_default=0)
+    attempts = models.PositiveSmallIntegerField(default=0, db_default=0)
     due_at = models.DateTimeField(db_default=Now(), help_text="When it is tried next; while it is tried, when another may.")
     answer = models.CharField(max_length=300, blank=True, help_text="What the newest attempt met.")
     created_at = models.DateTimeField(db_default=Now())

@@ -26,7 +26,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='run',
             name='notes',
-            field=models.TextField(blank=True, db_default='', help_text="In people's words; changed by apps.runs.labelling alone."),
+            field=models.TextField(blank=True, default='', db_default='', help_text="In people's words; changed by apps.runs.labelling alone."),
         ),
         migrations.AddField(
             model_name='run',

@@ -110,7 +110,9 @@ class Run(models.Model):
     )
 
     tags = ArrayField(models.CharField(max_length=30), default=list, db_default=[], blank=True)
-    notes = models.TextField(blank=True, db_default="", help_text="In people's words; changed by apps.runs.labelling alone.")
+    notes = models.TextField(
+        blank=True, default="", db_default="", help_text="In people's words; changed by apps.runs.labelling alone."
+    )
     archived_at = models.DateTimeField(null=True, help_text="Since when lists leave it out unless asked.")
 
     is_evaluation = models.BooleanField(
@@ -401,8 +403,10 @@ class Run(models.Model):
         free = Q(lease_until=None) | Q(lease_until__lt=Now())
         ordered = Worker.objects.told_to_take_nothing(owner)
         with transaction.atomic():
-            taken = Run.objects.filter(Q(pk=self.pk) & free).exclude(Exists(ordered)).update(
-                lease_owner=owner, lease_until=after(seconds), fence=F("fence") + 1
+            taken = (
+                Run.objects.filter(Q(pk=self.pk) & free)
+                .exclude(Exists(ordered))
+                .update(lease_owner=owner, lease_until=after(seconds), fence=F("fence") + 1)
             )
         self.refresh_from_db()
         return bool(taken)

@@ -73,12 +73,12 @@ class Prices(models.Model):
 
     project = models.OneToOneField(Project, on_delete=models.CASCADE, related_name="prices")
     currency = models.CharField(
-        max_length=LONGEST_LABEL, blank=True, db_default="", help_text="As it is shown beside sums: € or USD."
+        max_length=LONGEST_LABEL, blank=True, default="", db_default="", help_text="As it is shown beside sums: € or USD."
     )
-    gpu_hour = models.FloatField(db_default=0.0, help_text="An hour of a GPU.")
-    cpu_hour = models.FloatField(db_default=0.0, help_text="An hour of a processor's core.")
-    judge_tokens = models.FloatField(db_default=0.0, help_text="A thousand tokens that a judge reads or writes.")
-    person_hour = models.FloatField(db_default=0.0, help_text="An hour of a person who decides.")
+    gpu_hour = models.FloatField(default=0.0, db_default=0.0, help_text="An hour of a GPU.")
+    cpu_hour = models.FloatField(default=0.0, db_default=0.0, help_text="An hour of a processor's core.")
+    judge_tokens = models.FloatField(default=0.0, db_default=0.0, help_text="A thousand tokens that a judge reads or writes.")
+    person_hour = models.FloatField(default=0.0, db_default=0.0, help_text="An hour of a person who decides.")
 
     class Meta:
         verbose_name_plural = "prices"
