@@ -158,9 +158,10 @@ def test_what_was_stored_survives_kill_9_of_its_explorer(sliced_run, stage, untr
 
 def test_an_explorer_that_lost_its_group_sets_nothing_aside(sliced_run, stage):
     stage.streaming()
+    kept = set(PartialRollout.objects.values_list("rollout", "completion_tokens"))  # others' slices may have been over before
     Group.objects.update(fence=99)
     stage.eventually(lambda: stage.explorer.serve() and not stage.seat.flights, 300)
-    assert not PartialRollout.objects.exists()
+    assert set(PartialRollout.objects.values_list("rollout", "completion_tokens")) == kept
 
 
 # -- new weights --------------------------------------------------------------------------------------------------------
