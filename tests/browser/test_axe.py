@@ -5,6 +5,7 @@ from axe_playwright_python.base import AXE_SCRIPT
 from django.urls import reverse
 
 from tests.browser.conftest import PHONE
+from tests.browser.desk import of_the_desk
 from tests.browser.rating import asking
 from tests.browser.test_rating_page import item_on, wait_for_another
 from tests.keeping import elsewhere
@@ -39,7 +40,7 @@ def test_nothing_serious_on_the_pages(visit, seeded, scheme):
         *(reverse(name) for name in ("live", "runs", "settings", "rate", "environments")),
         reverse("environment", args=["lab", "maze"]), *{state: reverse("episode", args=[pk]) for pk, state in played}.values(),
         reverse("run", args=["lab", run.slug]), reverse("rollouts", args=["lab", run.slug]), reverse("rollout", args=[rollout.pk]),
-        reverse("run-pipeline", args=["lab", run.slug]), reverse("run-buffer", args=["lab", run.slug]),
+        *of_the_desk(run),
     ]  # fmt: skip
     found = {}
     for address in addresses:

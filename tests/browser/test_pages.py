@@ -7,6 +7,7 @@ from apps.feedback.models import Rating
 from apps.rollouts.models import Group, Outcome, Rollout
 from apps.streaming.chunks import ChunkWriter
 from tests.browser.conftest import PHONE
+from tests.browser.desk import of_the_desk
 from tests.conftest import tokens_of
 from tests.keeping import elsewhere
 from tests.played import play
@@ -29,7 +30,6 @@ def addresses(run) -> list[str]:
                 "live",
                 "rate",
                 "runs",
-                "run-new",
                 "compare",
                 "tasksets",
                 "environments",
@@ -59,16 +59,18 @@ def test_one_logs_in_by_form(visit, seeded):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_no_page_complains_or_reaches_outside(visit, seeded, site, scheme):
-    window = visit(seeded["bob"], scheme=scheme)
-    for address in addresses(seeded["run"]):
+    who, more = ("bob", []) if scheme == "light" else ("alice", of_the_desk(seeded["run"]))
+    window = visit(seeded[who], scheme=scheme)
+    for address in [*addresses(seeded["run"]), *more]:
         window.open(address).wait_for_load_state("networkidle")
         assert window.complaints == [], address
     assert [url for url in window.fetched if not url.startswith(site)] == []
 
 
-def test_no_page_scrolls_sideways_on_a_phone(visit, seeded):
-    window = visit(seeded["bob"], viewport=PHONE)
-    for address in addresses(seeded["run"]):
+@pytest.mark.parametrize("who", ["bob", "alice"])
+def test_no_page_scrolls_sideways_on_a_phone(visit, seeded, who):
+    window = visit(seeded[who], viewport=PHONE)
+    for address in addresses(seeded["run"]) if who == "bob" else of_the_desk(seeded["run"]):
         page = window.open(address)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), address
 
