@@ -14,6 +14,10 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 SIZES = {"desktop": {"width": 1440, "height": 900}, "phone": {"width": 390, "height": 844}}
 SCHEMES = ("light", "dark")
+DESK = {
+    "evaluations": "evaluations/", "run-settings": "settings/", "alerts": "alerts/", "cost": "cost/", "logs": "logs/",
+    "audit": "audit/", "buffer": "buffer/", "weights-compare": "weights/compare/", "notes": "labels/",
+}  # fmt: skip
 PEOPLE = {
     "people": "", "gold": "gold/", "quality": "quality/", "calibration": "calibration/", "adjudicate": "adjudicate/",
     "rater-model": "rater-model/", "bought": "bought/",
@@ -27,6 +31,8 @@ def pages(run: str) -> dict[str, str]:
         "live": "/live/", "rate": "/rate/", "runs": "/runs/", "run": f"/runs/{run}/", "rollouts": f"/runs/{run}/rollouts/",
         "weights": f"/runs/{run}/weights/", "tasksets": "/tasksets/", "environments": "/environments/", "settings": "/settings/",
         **{name: f"/runs/{run}/people/{path}" for name, path in PEOPLE.items()},
+        **{name: f"/runs/{run}/{path}" for name, path in DESK.items()},
+        "run-new": "/runs/new/", "workers": "/workers/", "compare": f"/compare/?runs={run}",
         "docs": "/api/v1/docs/", "pipeline": f"/runs/{run}/pipeline/",
         "exports": f"/runs/{run}/exports/", "trace": f"/runs/{run}/trace/",
     }  # fmt: skip
@@ -53,6 +59,9 @@ def take(browser: Browser, choices: argparse.Namespace, password: str, size: str
         if name == "rollouts" and (first := page.locator("tr.open a").first).count():
             page.goto(choices.site + first.get_attribute("href"))
             shoot(page, choices.out, f"rollout-{size}-{scheme}")
+        if name == "weights":
+            steps = {"version": "main tbody a[href*='/weights/']", "chat": "main a[href$='/chat/']"}
+            follow_first(page, choices, steps, size, scheme)
         if name == "environments":
             follow_first(
                 page,
