@@ -9,9 +9,9 @@ from apps.rollouts.models import Group, Rollout
 def runs(new_run):
     """Two runs and a third without rollouts; each of the first two wrote every other rollout."""
     found = [new_run() for _ in range(3)]
-    for _ in range(4):
+    for n in range(4):
         for run in found[:2]:
-            group = Group.objects.create(run=run, task=run.taskset.tasks.first(), size=1, opened_version=0)
+            group = Group.objects.create(run=run, task=run.taskset.tasks.first(), draw_index=n, size=1, opened_version=0)
             Rollout.objects.create(run=run, group=group, sample_index=0)
     return found
 
