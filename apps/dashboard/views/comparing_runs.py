@@ -9,7 +9,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from apps.dashboard.comparing import AXES, FIGURES, LAST, MOST_RUNS, drawn_charts, finals_of, overlaid, same_tasks
+from apps.dashboard.comparing_runs import AXES, FIGURES, LAST, MOST_RUNS, drawn_charts, finals_of, overlaid, same_tasks
 from apps.dashboard.config_diff import differences
 from apps.dashboard.significance import against_each_other, by_seed
 from apps.runs.blindness import open_among
