@@ -6,7 +6,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from apps.accounts.models import Project
-from apps.dashboard.comparing_evaluations import of_runs
+from apps.dashboard.comparing_evaluations import of_runs, of_versions
 from apps.dashboard.evaluations import Shown
 from apps.feedback.evaluation.asking import evaluate
 from apps.feedback.models import EvaluationResult
@@ -151,3 +151,55 @@ def test_a_run_evaluated_ever_so_often_does_not_push_the_other_out(two, finish, 
         evaluated(two[1], number, finish, 3)
     (asked,) = of_runs(two, PASS).asked
     assert [line.newest.number for line in asked.lines] == [1, 2]
+
+
+# -- two versions of a run ----------------------------------------------------------------------------------------------
+
+
+def versions(client, one: int, other: int, query: str = "") -> str:
+    answer = client.get(f"{reverse('run-weights-compare', args=['lab', 'run-0'])}?one={one}&other={other}{query}")
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+def test_two_versions_stand_beside_each_other_with_how_far_the_second_is_from_the_first(client, two, alice, finish):
+    made = [evaluated(two[0], number, finish, right) for number, right in ((0, 1), (2, [1, 2, 3]))]
+    client.force_login(alice)
+    text = versions(client, 0, 2)
+    assert "25.0 %" in text and "75.0 %" in text and "+50.0" in text and "may be chance" in text  # of four tasks
+    assert all(reverse("run-evaluations", args=["lab", one.slug]) in text for one in made)
+    assert "−50.0" in versions(client, 2, 0) and "−50.0" in versions(client, 2, 0, "&measure=mean&k=2")
+    (asked,) = of_versions([one.evaluates for one in made], PASS).asked
+    assert (asked.lines[1].difference.better, asked.lines[1].difference.worse) == (3, 1)
+
+
+def test_a_version_that_was_not_asked_is_no_zero(client, two, alice, finish):
+    evaluated(two[0], 2, finish, 3)
+    client.force_login(alice)
+    text = versions(client, 0, 2)
+    rows = text.split('class="beside"')[1].split("</table>")[0]
+    assert "not asked this" in rows and "75.0 %" in rows and "chance" not in rows
+
+
+def test_versions_that_were_never_evaluated_say_how_that_is_done(client, two, alice):
+    client.force_login(alice)
+    text = versions(client, 0, 2)
+    assert "Neither of them was evaluated yet" in text and reverse("run-evaluations", args=["lab", "run-0"]) + "#ask" in text
+
+
+def test_more_evaluations_of_two_versions_cost_no_more_queries(client, two, alice, finish):
+    client.force_login(alice)
+
+    def queries() -> int:
+        with CaptureQueriesContext(connection) as captured:
+            versions(client, 1, 2)
+        return len(captured)
+
+    for number in (1, 2):
+        evaluated(two[0], number, finish, 2)
+    evaluate(two[0].weight_versions.get(version=1), Asked(taskset="sort", samples=3))
+    few = queries()
+    for number in (1, 2):
+        for samples in (4, 5, 6):
+            evaluate(two[0].weight_versions.get(version=number), Asked(taskset="sort", samples=samples))
+    assert queries() <= few
