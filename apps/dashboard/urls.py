@@ -122,6 +122,7 @@ urlpatterns = [
     path(RUN + "evaluations/schedules/", evaluations.schedules, name="run-evaluation-schedules"),
     path(RUN + "exports/", exports.exports, name="run-exports"),
     path(RUN + "exports/metrics-<slug:shape>.<slug:format>", run_files.metrics, name="run-export-metrics"),
+    path(RUN + "exports/evaluations.<slug:format>", run_files.evaluations, name="run-export-evaluations"),
     path(RUN + "exports/events.jsonl", run_files.events, name="run-export-events"),
     path(RUN + "exports/audit.jsonl", run_files.audit, name="run-export-audit"),
     path(RUN + "exports/<slug:what>.<slug:format>", exports.export, name="run-export"),
