@@ -98,7 +98,7 @@ def facts_of(runs: Iterable[Run], spent: Mapping[int, Mapping[str, float]]) -> d
     runs = list(runs)
     ids = [run.pk for run in runs]
     now = _now()
-    standing, curves, first, unapplied = _standing(ids), _curves(ids), _first_entropy(ids), _unapplied(ids)
+    standing, curves, first, unapplied = _standing(ids), _curves(runs), _first_entropy(ids), _unapplied(ids)
     unserved, scorers, suspicions = _unserved(ids), _scorers(ids), _suspicions(ids)
     failing, rooms, heard, gone = _failing({run.project_id for run in runs}, now), disks(), _heard(), lost()
     found = {}
@@ -130,9 +130,9 @@ def _standing(ids: list[int]) -> dict[int, dict[str, Standing]]:
     return found
 
 
-def _curves(ids: list[int]) -> dict[int, dict[str, list]]:
+def _curves(runs: Sequence[Run]) -> dict[int, dict[str, list]]:
     found: dict[int, dict[str, list]] = defaultdict(lambda: defaultdict(list))
-    newest = Metric.objects.filter(run__in=ids, name__in=CURVES, step__gt=F("run__step") - STEPS_SEEN)
+    newest = Metric.objects.of_last_steps(runs, STEPS_SEEN).filter(name__in=CURVES)
     for run, name, step, value in newest.order_by("run", "name", "step").values_list("run_id", "name", "step", "value"):
         found[run][name].append((step, value))
     return found
