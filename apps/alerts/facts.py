@@ -12,6 +12,7 @@ from django.db import connection
 from django.db.models import Count, Exists, F, Max, Min, OuterRef, Q
 from django.db.models.functions import Coalesce
 
+from apps.alerts.processes import Lost, lost
 from apps.environments.models import Environment
 from apps.feedback.calibration.watching import told
 from apps.feedback.models import Calibration, Suspicion
@@ -84,6 +85,7 @@ class Facts:
     suspicions: Sequence[Sign] = ()
     rooms: Sequence[Room] = ()
     heard: Mapping[str, datetime] = field(default_factory=dict)  # newest sign of life, by role
+    lost: Sequence[Lost] = ()
     spent: Mapping[str, float] = field(default_factory=dict)  # by the fields of apps.runs.budget.Budget
 
     def since(self, moment: datetime | None) -> float:
@@ -98,7 +100,7 @@ def facts_of(runs: Iterable[Run], spent: Mapping[int, Mapping[str, float]]) -> d
     now = _now()
     standing, curves, first, unapplied = _standing(ids), _curves(runs), _first_entropy(ids), _unapplied(ids)
     unserved, scorers, suspicions = _unserved(ids), _scorers(ids), _suspicions(ids)
-    failing, rooms, heard = _failing({run.project_id for run in runs}, now), disks(), _heard()
+    failing, rooms, heard, gone = _failing({run.project_id for run in runs}, now), disks(), _heard(), lost()
     found = {}
     for run in runs:
         plan, live_since = run.settings, run.state_since or run.started_at or run.created_at
@@ -108,7 +110,7 @@ def facts_of(runs: Iterable[Run], spent: Mapping[int, Mapping[str, float]]) -> d
             waiting_on=run.waiting_on, standing=standing[run.pk], curves=curves[run.pk], first_entropy=first[run.pk],
             unapplied=unapplied[run.pk], unserved=unserved.get(run.pk), rooms=rooms, heard=heard, scorers=scorers[run.pk],
             failing=[one for one in failing[run.project_id] if one.name == environment], suspicions=suspicions[run.pk],
-            spent=spent.get(run.pk, {}),
+            spent=spent.get(run.pk, {}), lost=gone,
         )  # fmt: skip
     return found
 

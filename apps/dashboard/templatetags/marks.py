@@ -61,6 +61,12 @@ def signed(value: float | None) -> str:
 
 
 @register.filter
+def points(value: float | None) -> str:
+    """A difference of two shares, in percentage points."""
+    return "–" if value is None else f"{100 * value:+.1f}".replace("-", "−").replace("+0.0", "0.0").replace("−0.0", "0.0")
+
+
+@register.filter
 def percent(value: float | None, digits: int = 0) -> str:
     return "–" if value is None else f"{100 * value:.{digits}f} %"
 
