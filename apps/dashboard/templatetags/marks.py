@@ -61,6 +61,12 @@ def signed(value: float | None) -> str:
 
 
 @register.filter
+def points(value: float | None) -> str:
+    """Strengths on Elo's scale: whole numbers with their sign."""
+    return "–" if value is None else f"{value:+,.0f}".replace("-", "−").replace("+0", "0").replace("−0", "0")
+
+
+@register.filter
 def percent(value: float | None, digits: int = 0) -> str:
     return "–" if value is None else f"{100 * value:.{digits}f} %"
 
