@@ -39,7 +39,10 @@ def offers_of(run: Run) -> list[Offer]:
 
 def label_of(run: Run) -> str:
     """Of an evaluation: whose answers these are."""
-    return f"v{run.evaluates.version} of {run.evaluates.run.slug}" if run.evaluates_id else run.policy.slug
+    if not run.evaluates_id:
+        return run.policy.slug
+    base = "" if run.evaluates.version else " (base)"
+    return f"v{run.evaluates.version} of {run.evaluates.run.slug}{base}"
 
 
 def seen_among(user: User, arenas: Sequence[Arena]) -> set[int]:

@@ -57,7 +57,7 @@ def arena(request: HttpRequest, project: str, pk: int) -> HttpResponse:
     found = _seen(request, project, pk)
     pairings = pairings_of(found)
     context = {
-        "section": "runs", "arena": found, "pairs": sum(one.size for one in pairings), "same": sum(one.same for one in pairings),
+        "section": "rate", "arena": found, "pairs": sum(one.size for one in pairings), "same": sum(one.same for one in pairings),
         "is_open": bool(seen_among(request.user, [found])), "may_steer": _may_steer(request, found),
         "may_judge": found.is_open and Arena.objects.judged_by(request.user).filter(pk=pk).exists(),
     }  # fmt: skip

@@ -15,7 +15,7 @@ from apps.feedback.arena.pairs import Pair, drawn
 from apps.feedback.models import STANDING, Arena, Pairing
 
 # Places looked at, in the person's order: nearly always the first has two answers that differ.
-LOOKED_AT = (32, 1_000, None)
+LOOKED_AT = (8, 500, None)
 
 
 @dataclass(frozen=True)
@@ -106,15 +106,16 @@ NEXT = """
         SELECT task_id, sample_index, count(*) AS opinions, bool_or(rater_id = %(rater)s) AS mine
         FROM newest WHERE choice <> 'back' GROUP BY 1, 2),
     places AS MATERIALIZED (
-        SELECT t.id, t.index, s.n, row_number() OVER (ORDER BY
-            coalesce(said.opinions, 0) = 1 AND %(again)s DESC, coalesce(said.opinions, 0),
-            (s.n + (hashint8extended(t.id, %(seed)s) & 65535)) %% %(samples)s, hashint8extended(t.id, %(seed)s)) AS place
-        FROM tasksets_task t CROSS JOIN generate_series(0, %(samples)s - 1) s(n)
+        SELECT t.id, t.index, s.n, coalesce(said.opinions, 0) AS opinions, coalesce(said.opinions, 0) = 1 AND %(again)s AS wanted,
+            (s.n + (t.shuffled & 65535)) %% %(samples)s AS round, t.shuffled
+        FROM (SELECT id, index, hashint8extended(id, %(seed)s) AS shuffled FROM tasksets_task
+              WHERE taskset_id = %(taskset)s AND index < %(tasks)s OFFSET 0) t
+            CROSS JOIN generate_series(0, %(samples)s - 1) s(n)
             LEFT JOIN said ON said.task_id = t.id AND said.sample_index = s.n
-        WHERE t.taskset_id = %(taskset)s AND t.index < %(tasks)s AND said.mine IS NOT TRUE
+        WHERE said.mine IS NOT TRUE
             AND NOT EXISTS (SELECT 1 FROM unnest(%(held_tasks)s::bigint[], %(held_samples)s::int[]) held(task, sample)
                             WHERE held.task = t.id AND held.sample = s.n)
-        ORDER BY place LIMIT %(limit)s OFFSET %(offset)s)
+        ORDER BY wanted DESC, opinions, round, shuffled LIMIT %(limit)s OFFSET %(offset)s)
     SELECT places.id, places.index, places.n FROM places
         JOIN rollouts_group one ON one.run_id = %(one)s AND one.draw_index = places.index
         JOIN rollouts_rollout a ON a.group_id = one.id AND a.origin = 'policy' AND a.sample_index = places.n
@@ -122,4 +123,4 @@ NEXT = """
         JOIN rollouts_group other ON other.run_id = %(other)s AND other.draw_index = places.index
         JOIN rollouts_rollout b ON b.group_id = other.id AND b.origin = 'policy' AND b.sample_index = places.n
             AND b.state = 'finished'
-    WHERE a.text <> b.text ORDER BY places.place LIMIT 1"""
+    WHERE a.text <> b.text ORDER BY places.wanted DESC, places.opinions, places.round, places.shuffled LIMIT 1"""

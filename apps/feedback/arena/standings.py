@@ -97,7 +97,8 @@ def standings_of(arena: Arena) -> Standings:
     against: dict[tuple[int, int], Score] = defaultdict(Score)
     domains: dict[str, dict[int, Score]] = defaultdict(lambda: defaultdict(Score))
     left, votes = Score(), 0
-    for pairing, domain, choice, first_on_left, count in _rows(COUNTS, arena):
+    said, met, raters = _counted(arena)
+    for pairing, domain, choice, first_on_left, count in said:
         score, (one, other) = _score(choice, count), ends[pairing]
         against[one, other] += score
         against[other, one] += score.turned
@@ -111,8 +112,7 @@ def standings_of(arena: Arena) -> Standings:
     strengths, why = strengths_of(wins_of(contestants, against))
     rows = [Standing(one, own[one.pk], strengths[n], why[n]) for n, one in enumerate(contestants)]
     rows.sort(key=lambda row: (-(row.strength.points if row.strength else 0), -(row.score.share or 0), row.contestant.place))
-    agreement, alpha, twice = _agreement(arena)
-    raters = _rows(RATERS, arena)[0][0]
+    agreement, alpha, twice = _agreement(met)
     return Standings(rows, dict(against), {k: dict(v) for k, v in domains.items()}, votes, left, raters, agreement, alpha, twice)
 
 
@@ -156,9 +156,11 @@ def _why_one(n: int, wins: np.ndarray, reach: np.ndarray) -> str:
     if not apart.any():
         return ""
     if not (reach[n] | reach[:, n]).all():
-        return "its group and the others have not met yet"
-    always = "won" if (reach[n] & ~reach[:, n]).any() else "lost"
-    return f"its group has always {always} against some of the others"
+        return "it and those that it met have not met the others yet"
+    ahead, behind = (reach[n] & ~reach[:, n]).any(), (reach[:, n] & ~reach[n]).any()
+    if ahead and behind:
+        return "it stands between some that it has beaten every time and some that have beaten it every time"
+    return f"it and those level with it have {'won' if ahead else 'lost'} every time against the others that they met"
 
 
 def _score(choice: str, count: int) -> Score:
@@ -168,28 +170,31 @@ def _score(choice: str, count: int) -> Score:
     return Score(tied=count, bad=count if choice == "bad" else 0)
 
 
-def _agreement(arena: Arena) -> tuple[Figure, Figure, int]:
+def _agreement(rows: Sequence[list]) -> tuple[Figure, Figure, int]:
     """Over pairs that several people judged: first, second, or neither; shares of equal pairs of votes, and alpha."""
-    rows = _rows(OPINIONS, arena)
     counts = np.array([row[:3] for row in rows], dtype=float).reshape(-1, 3)
     times = np.array([row[3] for row in rows], dtype=int)
     each = np.repeat(counts, times, axis=0)
     return percent(each), krippendorff_alpha(counts, [0, 1, 2], "nominal", times.astype(float)), int(times.sum())
 
 
-def _rows(sql: str, arena: Arena) -> list[tuple]:
+# How often what was said, by pairing, domain and side; how often which votes met on one pair; how many people voted.
+COUNTED = f"""
+    WITH standing AS MATERIALIZED ({STANDING})
+    SELECT
+        (SELECT coalesce(json_agg(json_build_array(pairing_id, domain, choice, first_on_left, votes)), '[]') FROM (
+            SELECT s.pairing_id, t.domain, s.choice, s.first_on_left, count(*) AS votes
+            FROM standing s JOIN tasksets_task t ON t.id = s.task_id GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4) said),
+        (SELECT coalesce(json_agg(json_build_array(one, other, neither, pairs)), '[]') FROM (
+            SELECT one, other, neither, count(*) AS pairs FROM (
+                SELECT count(*) FILTER (WHERE choice = 'first') AS one, count(*) FILTER (WHERE choice = 'second') AS other,
+                    count(*) FILTER (WHERE choice IN ('tie', 'bad')) AS neither
+                FROM standing GROUP BY pairing_id, task_id, sample_index HAVING count(*) > 1) judged
+            GROUP BY 1, 2, 3 ORDER BY 1, 2, 3) met),
+        (SELECT count(DISTINCT rater_id) FROM standing)"""
+
+
+def _counted(arena: Arena) -> tuple[list[list], list[list], int]:
     with connection.cursor() as cursor:
-        cursor.execute(sql, {"arena": arena.pk})
-        return cursor.fetchall()
-
-
-COUNTS = f"""
-    SELECT s.pairing_id, t.domain, s.choice, s.first_on_left, count(*) FROM ({STANDING}) s JOIN tasksets_task t ON t.id = s.task_id
-    GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4"""
-OPINIONS = f"""
-    SELECT one, other, neither, count(*) FROM (
-        SELECT count(*) FILTER (WHERE choice = 'first') AS one, count(*) FILTER (WHERE choice = 'second') AS other,
-            count(*) FILTER (WHERE choice IN ('tie', 'bad')) AS neither
-        FROM ({STANDING}) s GROUP BY pairing_id, task_id, sample_index HAVING count(*) > 1) judged
-    GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"""
-RATERS = f"SELECT count(DISTINCT rater_id) FROM ({STANDING}) s"
+        cursor.execute(COUNTED, {"arena": arena.pk})
+        return cursor.fetchone()

@@ -135,7 +135,8 @@ class Vote(models.Model):
 # The words that stand, one of each person about each pair, of the arena `%(arena)s`.
 STANDING = """
     SELECT * FROM (
-        SELECT DISTINCT ON (v.pairing_id, v.task_id, v.sample_index, v.rater_id) v.*
+        SELECT DISTINCT ON (v.pairing_id, v.task_id, v.sample_index, v.rater_id)
+            v.id, v.pairing_id, v.task_id, v.sample_index, v.rater_id, v.choice, v.first_on_left, v.at
         FROM feedback_vote v JOIN feedback_pairing p ON p.id = v.pairing_id WHERE p.arena_id = %(arena)s
         ORDER BY v.pairing_id, v.task_id, v.sample_index, v.rater_id, v.id DESC) newest
     WHERE choice <> 'back'"""

@@ -53,7 +53,8 @@ def test_the_interval_of_a_lead_is_as_wide_as_the_counts_say():
     [
         ([[0, 0], [0, 0]], ["nobody has judged"] * 2),
         ([[0, 3], [0, 0]], ["won every time", "lost every time"]),
-        ([[0, 1, 2], [1, 0, 3], [0, 0, 0]], ["always won", "always won", "lost every time"]),
+        ([[0, 1, 2], [1, 0, 3], [0, 0, 0]], ["level with it have won", "level with it have won", "lost every time"]),
+        ([[0, 2, 2], [0, 0, 2], [0, 0, 0]], ["won every time", "between some", "lost every time"]),
         ([[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]], ["have not met"] * 4),
     ],
 )
