@@ -95,6 +95,16 @@ def test_who_judges_reads_nothing_of_who_wrote_what(client, arena, bob):
     assert "You judge a run of this arena blind" in told[5] and "won" not in told[5].split("<main>")[1]
 
 
+def test_what_a_model_wrote_is_shown_and_never_run(client, run, finish, alice, bob):
+    runs = evaluated(run, finish, [["<script>steal()</script>"], ["<img src=x onerror=steal()>"]])
+    make(run.project, alice, "<b>bold</b>", [one.pk for one in runs])
+    client.force_login(bob)
+    arena = Arena.objects.get()
+    shown = client.get(judging(arena, "arena-next")).content.decode()
+    assert "&lt;script&gt;steal()" in shown and "&lt;img src=x" in shown and "<script" not in shown and "<img" not in shown
+    assert "&lt;b&gt;bold" in client.get(judging(arena)).content.decode()
+
+
 def test_sides_stay_after_a_reload(client, arena, bob):
     client.force_login(bob)
     address = judging(arena, "arena-next") + "?count=3"
