@@ -13,6 +13,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Browser, Page
@@ -124,7 +125,7 @@ def test_from_the_clone_to_ones_own_weights(page: Page):
     again(page, lambda: page.locator(".life li", has_text="In the weights").count() > 0, "the rated reply in the weights")
     page.locator(".life li", has_text="Trained").get_by_role("link").first.click()
     page.wait_for_url("**/rollouts/?*step*")
-    assert page.locator(f"tbody a[href='{rollout.partition('/rollouts')[1]}{rollout.partition('/rollouts')[2]}']").count()
+    assert page.locator("tbody tr:target").locator(f"a[href='{urlsplit(rollout).path}']").count()
 
     # The version that the step made.
     page.goto(rollout)
