@@ -9,6 +9,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
+from apps.accounts.reasons import NotAReason, reason_of
 from apps.dashboard.log_search import is_keeper, lines_for
 from apps.dashboard.paging import page_of
 from apps.dashboard.workers_now import beside, due, here, queues, seen_by, services
@@ -17,7 +18,7 @@ from apps.rollouts.models import Group
 from apps.runs.models import Run, Worker
 
 ORDERS = {"drain": Worker.Order.DRAIN, "quarantine": Worker.Order.QUARANTINE, "put-back": Worker.Order.SERVE}
-GONE_A_PAGE, LINES_SHOWN, LONGEST_REASON = 20, 12, 300
+GONE_A_PAGE, LINES_SHOWN = 20, 12
 
 
 @require_safe
@@ -76,7 +77,12 @@ def order(request: HttpRequest, pk: int, verb: str) -> HttpResponse:
         raise PermissionDenied("Only who keeps the installation tells workers what to do: staff and administrators.")
     if verb not in ORDERS:
         raise Http404(verb)
-    found, reason = _worker(pk), request.POST.get("reason", "").strip()[:LONGEST_REASON]
+    found = _worker(pk)
+    try:
+        reason = reason_of(request.POST.get("reason", ""))
+    except NotAReason as error:
+        messages.error(request, f"Nothing was changed: {error}")
+        return redirect("worker", found.pk)
     if not found.is_of_runs:
         messages.error(request, f"Nothing was changed: {found.role} takes no work of runs, so there is nothing to drain or fence.")
     elif found.stopped_at is not None:
