@@ -10,7 +10,7 @@ from django.urls import URLPattern, get_resolver
 
 from apps.dashboard.views.exports import KINDS
 from apps.environments.models import Environment, Episode
-from apps.feedback.models import Item, RaterModel, Rating, Suspicion
+from apps.feedback.models import Arena, Item, RaterModel, Rating, Suspicion
 from apps.rollouts.models import Rollout
 from apps.runs.models import Run, Worker
 from apps.tasksets.models import Picture
@@ -56,6 +56,7 @@ def _filled(route: str, run: Run, rollouts: list[int]) -> list[str]:
     groups = list(Rollout.objects.filter(pk__in=rollouts).values_list("group_id", flat=True))
     picture = Picture.objects.filter(project=run.project).values_list("sha256", flat=True).first() or "0" * 64
     route = route.replace("<slug:shape>.<slug:format>", "long.csv")
+    route = route.replace("exports/evaluations.<slug:format>", "exports/evaluations.csv")
     parts = {
         "<slug:name>": [environment],
         "<slug:project>": [run.project.slug], "<slug:slug>": [slug], "<slug:part>": ["now", "beside", "newest"],
@@ -82,6 +83,8 @@ def _filled(route: str, run: Run, rollouts: list[int]) -> list[str]:
         "chat/": [0],
         "groups/": groups,
     }
+    arena = Arena.objects.filter(project=run.project).values_list("pk", flat=True).first() or 0
+    numbers |= {"rate/arenas/": [arena], "arenas/<slug:project>/": [arena]}
     numbers |= {"settings/tokens/": [0], "pipeline/release/": [0], "alerts/": [0], "alerts/channels/<slug:project>/": [0]}
     before = route.partition("<int:pk>")[0]
     parts["<int:pk>"] = next((values for ends, values in numbers.items() if before.endswith(ends)), ["<?>"])

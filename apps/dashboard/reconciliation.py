@@ -31,6 +31,7 @@ from apps.environments.ledger import (
     what_was_played_was_rewarded_once,
 )
 from apps.environments.models import Episode
+from apps.feedback.arena.ledger import arenas_count_their_votes, votes_are_about_answers_of_their_arenas
 from apps.feedback.models import LESSONS, STARS, Preference, Rating, Slot
 from apps.pipelines.ledger import what_operators_left_out_is_on_record
 from apps.pipelines.models import OwnExpert
@@ -69,7 +70,7 @@ NATURAL_KEYS = (
     "one_episode_per_attempt", "one_open_episode_per_rollout", "one_episode_per_key", "one_turn_per_number",
     "turn_rewards_are_finite", "rewards_are_finite", "experiences_are_finite", "metrics_are_finite",
     "one_amount_per_worker_and_hour", "amounts_are_finite", "one_open_alert_per_key", "one_delivery_per_channel_and_entry",
-    "one_span_per_place",
+    "one_span_per_place", "one_vote_per_client_uuid", "one_contestant_per_evaluation", "one_pairing_per_two_contestants",
 )  # fmt: skip
 
 
@@ -339,6 +340,8 @@ CHECKS = (
     Check("what was sampled is counted", what_was_sampled_is_counted),
     Check("alerts left their history", alerts_left_their_history),
     Check("evaluations ask each task once", evaluations_ask_each_task_once),
+    Check("votes are about answers of their arenas", votes_are_about_answers_of_their_arenas),
+    Check("arenas count their votes", arenas_count_their_votes),
 )
 
 

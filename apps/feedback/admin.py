@@ -5,6 +5,7 @@ from django.contrib import admin
 from apps.accounts.ledger_admin import LedgerAdmin, newest
 from apps.feedback.forms import FORMS
 from apps.feedback.models import (
+    Arena,
     Demonstration,
     EvaluationResult,
     ExpertAnswer,
@@ -16,6 +17,7 @@ from apps.feedback.models import (
     Skip,
     Slot,
     Thumb,
+    Vote,
 )
 
 
@@ -102,4 +104,21 @@ class EvaluationResultAdmin(LedgerAdmin):
 class RaterModelAdmin(LedgerAdmin):
     list_display = ["run", "number", "kind", "decisions", "fitted_at"]
     list_select_related = ["run"]
+    ordering = ["-pk"]
+
+
+@admin.register(Arena)
+class ArenaAdmin(LedgerAdmin):
+    exclude = ["secret"]
+    list_display = ["pk", "title", "project", "taskset", "by", "created_at", "closed_at"]
+    list_select_related = ["project", "taskset", "by"]
+    ordering = ["-pk"]
+
+
+@admin.register(Vote)
+class VoteAdmin(LedgerAdmin):
+    is_large = True
+    list_display = ["pk", "pairing", "task", "sample_index", "rater", "choice", "at"]
+    list_filter = [newest("choice")]
+    list_select_related = ["pairing", "task", "rater"]
     ordering = ["-pk"]

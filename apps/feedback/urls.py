@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from apps.feedback.views import page, slots, stars
+from apps.feedback.views import arenas, page, slots, stars
 
 urlpatterns = [
     path("", page.rate, name="rate"),
@@ -16,5 +16,9 @@ urlpatterns = [
     path("slots/<int:slot>/skip/", slots.skip_slot, name="rate-slot-skip"),
     path("slots/<int:slot>/flag/", slots.flag, name="rate-slot-flag"),
     path("slots/<int:slot>/rewrite/", slots.rewrite_slot, name="rate-slot-rewrite"),
+    path("arenas/<int:pk>/", arenas.judge, name="arena-judge"),
+    path("arenas/<int:pk>/next/", arenas.next_shown, name="arena-next"),
+    path("arenas/<int:pk>/vote/", arenas.vote, name="arena-vote"),
+    path("arenas/<int:pk>/undo/", arenas.undo, name="arena-undo"),
     path("<int:rollout>/", stars.rate, name="rate-rollout"),
 ]

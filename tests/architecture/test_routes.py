@@ -11,10 +11,10 @@ from django.urls import URLPattern, get_resolver
 
 from apps.accounts.models import Token
 from apps.environments.models import Environment, Episode
-from apps.feedback.models import Rating
+from apps.feedback.models import Arena, Contestant, Rating
 from apps.rewards.models import Rescoring
 from apps.rollouts.models import Chat, Comparison, Rollout
-from apps.runs.models import WeightOrder, Worker
+from apps.runs.models import Run, WeightOrder, Worker
 from apps.tasksets.models import Picture, TasksetImport
 
 DOT = b64decode("R0lGODlhAQABAIAAAAAAAP///ywAAAAAAQABAAACAUwAOw==")  # a GIF of one pixel
@@ -44,6 +44,7 @@ RUN = "runs/<slug:project>/<slug:slug>/"
 WEIGHT = RUN + "weights/<int:version>/"
 ENVIRONMENT = "environments/<slug:project>/<slug:name>/"
 API_RUN = "api/v1/runs/<int:pk>/"
+ARENA, STANDINGS = "rate/arenas/<int:pk>/", "arenas/<slug:project>/<int:pk>/"
 SLOT_VERBS = ("keep", "release", "skip", "flag", "rewrite")
 
 TABLE = {
@@ -106,6 +107,14 @@ TABLE = {
         for route in ("rate/undo/", "rate/slots/<int:slot>/", *(f"rate/slots/<int:slot>/{verb}/" for verb in SLOT_VERBS))
     },
     "rate/<int:rollout>/": {"GET": None, "POST": MEMBER},
+    ARENA: {"GET": MEMBER, "POST": None},
+    ARENA + "next/": {"GET": API_MEMBER, "POST": None},
+    ARENA + "vote/": {"GET": None, "POST": API_PERSON},
+    ARENA + "undo/": {"GET": None, "POST": API_PERSON},
+    "arenas/": {"GET": PERSON, "POST": None},
+    STANDINGS: {"GET": MEMBER, "POST": None},
+    STANDINGS + "votes.csv": {"GET": STEERER, "POST": None},
+    STANDINGS + "<slug:verb>/": {"GET": None, "POST": STEERER},
     # With a key of a run alone, whoever is signed in (tests/environments/agents).
     **{f"v1/{address}": {"GET": KEYED, "POST": KEYED} for address in AGENT_ADDRESSES},
     # Likewise, with a token for that environment (tests/environments/openenv); whether the server answers, anybody may ask.
@@ -175,6 +184,7 @@ TABLE = {
     RUN + "evaluations/": {"GET": MEMBER, "POST": STEERER},
     RUN + "evaluations/now/": {"GET": MEMBER, "POST": None},
     RUN + "evaluations/schedules/": {"GET": None, "POST": STEERER},
+    RUN + "evaluations/arena/": {"GET": None, "POST": STEERER},
     "alerts/": {"GET": PERSON, "POST": None},
     "alerts/now/": {"GET": PERSON, "POST": None},
     "alerts/channels/<slug:project>/": {"GET": STEERER, "POST": STEERER},
@@ -191,6 +201,7 @@ TABLE = {
     RUN + "cost/prices/": {"GET": None, "POST": STEERER},
     RUN + "exports/": {"GET": STEERER, "POST": None},
     RUN + "exports/metrics-<slug:shape>.<slug:format>": {"GET": STEERER, "POST": None},
+    RUN + "exports/evaluations.<slug:format>": {"GET": STEERER, "POST": None},
     RUN + "exports/events.jsonl": {"GET": STEERER, "POST": None},
     RUN + "exports/audit.jsonl": {"GET": STEERER, "POST": None},
     RUN + "exports/<slug:what>.<slug:format>": {"GET": STEERER, "POST": None},
@@ -299,6 +310,9 @@ def visit(cast, run, finish, tmp_path):
     episode = Episode.objects.create(environment=environment, run=run, seed=0, turn_limit=3, state=Episode.State.WAITING)
     picture = Picture.take(run.project, DOT)
     importing = TasksetImport.objects.create(project=run.project, name="a.jsonl", bytes=0)
+    arena = Arena.objects.create(project=run.project, taskset=run.taskset, title="An arena", tasks=4, samples=1)
+    rival = Run.create(project=run.project, slug="rival", title="Another", plan=run.settings)
+    Contestant.objects.bulk_create(Contestant(arena=arena, run=one, place=n) for n, one in enumerate((run, rival)))
     worker = Worker.objects.create(key="scorer@here:1:1", role=Worker.Role.SCORER, host="here", pid=1)
     rescoring = Rescoring.create(run, run.settings, {}, [(group.pk, 2)])
     base = run.weight_versions.get()
@@ -325,10 +339,11 @@ def visit(cast, run, finish, tmp_path):
         pk = rescoring.pk if "rescorings/<int:pk>" in route else pk
         pk = worker.pk if "workers/<int:pk>" in route else pk
         pk = importing.pk if "imports/<int:pk>" in route else pk
+        pk = arena.pk if "arenas/" in route else pk
         pk = {"compare": compared.pk, "exports": order.pk, "chat": talk.pk}.get(weights_part(route), pk)
         kind = "votes" if "exports" in route else "stop"
-        route = route.replace("<slug:shape>.<slug:format>", "wide.csv")
-        verb = "pin" if route.startswith(WEIGHT) else "pause"
+        route = route.replace("<slug:shape>.<slug:format>", "wide.csv").replace("evaluations.<slug:format>", "evaluations.csv")
+        verb = "pin" if route.startswith(WEIGHT) else "close" if route.startswith(STANDINGS) else "pause"
         for part, value in {**named, "<slug:verb>": verb, "<slug:slug>": slug, "<int:pk>": pk, "<slug:kind>": kind}.items():
             route = route.replace(part, str(value))
         if route.endswith(("/say/", "/end/")):  # as who plays it, for nobody else gets beyond the door

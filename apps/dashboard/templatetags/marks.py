@@ -61,6 +61,18 @@ def signed(value: float | None) -> str:
 
 
 @register.filter
+def percentage_points(value: float | None) -> str:
+    """A difference of two shares."""
+    return "–" if value is None else f"{100 * value:+.1f}".replace("-", "−").replace("+0.0", "0.0").replace("−0.0", "0.0")
+
+
+@register.filter
+def elo(value: float | None) -> str:
+    """Strengths on Elo's scale: whole numbers with their sign."""
+    return "–" if value is None else f"{value:+,.0f}".replace("-", "−").replace("+0", "0").replace("−0", "0")
+
+
+@register.filter
 def percent(value: float | None, digits: int = 0) -> str:
     return "–" if value is None else f"{100 * value:.{digits}f} %"
 

@@ -10,6 +10,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from pydantic import ValidationError
 
 from apps.dashboard.access import may_steer, seen_run, steered_run
+from apps.dashboard.arenas import offers_of
 from apps.dashboard.evaluations import Shown, overview_of, slices, table_rows, words_of
 from apps.feedback.evaluation.asking import evaluate
 from apps.feedback.evaluation.figures import MEASURES, ks_of
@@ -67,11 +68,16 @@ def schedules(request: HttpRequest, project: str, slug: str) -> HttpResponse:
             kept.append(scheduled.model_dump(mode="json"))
         run.change_config(request.user, evaluations=kept)
     except (ConfigError, ValidationError) as wrong:
-        problems = _problems(wrong)
-        messages.error(request, f"Nothing was changed. {'; '.join(f'{name}: {why}' for name, why in problems.items())}.")
-        return render(request, "dashboard/evaluations.html", _page(request, run, problems), status=422)
+        return refused(request, run, wrong, "Nothing was changed")
     messages.success(request, "The schedule is gone; what it made stays." if place else "Due versions are evaluated from now on.")
     return redirect("run-evaluations", project, slug)
+
+
+def refused(request: HttpRequest, run: Run, wrong: ConfigError | ValidationError, words: str) -> HttpResponse:
+    """The page again, with what is wrong at its fields."""
+    problems = _problems(wrong)
+    messages.error(request, f"{words}. {'; '.join(f'{name}: {why}' for name, why in problems.items())}.")
+    return render(request, "dashboard/evaluations.html", _page(request, run, problems), status=422)
 
 
 def _ask(request: HttpRequest, run: Run) -> HttpResponse:
@@ -84,9 +90,7 @@ def _ask(request: HttpRequest, run: Run) -> HttpResponse:
         versions = _versions(run, request.POST)
         made = [evaluate(one, asked, request.user, again=bool(request.POST.get("again")))[1] for one in versions]
     except (ConfigError, ValidationError) as wrong:
-        problems = _problems(wrong)
-        messages.error(request, f"Nothing was asked. {'; '.join(f'{name}: {why}' for name, why in problems.items())}.")
-        return render(request, "dashboard/evaluations.html", _page(request, run, problems), status=422)
+        return refused(request, run, wrong, "Nothing was asked")
     new, known = sum(made), len(made) - sum(made)
     told = f"{new} evaluation{'' if new == 1 else 's'} started" if new else "Nothing new"
     messages.success(request, told + (f"; {known} had been asked this already." if known else "."))
@@ -141,6 +145,7 @@ def _page(request: HttpRequest, run: Run, problems: Mapping[str, str] | None = N
         "tasksets": _tasksets(run), "kept": kept[:VERSIONS_OFFERED], "schedules": plan.evaluations,
         "known": scorers.names(), "own": [choice.scorer for choice in plan.rewards], "temperature": plan.sampling.temperature,
         "max_tokens": plan.sampling.max_tokens, "has_ended": run.state in Run.ENDED,
+        "offers": offers_of(run) if table["is_open"] else [], "ticked": request.POST.getlist("contestant"),
     }  # fmt: skip
 
 

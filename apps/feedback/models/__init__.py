@@ -1,6 +1,7 @@
-"""What people say: items to decide, ratings, interventions, and lessons (demonstrations, preferences, thumbs)."""
+"""What people say: items to decide, ratings, votes, interventions, and lessons (demonstrations, preferences, thumbs)."""
 
 from apps.feedback.models.adjudications import Adjudication
+from apps.feedback.models.arenas import STANDING, Arena, Contestant, Pairing, Vote
 from apps.feedback.models.calibrations import Calibration
 from apps.feedback.models.evaluations import EvaluationResult
 from apps.feedback.models.interventions import Intervention
@@ -11,8 +12,8 @@ from apps.feedback.models.ratings import FLAG, LONGEST_CRITIQUE, STARS, Rating, 
 from apps.feedback.models.suspicions import Guess, Suspicion, SuspicionAct, SuspicionItem
 
 __all__ = [
-    "ASIDE", "FLAG", "KNOWN", "LESSONS", "LONGEST_CRITIQUE", "STARS", "Adjudication", "Calibration", "Demonstration",
-    "EvaluationResult", "ExpertAnswer", "Guess", "Intervention", "Item", "Lesson", "Prediction", "Preference", "RaterModel",
-    "Rating", "RatingReward", "Skip", "Slot", "Surprise", "Suspicion", "SuspicionAct", "SuspicionItem", "Thumb", "open_slots",
-    "rating_counts",
+    "ASIDE", "FLAG", "KNOWN", "LESSONS", "LONGEST_CRITIQUE", "STANDING", "STARS", "Adjudication", "Arena", "Calibration",
+    "Contestant", "Demonstration", "EvaluationResult", "ExpertAnswer", "Guess", "Intervention", "Item", "Lesson", "Pairing",
+    "Prediction", "Preference", "RaterModel", "Rating", "RatingReward", "Skip", "Slot", "Surprise", "Suspicion", "SuspicionAct",
+    "SuspicionItem", "Thumb", "Vote", "open_slots", "rating_counts",
 ]  # fmt: skip

@@ -14,6 +14,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from apps.accounts.rating_keys import by_form, keys_of
 from apps.feedback.claiming import Held, claim, take_again
+from apps.feedback.models import Arena
 from apps.feedback.own_work import known_answers_met, shaped_by, today_of
 from apps.feedback.reasons import FLAGS, SKIPS
 from apps.feedback.showing import shown_to
@@ -35,7 +36,7 @@ def rate(request: HttpRequest) -> HttpResponse:
     context = {
         "section": "rate", "run": run, "keys": keys_of(chosen), "keys_json": json.dumps(by_form(chosen)),
         "today": today_of(request.user), "known": known_answers_met(request.user), "flags": FLAGS, "skips": SKIPS,
-        "csrf_cookie": settings.CSRF_COOKIE_NAME,
+        "csrf_cookie": settings.CSRF_COOKIE_NAME, "arenas": _arenas(request),
     }  # fmt: skip
     return render(request, "feedback/rate.html", context)
 
@@ -84,7 +85,7 @@ def queue_end(request: HttpRequest) -> HttpResponse:
     asking = Run.objects.visible_to(request.user).running().filter(config__people__per_group__gt=0)
     context = {
         "work": shaped_by(request.user, run), "asking": asking.select_related("project").first(),
-        "elsewhere": _held_elsewhere(request),
+        "elsewhere": _held_elsewhere(request), "arenas": _arenas(request),
     }  # fmt: skip
     return render(request, "feedback/_end.html", context)
 
@@ -95,6 +96,11 @@ def guidelines(request: HttpRequest, run: int) -> HttpResponse:
     """Those who see the run: what its raters should go by."""
     found = get_object_or_404(Run.objects.visible_to(request.user), pk=run)
     return render(request, "feedback/_guidelines.html", {"run": found, "guidelines": found.settings.people.guidelines})
+
+
+def _arenas(request: HttpRequest) -> int:
+    """How many open arenas this person may judge in."""
+    return Arena.objects.judged_by(request.user).open().count()
 
 
 def _held_elsewhere(request: HttpRequest) -> list[int]:

@@ -6,7 +6,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("runs", "0017_what_workers_tell"),
+        ("runs", "0018_reward_model_runs"),
     ]
 
     operations = [

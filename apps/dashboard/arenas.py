@@ -1,0 +1,97 @@
+"""Blind arenas in pages: what may be set against each other, who sees what came of it, and the standings as rows of a table."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from apps.accounts.models import User
+from apps.feedback.arena.making import contestable
+from apps.feedback.arena.standings import Score, Standing, Standings
+from apps.feedback.models import Arena, Contestant
+from apps.runs.blindness import open_among
+from apps.runs.models import Run
+
+OFFERED = 60  # evaluations of a run, and as many of other runs
+DOMAINS_SHOWN = 40
+
+
+@dataclass(frozen=True)
+class Offer:
+    """Evaluations that were asked one taskset."""
+
+    taskset: str
+    own: list[Run]
+    others: list[Run]
+
+    @property
+    def is_enough(self) -> bool:
+        return len(self.own) + len(self.others) > 1
+
+
+def offers_of(run: Run) -> list[Offer]:
+    """Complete evaluations of the run, by taskset, and what others were asked of the same tasksets: the newest. Two statements."""
+    found = contestable(run.project).select_related("taskset", "policy", "evaluates__run").order_by("-pk")
+    own = list(found.filter(evaluates__run=run)[:OFFERED])
+    tasksets = list(dict.fromkeys(one.taskset for one in own))
+    others = list(found.filter(taskset__in=tasksets).exclude(pk__in=[one.pk for one in own])[:OFFERED]) if own else []
+    found = (Offer(s.slug, [r for r in own if r.taskset == s], [r for r in others if r.taskset == s]) for s in tasksets)
+    return [offer for offer in found if offer.is_enough]
+
+
+def label_of(run: Run) -> str:
+    """Of an evaluation: whose answers these are."""
+    if not run.evaluates_id:
+        return run.policy.slug
+    base = "" if run.evaluates.version else " (base)"
+    return f"v{run.evaluates.version} of {run.evaluates.run.slug}{base}"
+
+
+def seen_among(user: User, arenas: Sequence[Arena]) -> set[int]:
+    """Those of these arenas (ids) whose standings this person sees: who judges a run of it blind does not. Two statements."""
+    rows = list(
+        Contestant.objects.filter(arena__in=arenas).values_list("arena", "run", "run__evaluates__run")
+    )  # fmt: skip
+    seen = open_among(user, {run for _, *runs in rows for run in runs if run})
+    blind = {arena for arena, *runs in rows if any(run and run not in seen for run in runs)}
+    return {arena.pk for arena in arenas} - blind
+
+
+@dataclass(frozen=True)
+class Row:
+    """A contestant: `low`, `middle`, `high` are places on the scale of all strengths, 0 to 1; None without a strength."""
+
+    standing: Standing
+    label: str
+    low: float | None = None
+    middle: float | None = None
+    high: float | None = None
+
+
+def rows_of(found: Standings) -> list[Row]:
+    known = [row.strength for row in found.rows if row.strength]
+    if not known:
+        return [Row(row, label_of(row.contestant.run)) for row in found.rows]
+    first, last = min(one.low for one in known), max(one.high for one in known)
+    wide = (last - first) or 1.0
+
+    def placed(points: float) -> float:
+        return (points - first) / wide
+
+    return [
+        Row(row, label_of(row.contestant.run), *map(placed, (row.strength.low, row.strength.points, row.strength.high)))
+        for row in found.rows
+    ]
+
+
+def matrix_of(found: Standings) -> list[list[Score | None]]:
+    """Row against column, both in the order of the standings; None with oneself."""
+    ids = [row.contestant.pk for row in found.rows]
+    return [[None if one == other else found.against.get((one, other), Score()) for other in ids] for one in ids]
+
+
+def domains_of(found: Standings) -> list[tuple[str, list[Score]]]:
+    """Each domain with the contestants' scores in the order of the standings; those with most votes. Empty without domains."""
+    if not any(found.domains):
+        return []
+    ids = [row.contestant.pk for row in found.rows]
+    most = sorted(found.domains.items(), key=lambda item: (-sum(score.of for score in item[1].values()), item[0]))
+    return [(domain or "(none)", [scores.get(pk, Score()) for pk in ids]) for domain, scores in most[:DOMAINS_SHOWN]]

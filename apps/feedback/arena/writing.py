@@ -1,0 +1,41 @@
+"""An arena's votes as a CSV file: every row that was written, those changed and taken back later among them."""
+
+import csv
+from collections.abc import Iterator
+from itertools import chain
+
+from apps.accounts.downloads import in_chunks
+from apps.feedback.models import STANDING, Arena, Vote
+
+COLUMNS = (
+    "vote", "at", "rater", "task", "domain", "sample", "left", "right", "said", "better", "stands", "milliseconds", "client_uuid",
+)  # fmt: skip
+ROWS_AT_ONCE = 2_000
+
+
+class _Line:
+    """What a CSV writer writes to: gives each line back."""
+
+    def write(self, line: str) -> str:
+        return line
+
+
+def votes_file(arena: Arena) -> Iterator[bytes]:
+    """Oldest first. `left`, `right` and `better` are slugs of evaluations, `said` is left, right, tie, bad or back."""
+    writer = csv.writer(_Line(), lineterminator="\n")
+    return in_chunks(writer.writerow(row).encode() for row in chain([COLUMNS], _rows(arena)))
+
+
+def _rows(arena: Arena) -> Iterator[list]:
+    standing = {vote.pk for vote in Vote.objects.raw(f"SELECT id FROM ({STANDING}) s", {"arena": arena.pk})}
+    votes = Vote.objects.filter(pairing__arena=arena).order_by("pk")
+    votes = votes.select_related("task", "rater", "pairing__first__run", "pairing__second__run")
+    for vote in votes.iterator(ROWS_AT_ONCE):
+        first, second = vote.pairing.first.run.slug, vote.pairing.second.run.slug
+        left, right = (first, second) if vote.first_on_left else (second, first)
+        better = {"first": first, "second": second}.get(vote.choice, "")
+        said = ("left" if better == left else "right") if better else vote.choice
+        yield [
+            vote.pk, vote.at.isoformat(), vote.rater.username, vote.task.index, vote.task.domain, vote.sample_index, left, right,
+            said, better, int(vote.pk in standing), "" if vote.milliseconds is None else vote.milliseconds, vote.client_uuid,
+        ]  # fmt: skip

@@ -1,0 +1,85 @@
+"""Addresses that take a JSON object and answer in JSON, for what a page keeps in the browser until it was heard.
+
+Who is signed out is told so with 401, because a redirect would lose what was typed.
+"""
+
+import json
+import uuid
+from collections.abc import Callable
+from functools import wraps
+
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.views.decorators.http import require_POST
+
+from apps.feedback.claiming import NotHeld
+from apps.feedback.forms import BadAnswer
+from apps.feedback.submitting import Refused
+
+LARGEST_BODY = 2 * 2**20
+LARGEST = 2**63 - 1
+NEXT = {"stale": "It comes again as it is asked now.", "lease_lost": "Your words are kept here; go on with the next item."}
+
+
+def answered(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    """Those signed in, by POST of a JSON object. What is refused is told by code, by field, or as lost."""
+
+    @require_POST
+    @wraps(view)
+    def told(request: HttpRequest, **named: int) -> HttpResponse:
+        if not request.user.is_authenticated:
+            return JsonResponse(
+                {"detail": "You are signed out. What you typed is kept in this browser; sign in and it is sent."}, status=401
+            )
+        try:
+            return view(request, _document(request), **named)
+        except BadAnswer as bad:
+            return JsonResponse({"fields": bad.problems}, status=422)
+        except NotHeld as lost:
+            return JsonResponse({"code": "lease_lost", "detail": lost.next, "next": NEXT["lease_lost"]}, status=409)
+        except Refused as refused:
+            status = 404 if refused.code == "gone" else 409
+            return JsonResponse({"code": refused.code, "detail": str(refused), "next": NEXT.get(refused.code, "")}, status=status)
+
+    return told
+
+
+def _document(request: HttpRequest) -> dict:
+    """The JSON object in the body; sendBeacon sends it as text. Raises BadAnswer."""
+    if len(request.body) > LARGEST_BODY:
+        raise BadAnswer({"body": f"is larger than {LARGEST_BODY // 2**20} MiB"})
+    try:
+        document = json.loads(request.body or b"{}", parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        raise BadAnswer({"body": "is no JSON"}) from None
+    if not isinstance(document, dict):
+        raise BadAnswer({"body": "must be a JSON object"})
+    return document
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(name)
+
+
+def uuid_in(document: dict, name: str) -> uuid.UUID:
+    try:
+        return uuid.UUID(document.get(name, ""))
+    except (ValueError, AttributeError, TypeError):
+        raise BadAnswer({name: "must be a UUID, such as crypto.randomUUID() makes"}) from None
+
+
+def whole_in(document: dict, name: str) -> int:
+    value = document.get(name)
+    if type(value) is not int or not 0 <= value <= LARGEST:
+        raise BadAnswer({name: "must be a whole number"})
+    return value
+
+
+def optional_whole_in(document: dict, name: str) -> int | None:
+    return None if document.get(name) is None else min(whole_in(document, name), 2**31 - 1)
+
+
+def number_in(document: dict, name: str) -> float | None:
+    value = document.get(name)
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+        raise BadAnswer({name: "must be a number of seconds"})
+    return value

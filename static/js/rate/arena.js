@@ -1,0 +1,247 @@
+// The judging page of a blind arena: one pair on the stage, the next ready behind it. A vote shows as taken at once; the outbox
+// sees to it that the server has it once.
+import { isTyping, isUnderDialog, keyOf } from "../keys.js";
+import { Outbox, post } from "../outbox.js";
+
+const AHEAD = 2; // pairs ready behind the one on the stage
+const MOST_BACK = 10;
+const WORDS_SHOWN_MS = 6000;
+const LOOK_AGAIN_MS = 4000;
+const KEYS = { 1: "left", 2: "right", 0: "tie", 9: "bad" };
+const WORDS = { left: "A is better", right: "B is better", tie: "a tie", bad: "both are bad" };
+const desk = document.querySelector("[data-desk]");
+const find = (selector, root = desk) => root.querySelector(selector);
+const stage = find("[data-stage]");
+const outbox = new Outbox(`arena-${desk.dataset.arena}`, heard);
+const ahead = []; // articles
+const HISTORY = `arena:${document.body.dataset.user}:${desk.dataset.arena}:history`;
+const decided = JSON.parse(sessionStorage.getItem(HISTORY) ?? "[]"); // { uuid, pair, said, back }, the newest last
+const left = new Map(); // uuid → its article, while this page lives
+const of = Number(desk.dataset.of);
+let today = Number(desk.dataset.today) + outbox.everything().length;
+let own = Number(desk.dataset.own) + outbox.everything().length;
+let shown = null;
+let spent = 0; // ms in a visible tab
+let since = 0;
+let fetching = false;
+let isAnswered = true;
+let fading = 0;
+let looking = 0;
+
+/* ---- words -------------------------------------------------------------------------------------- */
+
+function say(words, canUndo = false) {
+  find("[data-words]").textContent = words;
+  find("[data-back]").hidden = !canUndo;
+  clearTimeout(fading);
+  fading = setTimeout(() => {
+    find("[data-words]").textContent = "";
+    find("[data-back]").hidden = true;
+  }, WORDS_SHOWN_MS);
+}
+
+function trouble(words, ...more) {
+  const place = find("[data-trouble]");
+  place.replaceChildren(words, ...more);
+  place.hidden = !words;
+}
+
+function count(by = 0) {
+  today = Math.max(0, today + by);
+  own = Math.max(0, own + by);
+  const rest = Math.max(0, of - own);
+  find("[data-counts]").textContent = `${today.toLocaleString("en")} today · ${own.toLocaleString("en")} in all · ${rest.toLocaleString("en")} left`;
+}
+
+function showOutbox() {
+  const many = outbox.waiting().length;
+  const line = find("[data-outbox]");
+  line.hidden = !many || !outbox.hasFailed;
+  line.textContent = `${many} vote${many === 1 ? "" : "s"} kept in this browser, will be sent as soon as the server answers.`;
+}
+
+function showWaiting() {
+  const line = find("[data-waiting]", stage);
+  if (line) line.textContent = outbox.hasFailed || !isAnswered ? "Waiting for the server." : "Getting the next pair.";
+}
+
+function signedOut() {
+  const link = Object.assign(document.createElement("a"), { className: "link", textContent: "Log in", href: `${desk.dataset.login}?next=${encodeURIComponent(location.pathname)}` });
+  trouble("You are signed out. Your votes are kept in this browser and sent afterwards. ", link);
+}
+
+/* ---- the stage ---------------------------------------------------------------------------------- */
+
+// Our own server's fragments; model output in them is escaped, and nothing in them runs.
+async function read(answer) {
+  const parsed = new DOMParser().parseFromString(await answer.text(), "text/html");
+  const taken = (selector) => [...parsed.querySelectorAll(selector)].map((one) => document.importNode(one, true));
+  return { pairs: taken("[data-pair]"), end: taken("[data-nothing]")[0] };
+}
+
+function put(article) {
+  shown = article;
+  spent = 0;
+  since = document.hidden ? 0 : performance.now();
+  stage.replaceChildren(article);
+  find("[data-deck]").hidden = false;
+  if (window.scrollY) window.scrollTo(0, 0);
+  article.focus({ preventScroll: true });
+}
+
+function advance() {
+  shown = null;
+  const next = ahead.shift();
+  if (next) put(next);
+  else {
+    stage.replaceChildren(Object.assign(document.createElement("p"), { className: "waiting quiet" }));
+    stage.firstChild.dataset.waiting = "";
+    showWaiting();
+    find("[data-deck]").hidden = true;
+  }
+  fill();
+}
+
+function held() {
+  const here = [shown, ...ahead].filter(Boolean).map((article) => article.dataset.pair);
+  return [...here, ...outbox.everything().map((entry) => entry.body.pair)];
+}
+
+async function fill() {
+  const wanted = AHEAD - ahead.length + (shown ? 0 : 1);
+  if (fetching || wanted < 1) return;
+  fetching = true;
+  clearTimeout(looking);
+  const asked = held();
+  try {
+    const query = new URLSearchParams({ count: wanted, held: asked.slice(0, 40).join(",") });
+    const answer = await fetch(`${desk.dataset.next}?${query}`, { redirect: "error" });
+    if (answer.status === 401) return signedOut();
+    if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
+    isAnswered = true;
+    const { pairs, end } = await read(answer);
+    const known = new Set([...asked, ...held(), ...decided.map((one) => one.pair)]);
+    for (const article of pairs.filter((one) => !known.has(one.dataset.pair))) {
+      if (shown) ahead.push(article);
+      else put(article);
+    }
+    if (end && !shown) showEnd(end);
+  } catch {
+    isAnswered = false;
+    looking = setTimeout(fill, LOOK_AGAIN_MS);
+  } finally {
+    fetching = false;
+    showWaiting();
+  }
+}
+
+function showEnd(end) {
+  stage.replaceChildren(end);
+  find("[data-deck]").hidden = true;
+}
+
+/* ---- voting, taking back ------------------------------------------------------------------------ */
+
+function keep() {
+  for (const old of decided.splice(0, Math.max(0, decided.length - MOST_BACK))) left.delete(old.uuid);
+  sessionStorage.setItem(HISTORY, JSON.stringify(decided));
+}
+
+function vote(said) {
+  if (!shown) return;
+  const uuid = crypto.randomUUID();
+  const pair = shown.dataset.pair;
+  const body = { client_uuid: uuid, pair, said, milliseconds: Math.round(spent + (since ? performance.now() - since : 0)) };
+  decided.push({ uuid, pair, said });
+  left.set(uuid, shown);
+  keep();
+  count(1);
+  trouble("");
+  outbox.put({ uuid, url: desk.dataset.vote, body });
+  advance();
+  say(`Taken: ${WORDS[said]}.`, true);
+}
+
+// The last vote does not stand; its pair is on the stage again.
+function bringBack(last, article) {
+  decided.splice(decided.indexOf(last), 1);
+  left.delete(last.uuid);
+  keep();
+  count(-1);
+  if (shown) ahead.unshift(shown);
+  put(article);
+  say(`Taken back: ${WORDS[last.said]}.`);
+}
+
+async function back() {
+  const last = decided.at(-1);
+  if (!last) return say("There is nothing to take back.");
+  if (left.has(last.uuid) && outbox.retract(last.uuid)) return bringBack(last, left.get(last.uuid));
+  if (outbox.isOnItsWay(last.uuid)) return outbox.hasFailed ? say("It is on its way; take it back when the server answers.") : setTimeout(back, 50);
+  last.back ??= crypto.randomUUID(); // asked twice it is taken back once
+  keep();
+  let answer;
+  try {
+    answer = await post(desk.dataset.undo, { client_uuid: last.uuid, new_uuid: last.back });
+  } catch {
+    return say("Taking back needs the server, which does not answer now.");
+  }
+  if (answer.status === 401) return signedOut();
+  if (answer.ok) return bringBack(last, (await read(answer)).pairs[0]);
+  decided.splice(decided.indexOf(last), 1);
+  keep();
+  const { detail } = await answer.json().catch(() => ({}));
+  return say(detail ?? "It could not be taken back.");
+}
+
+/* ---- what the server says ----------------------------------------------------------------------- */
+
+function heard(event) {
+  showOutbox();
+  showWaiting();
+  if (event.kind === "signed-out") signedOut();
+  else if (event.kind === "answered") answered(event.entry, event.status, event.said);
+}
+
+function answered(entry, status, said) {
+  if (status < 300) return fill();
+  const place = decided.findIndex((one) => one.uuid === entry.uuid);
+  if (place >= 0) decided.splice(place, 1);
+  left.delete(entry.uuid);
+  keep();
+  count(-1);
+  const why = Object.entries(said.fields ?? {}).map(([name, words]) => `${name} ${words}`).join("; ");
+  trouble(said.detail ?? `A vote was refused: ${why || `the server answered ${status}`}.`);
+  if (said.code === "closed") {
+    ahead.length = 0;
+    shown = null;
+  }
+  return fill();
+}
+
+/* ---- keys and pointer --------------------------------------------------------------------------- */
+
+document.addEventListener("keydown", (event) => {
+  if (event.defaultPrevented || event.isComposing || event.repeat || event.shiftKey || isUnderDialog() || isTyping(event)) return;
+  const key = keyOf(event);
+  if (key === "z") back();
+  else if (key in KEYS) vote(KEYS[key]);
+  else return;
+  event.preventDefault();
+});
+
+desk.addEventListener("click", (event) => {
+  const said = event.target.closest("[data-said]")?.dataset.said;
+  if (said) vote(said);
+  else if (event.target.closest("[data-back]")) back();
+});
+
+document.addEventListener("visibilitychange", () => {
+  if (document.hidden && since) [spent, since] = [spent + performance.now() - since, 0];
+  else if (!document.hidden && shown && !since) since = performance.now();
+});
+
+count();
+outbox.open();
+showOutbox();
+fill();

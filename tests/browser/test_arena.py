@@ -1,0 +1,113 @@
+"""Judging in a blind arena by keys: the next pair is there at once, nothing is lost without a network, and standings follow."""
+
+import re
+
+import pytest
+from django.urls import reverse
+
+from apps.feedback.arena.making import make
+from apps.feedback.models import Arena, Pairing, Vote
+from apps.rollouts.measuring import complete_measured, measure
+from apps.rollouts.models import Group, Outcome, Rollout
+from apps.runs.config import parse
+from apps.runs.models import Run
+from tests.browser.test_axe import findings
+from tests.conftest import tokens_of
+from tests.feedback.arena.contests import asked, say
+from tests.keeping import elsewhere
+from tests.seeding import _stage
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+TASKS = 6
+
+
+def opened() -> tuple[Arena, dict]:
+    """An arena of two evaluations of a policy's own weights, whose answers differ."""
+    project, cast = _stage("", TASKS, None)
+    runs = [evaluated(project, f"evaluation-{n}", f"Answer number {n}, **politely**.", cast["alice"]) for n in range(2)]
+    return make(project, cast["alice"], "First comparison", [run.pk for run in runs]), cast
+
+
+def evaluated(project, slug: str, text: str, by) -> Run:
+    plan = parse({
+        "policy": "tone", "taskset": "tone", "steps": 0, "group_size": 1, "rewards": [{"scorer": "tone"}], "evaluation": {},
+    })  # fmt: skip
+    run = Run.create(project=project, slug=slug, title=slug, plan=plan, owner=by)
+    run.start(by=by)
+    groups = Group.open(run, "explorer", 60, TASKS, 0)
+    rollouts = Rollout.objects.filter(group__in=groups)
+    Group.finish_rollouts({g.pk: g.claimed for g in groups}, [Outcome(r.pk, tokens_of(text), text, "stop") for r in rollouts])
+    Group.objects.filter(run=run).update(state="judged")
+    measure(Group.objects.claim("judged", "refiner", 60, TASKS, run))
+    complete_measured()
+    return Run.objects.get(pk=run.pk)
+
+
+@pytest.fixture
+def judging(visit, transactional_db):
+    """bob's window on the arena's first pair."""
+    arena, cast = elsewhere(opened)
+    window = visit(cast["bob"])
+    page = window.open(reverse("arena-judge", args=[arena.pk]))
+    page.wait_for_selector("[data-pair]")
+    return arena, cast, window, page
+
+
+def pair_on(page) -> str:
+    return page.locator("[data-pair]").get_attribute("data-pair")
+
+
+def wait_for_votes(eventually, count: int) -> None:
+    eventually(lambda: Vote.objects.count() == count)
+
+
+def test_five_pairs_are_judged_by_keys_and_stand_in_the_standings(judging, visit, eventually):
+    arena, cast, window, page = judging
+    met = [pair_on(page)]
+    for key in "12092":
+        window.press(key)
+        page.wait_for_function("(last) => document.querySelector('[data-pair]')?.dataset.pair !== last", arg=met[-1])
+        met.append(pair_on(page))
+    assert len(set(met)) == 6
+    wait_for_votes(eventually, 5)
+    window.press("z")
+    page.wait_for_function("(last) => document.querySelector('[data-pair]')?.dataset.pair === last", arg=met[4])
+    window.press("0")
+    wait_for_votes(eventually, 7)
+    eventually(lambda: Pairing.objects.get().votes == 5)
+    said = list(Vote.objects.order_by("pk").values_list("choice", flat=True))
+    assert said[2:4] == ["tie", "bad"] and said[5:] == ["back", "tie"]
+    assert "5 today · 5 in all · 1 left" in page.locator("[data-counts]").inner_text()
+    window.press("1")
+    page.wait_for_selector("[data-nothing]")
+    assert "You have judged everything here" in page.locator("[data-nothing]").inner_text() and window.complaints == []
+    hers = visit(cast["alice"])
+    standings = hers.open(reverse("arena", args=["lab", arena.pk]))
+    assert re.search(r"6\s+votes? by\s+1\s+person", standings.locator(".head").inner_text())
+    assert standings.locator(".strengths tbody tr").count() == 2 and hers.complaints == []
+
+
+def test_votes_wait_in_the_browser_until_the_network_is_back(judging, eventually):
+    _, _, window, page = judging
+    page.wait_for_function("document.querySelector('[data-counts]').textContent.includes('6 left')")
+    page.wait_for_load_state("networkidle")  # the next pairs are here
+    page.context.set_offline(True)
+    window.press("1", "2")
+    page.wait_for_selector("[data-outbox]:not([hidden])")
+    assert "kept in this browser" in page.locator("[data-outbox]").inner_text() and not Vote.objects.exists()
+    page.context.set_offline(False)
+    wait_for_votes(eventually, 2)
+    page.wait_for_selector("[data-outbox]", state="hidden")
+    assert len(set(Vote.objects.values_list("task", flat=True))) == 2
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious(judging, visit, scheme):
+    arena, cast, *_ = judging
+    elsewhere(lambda: say(cast["bob"], arena, asked(cast["bob"], arena)[0], "first"))
+    window, found = visit(cast["alice"], scheme=scheme), {}
+    for address in (reverse("arenas"), reverse("arena", args=["lab", arena.pk]), reverse("arena-judge", args=[arena.pk])):
+        page = window.open(address)
+        page.wait_for_load_state("networkidle")
+        found[address] = findings(page)
+    assert {address: grave for address, grave in found.items() if grave} == {}
