@@ -17,7 +17,7 @@ from apps.pipelines.checking import require_known as require_known_operators
 from apps.rewards.api import OneRescoring, Rescorings, StopRescoring
 from apps.rewards.scoring import require_known_scorers
 from apps.rollouts.api import OneRollout, Rollouts
-from apps.runs.api import ActWithReason, OneRun, PlainAct, RunMetrics, Runs
+from apps.runs.api import Act, OneRun, RunMetrics, Runs
 from apps.runs.config import RunConfig
 from apps.runs.exporting.api import ActsFile, EventsFile, FiguresFile, RunEvents
 from apps.tasksets.api import OnePicture
@@ -36,10 +36,10 @@ urlpatterns = [
     path("docs/", ApiPage.as_view(), name="docs"),
     path("runs/", Runs.as_view(require=require_known_names), name="runs"),
     path("runs/<int:pk>/", OneRun.as_view(), name="run"),
-    path("runs/<int:pk>/start/", PlainAct.as_view(verb="start"), name="run-start"),
-    path("runs/<int:pk>/pause/", ActWithReason.as_view(verb="pause"), name="run-pause"),
-    path("runs/<int:pk>/resume/", PlainAct.as_view(verb="resume"), name="run-resume"),
-    path("runs/<int:pk>/stop/", ActWithReason.as_view(verb="stop"), name="run-stop"),
+    path("runs/<int:pk>/start/", Act.as_view(verb="start"), name="run-start"),
+    path("runs/<int:pk>/pause/", Act.as_view(verb="pause"), name="run-pause"),
+    path("runs/<int:pk>/resume/", Act.as_view(verb="resume"), name="run-resume"),
+    path("runs/<int:pk>/stop/", Act.as_view(verb="stop"), name="run-stop"),
     path("runs/<int:pk>/metrics/", RunMetrics.as_view(), name="run-metrics"),
     path("runs/<int:pk>/events/", RunEvents.as_view(), name="run-events"),
     path("runs/<int:pk>/trace/<int:version>/", Trace.as_view(), name="run-trace"),

@@ -21,8 +21,9 @@ from apps.environments.openenv.routing import sockets as openenv_sockets  # noqa
 from apps.environments.routing import episode_sockets  # noqa: E402
 from apps.runs import blindness, log_keeper  # noqa: E402
 from apps.streaming.routing import sockets  # noqa: E402
+from rftweb.attended import Attended  # noqa: E402
 
 log_keeper.begin("web")
-application = ProtocolTypeRouter(
-    {"http": http, "websocket": URLRouter([*sockets(blindness), *episode_sockets(), *openenv_sockets])}
+application = Attended(
+    ProtocolTypeRouter({"http": http, "websocket": URLRouter([*sockets(blindness), *episode_sockets(), *openenv_sockets])})
 )

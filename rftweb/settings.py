@@ -212,6 +212,7 @@ CELERY_IMPORTS = [
     "workers.importing.job",
     "workers.orders.job",
     "workers.processes",
+    "workers.clock",
 ]
 # Every station is rung each second, by beat itself: were the sweep to ring them, it would wait behind the slices
 # of the worker it shares. A bell that waited two seconds says nothing that the next one does not.

@@ -22,7 +22,9 @@ ROOT = Path(__file__).resolve().parents[1]
 class WebProcess:
     """uvicorn on the test's database and Redis."""
 
-    def __init__(self) -> None:
+    def __init__(self, has_row: bool = False) -> None:
+        """`has_row`: it stands among the workers, as an installation's does."""
+        self.lifespan = "on" if has_row else "off"
         self.keeper, self.port = kept_port()
         self.database = _url_of(connection.settings_dict)
         self.process: subprocess.Popen | None = None
@@ -33,12 +35,12 @@ class WebProcess:
 
     def start(self) -> None:
         """Returns once it serves."""
-        command = [sys.executable, "-m", "uvicorn", "rftweb.asgi:application", "--port", str(self.port), "--lifespan", "off"]
+        command = [sys.executable, "-m", "uvicorn", "rftweb.asgi:application", "--port", str(self.port), "--no-access-log"]
         environment = {
             **os.environ, "DATABASE_URL": self.database, "REDIS_URL": settings.REDIS_URL, "RFTWEB_VAR": str(settings.VAR),
             "RFTWEB_DEBUG": "0",
         }  # fmt: skip
-        self.process = subprocess.Popen([*command, "--no-access-log"], cwd=ROOT, env=environment)
+        self.process = subprocess.Popen([*command, "--lifespan", self.lifespan], cwd=ROOT, env=environment)
         _wait_until_served(self.port, self.process)
 
     def kill(self) -> None:
@@ -46,9 +48,13 @@ class WebProcess:
         self.process.kill()
         self.process.wait()
 
-    def end(self) -> None:
+    def stop(self) -> None:
+        """As its supervisor does."""
         self.process.terminate()
         self.process.wait(60)
+
+    def end(self) -> None:
+        self.stop()
         self.keeper.close()
 
 

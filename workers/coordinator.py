@@ -49,10 +49,11 @@ def sweep(**_: object) -> None:
     keep_results()
     if calibrated := keep_up():
         log.info("calibrated", runs=calibrated)
+    Worker.every.filter(role=Worker.Role.BEAT, stopped_at=None).update(swept_at=Now())
 
 
 def bury_silent_workers() -> int:
-    """Mark workers stopped whose heartbeat is older than two leases; one that speaks again is alive again."""
-    silent = Worker.objects.filter(stopped_at=None, heartbeat_at__lt=Now() - timedelta(seconds=2 * settings.LEASE_SECONDS))
+    """Mark processes stopped whose heartbeat is older than two leases; one that speaks again is alive again."""
+    silent = Worker.every.filter(stopped_at=None, heartbeat_at__lt=Now() - timedelta(seconds=2 * settings.LEASE_SECONDS))
     reason = f"silent: no heartbeat for {2 * settings.LEASE_SECONDS} s"
     return silent.update(stopped_at=Now(), stopped_reason=reason, doing="", for_runs={})

@@ -4,29 +4,23 @@ A lost message costs seconds, never a row: beat rings every station each second,
 successor. While Redis is away nobody could ring, so the slice simply goes on.
 """
 
-import os
-import socket
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import structlog
 from celery import current_app
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, close_old_connections
 
-from apps.runs import log_keeper
+from apps.runs.attendance import Attendance, enter
 from apps.runs.models import Run, Worker
 from apps.streaming import bells
-from workers import versions
-from workers.sampling import Sampler
 
 log = structlog.get_logger(__name__)
 IDLE_SECONDS = 0.25
 OUTAGE_SECONDS = 1.0
 # A wake-up that nobody took in this time says nothing that the next one does not.
 BELL_SECONDS = 2.0
-BEAT_SECONDS = 2.0
 STATION_OF = {
     Worker.Role.EXPLORER: "explore", Worker.Role.SCORER: "score", Worker.Role.REFINER: "refine", Worker.Role.TRAINER: "train",
 }  # fmt: skip
@@ -37,23 +31,7 @@ def nothing_else() -> bool:
     return False
 
 
-_here: dict[str, "Attendance"] = {}  # by station
-
-
-@dataclass
-class Attendance:
-    """This process as a worker of one station: it beats every BEAT_SECONDS, and hears then what it was told."""
-
-    worker: Worker
-    sampler: Sampler = field(default_factory=Sampler)
-    at: float = 0.0
-
-    def keep(self) -> None:
-        if time.monotonic() - self.at < BEAT_SECONDS:
-            return
-        self.worker.beat(**self.sampler.sample())
-        self.worker.hear()
-        self.at = time.monotonic()
+_here: dict[str, Attendance] = {}  # by station
 
 
 def run_slice(station: str, serve: Callable[[], bool], has_more: Callable[[], bool] = nothing_else) -> None:
@@ -82,18 +60,6 @@ def run_slice(station: str, serve: Callable[[], bool], has_more: Callable[[], bo
 
 def register(role: str, **described: object) -> Worker:
     """This process's row among the workers, made at its first job and kept by its heartbeat."""
-    host, pid = socket.gethostname(), os.getpid()
-    details = {**versions.told(), **described.pop("details", {})}
-    worker, _ = Worker.objects.get_or_create(
-        key=f"{role}@{host}:{pid}:{_started_at(pid)}",
-        defaults={"role": role, "host": host, "pid": pid, "details": details, **described},
-    )
-    log_keeper.call_it(worker.key)
+    worker = enter(role, **described)
     _here[STATION_OF[role]] = Attendance(worker)
     return worker
-
-
-def _started_at(pid: int) -> str:
-    """The process's start in clock ticks since boot: a recycled pid gets another name."""
-    with open(f"/proc/{pid}/stat") as file:
-        return file.read().rpartition(")")[2].split()[19]

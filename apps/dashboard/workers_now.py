@@ -71,8 +71,14 @@ def _parts(worker: Worker, runs: dict[int, Run], is_told_all: bool) -> Iterable[
 
 
 def here() -> list[Worker]:
-    """Those that have not stopped, by role."""
+    """Those that serve runs and have not stopped, by role."""
     return list(Worker.objects.filter(stopped_at=None).order_by("role", "-pk")[:MOST_HERE])
+
+
+def beside() -> list[Worker]:
+    """The other processes that have not stopped: they answer pages and ring the stations."""
+    here = Worker.every.filter(stopped_at=None).exclude(role__in=Worker.OF_RUNS)
+    return list(here.order_by("role", "-pk")[:MOST_HERE])
 
 
 def queues() -> dict[str, int] | None:

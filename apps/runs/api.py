@@ -21,7 +21,7 @@ from apps.accounts.scopes import MayRead, MaySteer
 from apps.runs.blindness import open_among, sees_judgements
 from apps.runs.config import ConfigError, RunConfig, parse
 from apps.runs.models import Metric, NotPossible, Run
-from apps.runs.schemas import MetricQuery, Metrics, NewRun, Nothing, RunDocument, RunQuery, RunRow, Why
+from apps.runs.schemas import MetricQuery, Metrics, NewRun, RunDocument, RunQuery, RunRow, Why
 
 
 def runs_of(request: Request) -> QuerySet[Run]:
@@ -79,36 +79,23 @@ class OneRun(APIView):
 
 
 class Act(APIView):
-    """start, pause, resume or stop: the model's method of that name."""
+    """start, pause, resume or stop: the model's method of that name. Why, if you say it, stands in the audit log."""
 
     permission_classes = [MaySteer]
     verb = ""
 
-    def act(self, request: Request, pk: int, **words: str) -> Response:
-        """Raises Http404, PermissionDenied, Conflict."""
-        run = get_object_or_404(runs_of(request), pk=pk)
-        if not Run.objects.steered_by(request.user).filter(pk=pk).exists():
-            raise PermissionDenied("You may look at this run, not steer it.")
-        try:
-            getattr(run, self.verb)(by=request.user, **words)
-        except NotPossible as error:
-            raise Conflict(str(error)) from None
-        return Response(document(request, run))
-
-
-class PlainAct(Act):
-    @extend_schema(request=Nothing, responses={200: RunDocument})
-    def post(self, request: Request, pk: int) -> Response:
-        Nothing(data=request.data).is_valid(raise_exception=True)
-        return self.act(request, pk)
-
-
-class ActWithReason(Act):
     @extend_schema(request=Why, responses={200: RunDocument})
     def post(self, request: Request, pk: int) -> Response:
         asked = Why(data=request.data)
         asked.is_valid(raise_exception=True)
-        return self.act(request, pk, **asked.validated_data)
+        run = get_object_or_404(runs_of(request), pk=pk)
+        if not Run.objects.steered_by(request.user).filter(pk=pk).exists():
+            raise PermissionDenied("You may look at this run, not steer it.")
+        try:
+            getattr(run, self.verb)(by=request.user, **asked.validated_data)
+        except NotPossible as error:
+            raise Conflict(str(error)) from None
+        return Response(document(request, run))
 
 
 class RunMetrics(APIView):

@@ -4,6 +4,7 @@ from rest_framework import serializers
 
 from apps.accounts.documents import Strict, Text
 from apps.accounts.listing import Paged, Query
+from apps.accounts.reasons import LONGEST_REASON, NotAReason, reason_of
 from apps.runs.models import Run
 
 MOST_NAMES, STEPS, MOST_STEPS = 50, 200, 1_000
@@ -57,10 +58,26 @@ class NewRun(Strict):
     )
 
 
+class Reason(Text):
+    """Why somebody acts, as it stands in the audit log."""
+
+    def to_internal_value(self, data: object) -> str:
+        try:
+            return reason_of(super().to_internal_value(data))
+        except NotAReason as error:
+            raise serializers.ValidationError(str(error)) from None
+
+
 class Why(Strict):
     """An act with a reason."""
 
-    reason = Text(required=False, default="", allow_blank=True, max_length=200)
+    reason = Reason(
+        required=False,
+        default="",
+        allow_blank=True,
+        max_length=LONGEST_REASON,
+        help_text="One line of plain text, which stands in the run's event and in the audit log.",
+    )
 
 
 class Nothing(Strict):

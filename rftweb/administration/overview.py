@@ -79,7 +79,7 @@ def _workers() -> Figure:
     alive = Worker.objects.filter(stopped_at=None, heartbeat_at__gte=after(-settings.LEASE_SECONDS))
     counts = dict(alive.order_by().values_list("role").annotate(Count("pk")))
     words = ", ".join(f"{count} {role}" for role, count in sorted(counts.items())) or "none was heard of lately"
-    why = f"Workers heard of within {settings.LEASE_SECONDS} s."
+    why = f"Workers of runs heard of within {settings.LEASE_SECONDS} s; web processes and beat are not counted."
     return Figure(str(sum(counts.values())), f"workers: {words}", why, reverse("admin:runs_worker_changelist"), not counts)
 
 
@@ -95,11 +95,11 @@ def _disk() -> list[Figure]:
 
 def _troubles():
     """(words, link) of what somebody should look at."""
-    silent = Worker.objects.filter(
+    silent = Worker.every.filter(
         stopped_at=None, heartbeat_at__lt=after(-settings.LEASE_SECONDS), heartbeat_at__gte=after(-SILENT_SHOWN_S)
     )
     for key in silent.order_by("-heartbeat_at").values_list("key", flat=True)[:5]:
-        yield f"Worker {key} went silent without saying goodbye.", reverse("admin:runs_worker_changelist")
+        yield f"Process {key} went silent without saying goodbye.", reverse("admin:runs_worker_changelist")
     for environment in Environment.objects.filter(open_until__gt=timezone.now()).select_related("project")[:5]:
         link = reverse("admin:environments_environment_change", args=[environment.pk])
         yield f"Environment {environment} is not called: {environment.open_reason}", link

@@ -176,6 +176,6 @@ class Figures:
             beat.add_metric([worker.role, worker.key], worker.heartbeat_at.timestamp())
         living = heard.filter(heartbeat_at__gte=after(-settings.LEASE_SECONDS), heartbeat_at__lte=Now())
         counts = dict(living.order_by().values_list("role").annotate(Count("pk")))
-        for role in Worker.Role.values:
+        for role in Worker.OF_RUNS:
             alive.add_metric([role], counts.get(role, 0))
         yield from (beat, alive)

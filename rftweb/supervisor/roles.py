@@ -86,7 +86,7 @@ def service_program(name: str, server: PostgresServer | ValkeyServer) -> Program
 
 def web_program(plan: Plan) -> Program:
     command = [sys.executable, "-m", "uvicorn", "rftweb.asgi:application", "--host", "127.0.0.1", "--port", str(plan.port),
-               "--lifespan", "off", "--no-access-log", "--timeout-graceful-shutdown", "5",
+               "--lifespan", "on", "--no-access-log", "--timeout-graceful-shutdown", "5",
                "--workers", str(plan.counts.get("web", WEB_PROCESSES))]  # fmt: skip
 
     def prepare() -> tuple[list[str], dict]:

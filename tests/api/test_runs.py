@@ -2,7 +2,7 @@
 
 import pytest
 
-from apps.accounts.models import Membership
+from apps.accounts.models import AuditEntry, Membership
 from apps.runs.models import Metric, Run
 from tests.rollouts.mixed import taskset_of
 
@@ -90,6 +90,28 @@ def test_an_act_leaves_who_and_why(program, alice, run):
         == "the rewards look odd"
     )
     assert run.topic.events.last().payload["by"] == "alice"
+
+
+@pytest.mark.parametrize(
+    ("verb", "act"), [("start", "run started"), ("pause", "run paused"), ("resume", "run resumed"), ("stop", "run stopped")]
+)
+def test_every_act_keeps_its_reason_in_the_audit_log(program, alice, run, verb, act):
+    before = {"start": Run.State.CREATED, "resume": Run.State.PAUSED}.get(verb, Run.State.RUNNING)
+    Run.objects.filter(pk=run.pk).update(state=before)
+    assert program(alice).post(f"runs/{run.pk}/{verb}/", {"reason": " as agreed with bob "}).status_code == 200
+    entry = AuditEntry.objects.filter(act=act).latest("pk")
+    assert (entry.by, entry.details) == (alice, {"reason": "as agreed with bob"})
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [("x" * 301, "at most 300 characters; these are 301"), ("two\nlines", "one line of plain text"), (7, "string")],
+)
+def test_what_is_no_reason_is_refused_by_its_field_and_nothing_is_done(program, alice, run, reason, words):
+    answer = program(alice).post(f"runs/{run.pk}/pause/", {"reason": reason})
+    assert answer.status_code == 422 and words in answer.json()["errors"]["reason"][0]
+    run.refresh_from_db()
+    assert run.state == Run.State.RUNNING and not AuditEntry.objects.filter(act="run paused").exists()
 
 
 @pytest.mark.parametrize("verb", ["start", "pause", "resume", "stop"])

@@ -27,6 +27,17 @@ def test_a_reason_stands_beside_the_state_in_the_event_and_in_the_audit_log(clie
     assert AuditEntry.objects.get(act=f"run {state}").details == {"reason": "the scorer is wrong"}
 
 
+@pytest.mark.parametrize("reason", ["half of a\x00word", "x" * 301])
+def test_what_is_no_reason_is_said_and_nothing_is_changed(client, alice, run, reason):
+    client.force_login(alice)
+    assert act(client, run, "pause", reason=reason).status_code == 302
+    run.refresh_from_db()
+    assert run.state == Run.State.RUNNING
+    assert "Nothing was changed: A reason" in html.unescape(
+        client.get(reverse("run", args=[run.project.slug, run.slug])).content.decode()
+    )
+
+
 def test_resuming_with_a_reason_leaves_none_at_the_running_state(client, alice, run):
     client.force_login(alice)
     run.pause()

@@ -134,3 +134,40 @@ def test_a_worker_that_is_gone_takes_no_order(client, admin, explorer):
     told(client, admin, explorer, "drain")
     explorer.refresh_from_db()
     assert (explorer.order, explorer.standing) == ("", "stopped")
+
+
+@pytest.fixture
+def beside(db) -> dict[str, Worker]:
+    """A web process and beat."""
+    return {
+        role: Worker.every.create(key=f"{role}@desk:9:9", role=role, host=f"the-{role}-host", pid=9) for role in ("web", "beat")
+    }
+
+
+def test_web_processes_and_beat_are_told_to_everybody(client, carol, beside):
+    beside["web"].beat("1 request and 4 sockets open, 2.5 requests/s", rss_bytes=2**30)
+    beside["beat"].beat("rings 11 kinds of bells")
+    shown = text(client, carol)
+    assert "the-web-host:9" in shown and "4 sockets open" in shown and "No worker is here" in shown
+    assert "rings 11 kinds of bells" in shown and "no sweep yet" in shown
+    assert "the-beat-host:9" in text(client, carol, "worker", beside["beat"].pk)
+    assert text(client, carol, "worker-logs", beside["web"].pk)
+
+
+def test_who_is_gone_is_told_with_the_reason(client, carol, beside):
+    beside["web"].stop()
+    shown = text(client, carol)
+    assert "the-web-host:9" in shown[shown.index("Gone") :] and "it was stopped" in shown
+
+
+def test_a_page_of_a_run_shows_none_of_them(client, alice, run, explorer, beside):
+    shown = text(client, alice, "run", run.project.slug, run.slug)
+    assert "here:71" in shown and "the-web-host" not in shown and "the-beat-host" not in shown
+
+
+@pytest.mark.parametrize("verb", ["drain", "quarantine", "put-back"])
+def test_who_serves_no_run_is_offered_no_order_and_takes_none(client, admin, beside, verb):
+    answer = told(client, admin, beside["web"], verb, name="9")
+    shown = client.get(answer.url).content.decode()
+    assert "nothing to drain or fence" in shown and "data-opens" not in shown[shown.index('id="now"') :]
+    assert not AuditEntry.objects.exists()

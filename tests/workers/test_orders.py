@@ -8,13 +8,14 @@ from apps.policies.manifest import read_manifest
 from apps.policies.models import Policy
 from apps.rewards.fencing import quarantine
 from apps.rollouts.models import Group, Rollout
+from apps.runs import code_versions
+from apps.runs.attendance import Attendance
+from apps.runs.footprint import Sampler
 from apps.runs.models import Run, Worker
 from tests.workers.trainer.feeding import feed
-from workers import refiner, scorer, versions
+from workers import refiner, scorer
 from workers.explorer.station import Explorer
 from workers.policies.tiny import build_tiny
-from workers.sampling import Sampler
-from workers.slices import Attendance
 from workers.trainer.station import Trainer
 
 DRAIN, SERVE = Worker.Order.DRAIN, Worker.Order.SERVE
@@ -135,5 +136,5 @@ def test_a_sample_counts_memory_and_processor_of_the_process():
 
 
 def test_the_code_of_a_worker_has_a_name():
-    told = versions.told()
+    told = code_versions.told()
     assert told["code"] and told["code"] != "unknown" and {"python", "celery", "django"} <= told.keys()

@@ -29,7 +29,7 @@ def run_logs(request: HttpRequest, project: str, slug: str) -> HttpResponse:
 @login_required
 def worker_logs(request: HttpRequest, pk: int) -> HttpResponse:
     """Everybody signed in: what the worker said of the runs they see; who keeps the installation, all that it said."""
-    worker = get_object_or_404(Worker, pk=pk)
+    worker = get_object_or_404(Worker.every, pk=pk)
     return _answer(request, lines_for(request.user).filter(worker=worker.key), worker.key, section="workers", worker=worker)
 
 

@@ -13,6 +13,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST
 
 from apps.accounts.models import AuditEntry
+from apps.accounts.reasons import reason_of
 from apps.buffer.models import Experience
 from apps.dashboard.access import steered_run
 from apps.dashboard.rollout_search import Filter
@@ -114,7 +115,8 @@ def _groups(run: Run, picked: Sequence[int]) -> set[int]:
 def _drop(request: HttpRequest, run: Run, picked: Sequence[int]) -> tuple[str, str]:
     if request.POST.get("name", "").strip() != run.slug:
         raise ValueError(f"nothing was dropped: type the run's name, {run.slug}, to drop them")
-    found = leaving_out.drop(run, _groups(run, picked), request.user, request.POST.get("reason", ""))
+    reason = reason_of(request.POST.get("reason", ""))
+    found = leaving_out.drop(run, _groups(run, picked), request.user, reason)
     taken = f" {found.taken:,} were taken by updates before and stay." if found.taken else ""
     return f"{found.dropped:,} group{'' if found.dropped == 1 else 's'} will not be trained on.{taken}", ""
 

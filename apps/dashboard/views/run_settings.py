@@ -9,6 +9,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods
 
+from apps.accounts.reasons import LONGEST_REASON, NotAReason, reason_of
 from apps.dashboard.access import may_steer, seen_run, steered_run
 from apps.dashboard.differences import Difference, differences
 from apps.dashboard.paging import page_of
@@ -19,7 +20,6 @@ from apps.runs.models import Run, TrainStep
 from apps.streaming.models import Event
 
 CHANGES_A_PAGE = 20
-LONGEST_REASON = 300
 ELSEWHERE = "Somebody changed the configuration meanwhile. Look at the differences again, and apply them if they are still yours."
 
 
@@ -61,7 +61,10 @@ def _posted(request: HttpRequest, run: Run) -> HttpResponse:
         messages.error(request, ELSEWHERE)
         return _page(request, run, form, status=409)
     try:
-        run.change_config(request.user, reason=request.POST.get("reason", "").strip()[:LONGEST_REASON], **form.fields)
+        run.change_config(request.user, reason=reason_of(request.POST.get("reason", "")), **form.fields)
+    except NotAReason as error:
+        messages.error(request, f"Nothing was changed: {error}")
+        return _page(request, run, form, status=422)
     except ConfigError as error:  # what rows alone know, or the run has ended meanwhile
         for name, words in error.problems.items():
             messages.error(request, f"Nothing was changed: {name} {words}.")

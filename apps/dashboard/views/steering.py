@@ -8,6 +8,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
 
+from apps.accounts.reasons import NotAReason, reason_of
 from apps.dashboard.access import steered_run
 from apps.runs.config import ConfigError
 from apps.runs.models import NotPossible, Run
@@ -15,7 +16,6 @@ from apps.runs.models import NotPossible, Run
 ACTS: dict[str, Callable] = {
     "start": Run.start, "pause": Run.pause, "resume": Run.resume, "stop": Run.stop, "checkpoint": Run.ask_checkpoint,
 }  # fmt: skip
-LONGEST_REASON = 300
 
 
 @require_POST
@@ -29,7 +29,9 @@ def act(request: HttpRequest, project: str, slug: str, verb: str) -> HttpRespons
         messages.error(request, f"Nothing was stopped: type the run's name, {run.slug}, to stop it.")
         return redirect("run", project, slug)
     try:
-        ACTS[verb](run, by=request.user, reason=request.POST.get("reason", "").strip()[:LONGEST_REASON])
+        ACTS[verb](run, by=request.user, reason=reason_of(request.POST.get("reason", "")))
+    except NotAReason as error:
+        messages.error(request, f"Nothing was changed: {error}")
     except NotPossible as error:
         messages.error(request, f"{error}.".capitalize())
     return redirect("run", project, slug)

@@ -9,22 +9,23 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
+from apps.accounts.reasons import NotAReason, reason_of
 from apps.dashboard.log_search import is_keeper, lines_for
 from apps.dashboard.paging import page_of
-from apps.dashboard.workers_now import due, here, queues, seen_by, services
+from apps.dashboard.workers_now import beside, due, here, queues, seen_by, services
 from apps.rewards.fencing import quarantine
 from apps.rollouts.models import Group
 from apps.runs.models import Run, Worker
 
 ORDERS = {"drain": Worker.Order.DRAIN, "quarantine": Worker.Order.QUARANTINE, "put-back": Worker.Order.SERVE}
-GONE_A_PAGE, LINES_SHOWN, LONGEST_REASON = 20, 12, 300
+GONE_A_PAGE, LINES_SHOWN = 20, 12
 
 
 @require_safe
 @login_required
 def workers(request: HttpRequest) -> HttpResponse:
     """Everybody signed in: the processes, without the names of runs that they do not see."""
-    gone = page_of(Worker.objects.exclude(stopped_at=None), request, size=GONE_A_PAGE)
+    gone = page_of(Worker.every.exclude(stopped_at=None), request, size=GONE_A_PAGE)
     context = {"section": "workers", "page": gone, "gone": seen_by(request.user, gone.rows), **_now(request)}
     return render(request, "dashboard/workers.html", context)
 
@@ -38,7 +39,8 @@ def workers_now(request: HttpRequest) -> HttpResponse:
 
 def _now(request: HttpRequest) -> dict:
     return {
-        "here": seen_by(request.user, here()), "queues": queues(), "due": due(), "services": services(),
+        "here": seen_by(request.user, here()), "beside": seen_by(request.user, beside()),
+        "queues": queues(), "due": due(), "services": services(),
         "is_keeper": is_keeper(request.user), "lease_s": settings.LEASE_SECONDS,
     }  # fmt: skip
 
@@ -75,8 +77,15 @@ def order(request: HttpRequest, pk: int, verb: str) -> HttpResponse:
         raise PermissionDenied("Only who keeps the installation tells workers what to do: staff and administrators.")
     if verb not in ORDERS:
         raise Http404(verb)
-    found, reason = _worker(pk), request.POST.get("reason", "").strip()[:LONGEST_REASON]
-    if found.stopped_at is not None:
+    found = _worker(pk)
+    try:
+        reason = reason_of(request.POST.get("reason", ""))
+    except NotAReason as error:
+        messages.error(request, f"Nothing was changed: {error}")
+        return redirect("worker", found.pk)
+    if not found.is_of_runs:
+        messages.error(request, f"Nothing was changed: {found.role} takes no work of runs, so there is nothing to drain or fence.")
+    elif found.stopped_at is not None:
         messages.error(request, "Nothing was changed: this process is gone, and holds nothing.")
     elif verb == "quarantine" and request.POST.get("name", "").strip() != str(found.pid):
         messages.error(request, f"Nothing was fenced: type the process's number, {found.pid}, to quarantine it.")
@@ -92,4 +101,4 @@ def order(request: HttpRequest, pk: int, verb: str) -> HttpResponse:
 
 
 def _worker(pk: int) -> Worker:
-    return get_object_or_404(Worker, pk=pk)
+    return get_object_or_404(Worker.every, pk=pk)

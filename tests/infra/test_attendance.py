@@ -1,0 +1,125 @@
+"""Web processes and beat stand among the workers while they are here, and say goodbye; real processes, a real database."""
+
+import http.client
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+
+import psycopg
+import pytest
+from django.conf import settings
+from django.db import IntegrityError, connection
+from django.utils import timezone
+
+from apps.runs.models import Worker
+from tests.streaming.conftest import own_redis  # noqa: F401
+from tests.web_process import WebProcess, _url_of
+from workers.coordinator import bury_silent_workers, sweep
+
+ROOT = Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def web() -> Iterator[WebProcess]:
+    process = WebProcess(has_row=True)
+    process.start()
+    yield process
+    process.end()
+
+
+@pytest.fixture
+def beat(db, own_redis, tmp_path) -> Iterator[subprocess.Popen]:  # noqa: F811
+    command = [sys.executable, "-m", "celery", "-q", "-A", "rftweb", "beat", "--scheduler", "celery.beat:Scheduler", "--pidfile"]
+    environment = {**os.environ, "DATABASE_URL": _url_of(connection.settings_dict), "REDIS_URL": own_redis.url}
+    process = subprocess.Popen([*command, str(tmp_path / "pid")], cwd=ROOT, env=environment | {"RFTWEB_VAR": str(settings.VAR)})
+    yield process
+    process.kill()
+    process.wait()
+
+
+def row(role: str) -> Worker | None:
+    return Worker.every.filter(role=role).first()
+
+
+@contextmanager
+def database_away() -> Iterator[None]:
+    """For everybody but this test: what is connected is cut off, and nobody new is let in."""
+    name = connection.settings_dict["NAME"]
+    url = _url_of(connection.settings_dict).rpartition("/")[0] + "/postgres"
+    with psycopg.connect(url, autocommit=True) as other:
+        other.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS false')
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT pg_backend_pid()")
+                [mine] = cursor.fetchone()
+            cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s AND pid <> %s"
+            other.execute(cut, [name, mine])
+            yield
+        finally:
+            other.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true')
+
+
+def answer(web: WebProcess) -> int:
+    asked = http.client.HTTPConnection("127.0.0.1", web.port, timeout=30)
+    asked.request("GET", "/accounts/login/")
+    return asked.getresponse().status
+
+
+def test_a_web_process_tells_what_it_serves_and_says_goodbye(web, eventually):
+    found = eventually(lambda: row("web"))
+    eventually(lambda: "sockets open" in row("web").doing and row("web").figures.get("cpu_share") is not None)
+    assert (found.pid, found.standing) == (web.process.pid, "alive")
+    assert {"code", "python", "django"} <= set(found.details) and row("web").figures["rss_bytes"] > 2**20
+    web.stop()
+    assert (row("web").standing, row("web").stopped_reason) == ("stopped", "it was stopped")
+
+
+def test_a_web_process_goes_on_when_the_database_is_back(web, eventually):
+    eventually(lambda: row("web"))
+    with database_away():
+        before = row("web").heartbeat_at
+        assert answer(web) in (200, 503)  # it answers, whatever it can say
+    eventually(lambda: row("web").heartbeat_at > before)
+    eventually(lambda: answer(web) == 200)
+    assert Worker.every.filter(role="web").count() == 1
+
+
+def test_a_web_process_that_was_killed_is_found_silent(web, eventually):
+    eventually(lambda: row("web"))
+    web.kill()
+    Worker.every.update(heartbeat_at=timezone.now() - timedelta(seconds=2 * settings.LEASE_SECONDS + 1))
+    assert bury_silent_workers() == 1 and row("web").standing == "dead"
+
+
+def test_beat_tells_that_it_rings_and_that_nothing_went_out_and_says_goodbye(beat, own_redis, eventually):  # noqa: F811
+    eventually(lambda: (found := row("beat")) and found.doing.startswith("rings ") and "none" not in found.doing)
+    own_redis.kill()
+    eventually(lambda: "none went out for" in row("beat").doing)
+    own_redis.start()
+    eventually(lambda: "none" not in row("beat").doing)
+    beat.terminate()
+    beat.wait(60)
+    assert row("beat").standing == "stopped"
+
+
+def test_a_sweep_that_was_done_is_on_the_row_of_beat():
+    beat = Worker.every.create(key="beat@here:1:1", role="beat", host="here", pid=1)
+    Worker.every.filter(pk=beat.pk).update(started_at=timezone.now() - timedelta(minutes=5))
+    beat.refresh_from_db()
+    assert beat.sweep_is_late
+    sweep()
+    beat.refresh_from_db()
+    assert beat.swept_at and not beat.sweep_is_late
+
+
+@pytest.mark.parametrize("role", ["web", "beat"])
+def test_who_serves_no_run_is_no_worker_of_runs_and_takes_no_order(role, admin):
+    made = Worker.every.create(key=f"{role}@here:1:1", role=role, host="here", pid=1)
+    assert not Worker.objects.exists() and not made.is_of_runs
+    with pytest.raises(IntegrityError):
+        made.tell(Worker.Order.DRAIN, admin)
