@@ -1,6 +1,7 @@
 """What the run desk's pages cost the server, and what an open overview costs the network, over large tables.
 
-    python bench/dashboard.py [--runs 200] [--rollouts 1000000] [--points 5000000] [--asked 30] [--minutes 1] [--pages run runs]
+    python bench/dashboard.py [--runs 200] [--rollouts 1000000] [--points 5000000] [--asked 30] [--minutes 1] [--crowd 10000]
+                              [--pages run runs]
 
 An own embedded PostgreSQL is filled by SQL. Server time is that of Django's test client in this process, templates and
 compression included; beside it what this process and its PostgreSQL backend computed, which is the same on a machine that
@@ -27,7 +28,7 @@ from urllib.parse import urlsplit
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from bench.dashboard_stage import BIG, FIRST, LONG, Sizes, fill, seed, story_of  # noqa: E402
+from bench.dashboard_stage import BIG, FIRST, LONG, Sizes, crowd, fill, seed, story_of  # noqa: E402
 from bench.installation import installation  # noqa: E402
 from bench.rate_page import served  # noqa: E402
 
@@ -56,14 +57,31 @@ def nothing(_: str) -> list:
 
 
 def newest_rollout(slug: str) -> list:
+    return [_newest(slug).pk]
+
+
+def newest_group(slug: str) -> list:
+    return ["lab", slug, _newest(slug).group_id]
+
+
+def _newest(slug: str) -> object:
     from apps.rollouts.models import Rollout
 
-    return [Rollout.objects.filter(run__slug=slug, state="finished").order_by("-pk").first().pk]
+    return Rollout.objects.filter(run__slug=slug, state="finished").order_by("-pk").first()
+
+
+def first_version(slug: str) -> list:
+    return ["lab", slug, 1]
 
 
 # One line for each page; `query` for what an address asks for besides.
 PAGES = (
     Page("runs", "runs", nothing),
+    Page("runs, by reward", "runs", nothing, "?sort=reward"),
+    Page("runs, by words", "runs", nothing, "?words=run-1&sort=name"),
+    Page("new run, like another", "run-new", nothing, f"?like=lab/{FIRST}"),
+    Page("compare", "compare", nothing, f"?runs=lab/{BIG},lab/{FIRST}"),
+    Page("compare, its curves", "compare-curves", nothing, f"?runs=lab/{BIG},lab/{FIRST}"),
     Page("overview", "run"),
     Page("overview of the long run", "run", run=LONG),
     Page("its points", "run-curves", run=LONG),
@@ -71,13 +89,41 @@ PAGES = (
     Page("its points by version", "run-curves", query="?x=version"),
     Page("pulse, all of it", "run-pulse", query="?after=0&part=now&part=beside&part=newest&marks=1"),
     Page("rollouts", "rollouts"),
+    Page("rollouts, a common word", "rollouts", query="?text=sorry"),
+    Page("rollouts, a rare word", "rollouts", query="?text=4321"),
+    Page("rollouts, these characters", "rollouts", query="?exact=orry+4321"),
+    Page("rollouts, of a rater", "rollouts", query="?rater=bob"),
+    Page("rollouts of an update", "rollouts", query="?from_step=50&to_step=50"),
+    Page("rollouts, by reward", "rollouts", query="?fate=trained&reward_from=0.9"),
+    Page("rollouts, none fits", "rollouts", query="?reward_from=7"),
+    Page("bars of rewards", "rollout-bars"),
+    Page("bars, none fits", "rollout-bars", query="?reward_from=7"),
     Page("rollout", "rollout", newest_rollout),
+    Page("group", "group", newest_group),
     Page("weights of a run", "run-weights"),
+    Page("version", "run-weight", first_version),
+    Page("two versions", "run-weights-compare", query="?one=1&other=2"),
+    Page("chat", "run-weight-chat", first_version),
+    Page("evaluations", "run-evaluations"),
     Page("people", "run-people"),
+    Page("people, quality", "run-quality"),
+    Page("people, calibration", "run-calibration"),
+    Page("people, time bought", "run-bought"),
+    Page("suspicions", "run-suspicions"),
     Page("buffer", "run-buffer"),
     Page("pipeline", "run-pipeline"),
+    Page("settings of a run", "run-settings"),
+    Page("alerts of a run", "run-alerts"),
+    Page("rules of alerts", "run-alert-rules"),
+    Page("cost", "run-cost"),
+    Page("logs of a run", "run-logs"),
+    Page("audit of a run", "run-audit"),
+    Page("trace", "run-trace"),
     Page("export", "run-exports"),
     Page("live", "live", nothing),
+    Page("alerts", "alerts", nothing),
+    Page("workers", "workers", nothing),
+    Page("logs", "logs", nothing),
     Page("weights", "weights", nothing),
     Page("tasksets", "tasksets", nothing),
     Page("environments", "environments", nothing),
@@ -90,6 +136,7 @@ def main() -> None:
     options.add_argument("--rollouts", type=int, default=1_000_000)
     options.add_argument("--points", type=int, default=5_000_000, help="of metrics, in all runs")
     options.add_argument("--asked", type=int, default=30, help="requests of each page")
+    options.add_argument("--crowd", type=int, default=10_000, help="runs that the list of runs is measured with once more")
     options.add_argument("--minutes", type=float, default=1.0, help="how long the overview stands open; 0: no browser")
     options.add_argument("--pages", nargs="*", help="names of addresses; all of them otherwise")
     asked = options.parse_args()
@@ -104,6 +151,13 @@ def main() -> None:
         found = [measured(people.alice, page, asked.asked) | {"queries_small": few[page]} for page in pages]
         report(found)
         figures = watched(people.alice, asked.minutes) if asked.minutes else {}
+        if asked.crowd:
+            crowd(asked.crowd)
+            lists = [page for page in pages if page.name == "runs"]
+            crowded = [measured(people.alice, page, asked.asked) | {"queries_small": few[page]} for page in lists]
+            crowded = [row | {"page": f"{row['page']}, of {asked.crowd:,}"} for row in crowded]
+            report(crowded)
+            found += crowded
     for name, most in (("overview_interactive_ms", INTERACTIVE_MS), ("overview_kb_a_minute", KB_A_MINUTE)):
         if name in figures:
             print(f"{name:28}{figures[name]:10} of {most} at most")

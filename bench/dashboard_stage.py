@@ -5,6 +5,7 @@ of tokens are there for the newest rollouts alone.
 """
 
 import random
+from copy import copy
 from dataclasses import dataclass
 from types import SimpleNamespace
 
@@ -70,6 +71,25 @@ def fill(sizes: Sizes) -> None:
         MetricSpan.fill(run)
     with connection.cursor() as cursor:
         cursor.execute("VACUUM (ANALYZE)")
+
+
+def crowd(runs: int) -> None:
+    """So many more runs that are over, without anything in them."""
+    from django.db import connection
+
+    from apps.runs.models import Run
+    from apps.streaming.models import Topic
+
+    first = Run.objects.get(slug=FIRST)
+    topics = Topic.objects.bulk_create(Topic(project_id=first.project_id, name=f"run:lab/crowd-{n}") for n in range(runs))
+    rows = []
+    for n, topic in enumerate(topics):
+        run = copy(first)
+        run.pk, run.slug, run.topic, run.state, run.reward_now = None, f"crowd-{n}", topic, Run.State.COMPLETED, n / runs
+        rows.append(run)
+    Run.objects.bulk_create(rows, batch_size=1_000)
+    with connection.cursor() as cursor:
+        cursor.execute("VACUUM (ANALYZE) runs_run")
 
 
 def _runs(cursor, sizes: Sizes) -> None:

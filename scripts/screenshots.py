@@ -26,15 +26,15 @@ SETTLE_MS = 1500
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 
 
-def pages(run: str) -> dict[str, str]:
+def pages(run: str, beside: str) -> dict[str, str]:
     return {
         "live": "/live/", "rate": "/rate/", "runs": "/runs/", "run": f"/runs/{run}/", "rollouts": f"/runs/{run}/rollouts/",
         "weights": f"/runs/{run}/weights/", "tasksets": "/tasksets/", "environments": "/environments/", "settings": "/settings/",
         **{name: f"/runs/{run}/people/{path}" for name, path in PEOPLE.items()},
         **{name: f"/runs/{run}/{path}" for name, path in DESK.items()},
-        "run-new": "/runs/new/", "workers": "/workers/", "compare": f"/compare/?runs={run}",
+        "run-new": "/runs/new/", "workers": "/workers/", "compare": f"/compare/?runs={run},{beside}",
         "docs": "/api/v1/docs/", "pipeline": f"/runs/{run}/pipeline/",
-        "exports": f"/runs/{run}/exports/", "trace": f"/runs/{run}/trace/",
+        "arenas": "/arenas/", "exports": f"/runs/{run}/exports/", "trace": f"/runs/{run}/trace/",
     }  # fmt: skip
 
 
@@ -51,7 +51,7 @@ def take(browser: Browser, choices: argparse.Namespace, password: str, size: str
     context = browser.new_context(viewport=SIZES[size], color_scheme=scheme)
     page = context.new_page()
     log_in(page, choices.site, choices.user, password)
-    for name, path in pages(choices.run).items():
+    for name, path in pages(choices.run, choices.beside).items():
         page.goto(choices.site + path)
         shoot(page, choices.out, f"{name}-{size}-{scheme}")
         if name == "live":
@@ -59,6 +59,13 @@ def take(browser: Browser, choices: argparse.Namespace, password: str, size: str
         if name == "rollouts" and (first := page.locator("tr.open a").first).count():
             page.goto(choices.site + first.get_attribute("href"))
             shoot(page, choices.out, f"rollout-{size}-{scheme}")
+            follow_first(page, choices, {"group": "main a[href*='/groups/']"}, size, scheme)
+        if name == "arenas":
+            follow_first(page, choices, {"arena": "main td a.plain"}, size, scheme)
+            page.goto(choices.site + path)
+            follow_first(page, choices, {"arena-judge": "main td a.button:not(.plain)"}, size, scheme)
+        if name == "evaluations":
+            follow_first(page, choices, {"evaluation": "main tbody a[href$='/evaluations/']"}, size, scheme)
         if name == "weights":
             steps = {"version": "main tbody a[href*='/weights/']", "chat": "main a[href$='/chat/']"}
             follow_first(page, choices, steps, size, scheme)
@@ -107,6 +114,7 @@ def main() -> None:
     parser.add_argument("--site", default="http://127.0.0.1:8000")
     parser.add_argument("--user", default="demo")
     parser.add_argument("--run", default="demo/tone", help="project/slug of the run to show")
+    parser.add_argument("--beside", default="demo/sort", help="project/slug of the run it is compared with")
     parser.add_argument("--out", type=Path, default=Path("docs/screenshots"))
     choices = parser.parse_args()
     password = os.environ.get("RFTWEB_PASSWORD") or getpass.getpass()

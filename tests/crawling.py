@@ -56,6 +56,7 @@ def _filled(route: str, run: Run, rollouts: list[int]) -> list[str]:
     groups = list(Rollout.objects.filter(pk__in=rollouts).values_list("group_id", flat=True))
     picture = Picture.objects.filter(project=run.project).values_list("sha256", flat=True).first() or "0" * 64
     route = route.replace("<slug:shape>.<slug:format>", "long.csv")
+    route = route.replace("exports/evaluations.<slug:format>", "exports/evaluations.csv")
     parts = {
         "<slug:name>": [environment],
         "<slug:project>": [run.project.slug], "<slug:slug>": [slug], "<slug:part>": ["now", "beside", "newest"],

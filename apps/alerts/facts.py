@@ -12,6 +12,7 @@ from django.db import connection
 from django.db.models import Count, Exists, F, Max, Min, OuterRef, Q
 from django.db.models.functions import Coalesce
 
+from apps.alerts.processes import Lost, lost
 from apps.environments.models import Environment
 from apps.feedback.calibration.watching import told
 from apps.feedback.models import Calibration, Suspicion
@@ -84,6 +85,7 @@ class Facts:
     suspicions: Sequence[Sign] = ()
     rooms: Sequence[Room] = ()
     heard: Mapping[str, datetime] = field(default_factory=dict)  # newest sign of life, by role
+    lost: Sequence[Lost] = ()
     spent: Mapping[str, float] = field(default_factory=dict)  # by the fields of apps.runs.budget.Budget
 
     def since(self, moment: datetime | None) -> float:
@@ -96,9 +98,9 @@ def facts_of(runs: Iterable[Run], spent: Mapping[int, Mapping[str, float]]) -> d
     runs = list(runs)
     ids = [run.pk for run in runs]
     now = _now()
-    standing, curves, first, unapplied = _standing(ids), _curves(ids), _first_entropy(ids), _unapplied(ids)
+    standing, curves, first, unapplied = _standing(ids), _curves(runs), _first_entropy(ids), _unapplied(ids)
     unserved, scorers, suspicions = _unserved(ids), _scorers(ids), _suspicions(ids)
-    failing, rooms, heard = _failing({run.project_id for run in runs}, now), disks(), _heard()
+    failing, rooms, heard, gone = _failing({run.project_id for run in runs}, now), disks(), _heard(), lost()
     found = {}
     for run in runs:
         plan, live_since = run.settings, run.state_since or run.started_at or run.created_at
@@ -108,7 +110,7 @@ def facts_of(runs: Iterable[Run], spent: Mapping[int, Mapping[str, float]]) -> d
             waiting_on=run.waiting_on, standing=standing[run.pk], curves=curves[run.pk], first_entropy=first[run.pk],
             unapplied=unapplied[run.pk], unserved=unserved.get(run.pk), rooms=rooms, heard=heard, scorers=scorers[run.pk],
             failing=[one for one in failing[run.project_id] if one.name == environment], suspicions=suspicions[run.pk],
-            spent=spent.get(run.pk, {}),
+            spent=spent.get(run.pk, {}), lost=gone,
         )  # fmt: skip
     return found
 
@@ -128,9 +130,9 @@ def _standing(ids: list[int]) -> dict[int, dict[str, Standing]]:
     return found
 
 
-def _curves(ids: list[int]) -> dict[int, dict[str, list]]:
+def _curves(runs: Sequence[Run]) -> dict[int, dict[str, list]]:
     found: dict[int, dict[str, list]] = defaultdict(lambda: defaultdict(list))
-    newest = Metric.objects.filter(run__in=ids, name__in=CURVES, step__gt=F("run__step") - STEPS_SEEN)
+    newest = Metric.objects.of_last_steps(runs, STEPS_SEEN).filter(name__in=CURVES)
     for run, name, step, value in newest.order_by("run", "name", "step").values_list("run_id", "name", "step", "value"):
         found[run][name].append((step, value))
     return found

@@ -12,10 +12,11 @@ TITLES = {
     "breaker": "Environment failing",
     "disk": "Disk nearly full",
     "silence": "Workers gone",
+    "lost_worker": "Worker lost",
     "budget": "Budget",
 }
 # Nothing of what was judged, or by which weights, is in these.
-TO_ALL = ("no_progress", "starvation", "breaker", "disk", "silence", "budget")
+TO_ALL = ("no_progress", "starvation", "breaker", "disk", "silence", "lost_worker", "budget")
 AS_JUDGED = ("not_finite", "kl", "entropy", "unacknowledged")
 # A rater who knew would look for it.
 TO_STEERERS = ("agreement", "suspected")

@@ -193,6 +193,24 @@ def silence(facts: Facts, limit: rule.Silence, is_open: frozenset[str]) -> Itera
         )  # fmt: skip
 
 
+def lost_worker(facts: Facts, limit: rule.LostWorker, is_open: frozenset[str]) -> Iterator[Found]:
+    """What happened while the run was live. Where no other of the role is left, `silence` speaks; unless this has already."""
+    for one in facts.lost:
+        gone_for = facts.since(one.since)
+        if one.role not in _needed(facts.plan) or one.since < facts.live_since:
+            continue
+        if one.is_dead and not (limit.after_s <= gone_for < limit.until_s and (one.others or one.key in is_open)):
+            continue
+        left = f"{one.others:,} other{' is' if one.others == 1 else 's are'} alive." if one.others else "No other is left."
+        if one.is_dead:
+            last = f"The {one.role} {one.key} is dead: it spoke last {spoken(gone_for)} ago."
+            todo = "Look at its log on its page under Workers. Another that is started on its host takes its place."
+        else:
+            last = f"The {one.role} {one.key} was quarantined {spoken(gone_for)} ago, {one.why.rstrip('.')}."
+            todo = "Put it back on its page under Workers, or stop its process."
+        yield Found(f"{last} {left}", todo, one.since, gone_for, one.key)
+
+
 def budget(facts: Facts, limit: rule.NearBudget, is_open: frozenset[str]) -> Iterator[Found]:
     for name, most in (facts.plan.budget.model_dump() if facts.plan.budget else {}).items():
         used = facts.spent.get(name, 0.0)
@@ -211,10 +229,10 @@ def budget(facts: Facts, limit: rule.NearBudget, is_open: frozenset[str]) -> Ite
 RULES: dict[str, Look] = {
     "no_progress": no_progress, "starvation": starvation, "not_finite": not_finite, "kl": kl, "agreement": agreement,
     "suspected": suspected, "entropy": entropy, "unacknowledged": unacknowledged, "breaker": breaker, "disk": disk,
-    "silence": silence, "budget": budget,
+    "silence": silence, "lost_worker": lost_worker, "budget": budget,
 }  # fmt: skip
 # What a run that stands still cannot help: these alerts end when it is paused, unless it was paused for them.
-WHILE_LIVE = ("no_progress", "starvation", "unacknowledged", "silence")
+WHILE_LIVE = ("no_progress", "starvation", "unacknowledged", "silence", "lost_worker")
 
 
 def spoken(seconds: float) -> str:

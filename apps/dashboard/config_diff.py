@@ -23,6 +23,8 @@ def differences(plans: Sequence[RunConfig]) -> list[Difference]:
     fields = dict.fromkeys(field for one in flats for field in one)
     found = []
     for field in fields:
+        if all(field in one and one[field] == flats[0][field] for one in flats):
+            continue
         values = tuple(_said(one, field) for one in flats)
         if len(set(values)) > 1:
             found.append(Difference(field, values))

@@ -4,7 +4,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from django.db.models import F, OuterRef, QuerySet, Subquery
+import numpy as np
+from django.db.models import OuterRef, QuerySet, Subquery
 
 from apps.runs.changing import flat
 from apps.runs.models import Metric, Run, TrainStep
@@ -79,17 +80,19 @@ def _by_version(found: Thinned, steps: list[int], places: Mapping[int, float]) -
 
 def _columns(buckets: Mapping[int, Bucket], steps: list[int], banded: bool) -> Series:
     found = [buckets.get(step) for step in steps]
-    columns = {"y": [bucket and short(bucket.mean) for bucket in found]}
-    if banded:
-        columns |= {
-            "low": [bucket and short(bucket.low) for bucket in found],
-            "high": [bucket and short(bucket.high) for bucket in found],
-        }
-    return columns
+    parts = {"y": "mean", "low": "low", "high": "high"} if banded else {"y": "mean"}
+    return {key: short([bucket and getattr(bucket, part) for bucket in found]) for key, part in parts.items()}
 
 
-def short(value: float) -> float:
-    return float(f"{value:.{DIGITS}g}")
+def short(values: Iterable[float | None]) -> list[float | None]:
+    """Each in so many digits as are drawn."""
+    exact = np.array(values, dtype=float)
+    with np.errstate(all="ignore"):
+        places = DIGITS - 1 - np.floor(np.log10(np.abs(exact)))
+        up, down = 10.0 ** np.maximum(places, 0), 10.0 ** np.maximum(-places, 0)  # powers that a float holds exactly
+        rounded = np.round(exact * up / down) / up * down
+    told = np.where(np.isfinite(rounded), rounded, exact).tolist()  # 0, and what is too large or too small to be scaled
+    return [None if value != value else value for value in told]
 
 
 def curves(run: Run, names: Iterable[str], after: int = 0, points: int = POINTS) -> dict[str, Series]:
@@ -146,7 +149,7 @@ def _said(value: object) -> str:
 def recent_rewards(runs: Iterable[Run], steps: int = 80) -> dict[int, list[float]]:
     """The mean reward of each run's last steps, oldest first, in one query: for sparklines."""
     found: dict[int, list[float]] = defaultdict(list)
-    recent = Metric.objects.filter(run__in=[run.pk for run in runs], name="reward_mean", step__gt=F("run__step") - steps)
+    recent = Metric.objects.of_last_steps(runs, steps).filter(name="reward_mean")
     for run_id, value in recent.order_by("run", "step").values_list("run_id", "value"):
         found[run_id].append(value)
     return found

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from django.db.models import F
-
 from apps.policies.models import Policy
 from apps.runs.config import RunConfig
 from apps.runs.models import Metric, Run
@@ -127,7 +125,7 @@ def _length(plan: RunConfig) -> int:
 def _seconds(runs: Sequence[Run]) -> dict[int, float]:
     """By run: the median of its newest updates' seconds, those left out that were spent waiting. One query."""
     found: dict[int, dict[int, float]] = defaultdict(lambda: defaultdict(float))
-    rows = Metric.objects.filter(run__in=runs, name__in=SIGNS, step__gt=F("run__step") - NEWEST_UPDATES)
+    rows = Metric.objects.of_last_steps(runs, NEWEST_UPDATES).filter(name__in=SIGNS)
     for run, step, name, value in rows.values_list("run", "step", "name", "value"):
         found[run][step] += SIGNS[name] * value
     return {run: max(0.0, median(steps.values())) for run, steps in found.items()}

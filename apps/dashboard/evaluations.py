@@ -14,6 +14,7 @@ from apps.runs.config import RunConfig, parse
 from apps.runs.models import Run
 
 SETS_SHOWN, VERSIONS_SHOWN, POINTS = 6, 40, 200
+FIELDS = ("pk", "slug", "state", "version", "evaluation_set", "figure", "taskset__slug", "taskset__size")
 WIDTH, HEIGHT, EDGE = 96, 22, 3  # of a sparkline, in its own pixels
 MOST_DIGITS = 9
 
@@ -36,7 +37,11 @@ class Shown:
 
     @property
     def words(self) -> str:
-        return f"{'maj' if self.measure == 'maj' else self.measure}@{self.k}"
+        return f"{self.measure}@{self.k}"
+
+    def within(self, column: str) -> KeyTransform:
+        """What is asked for, of a column whose JSON has `figures` by measure and k."""
+        return KeyTransform(str(self.k), KeyTransform(self.measure, KeyTransform("figures", column)))
 
 
 @dataclass(frozen=True)
@@ -108,12 +113,11 @@ class Overview:
 
 def overview_of(run: Run, shown: Shown) -> Overview:
     """The newest sets by the newest versions; five statements whatever there is."""
-    figure = KeyTransform(str(shown.k), KeyTransform(shown.measure, KeyTransform("figures", "result__figures")))
-    own = Run.objects.filter(evaluates__run=run).annotate(version=F("evaluates__version"), figure=figure).order_by("-pk")
-    rows = list(own.values("pk", "slug", "state", "version", "evaluation_set", "figure", "taskset__slug", "taskset__size")[:POINTS])
+    own = Run.objects.filter(evaluates__run=run).annotate(version=F("evaluates__version"), figure=shown.within("result__figures"))
+    rows = list(own.order_by("-pk").values(*FIELDS)[:POINTS])
     sets = list(dict.fromkeys(row["evaluation_set"] for row in rows))
-    plans = _plans([next(row["pk"] for row in rows if row["evaluation_set"] == key) for key in sets[:SETS_SHOWN]])
-    closed = _closed([row["pk"] for row in rows if row["state"] not in Run.ENDED])
+    plans = plans_of([next(row["pk"] for row in rows if row["evaluation_set"] == key) for key in sets[:SETS_SHOWN]])
+    closed = closed_of([row["pk"] for row in rows if row["state"] not in Run.ENDED])
     columns = [Column(key, plans[key].taskset, words_of(plans[key])) for key in sets[:SETS_SHOWN]]
     for column in columns:
         for row in (row for row in rows if row["evaluation_set"] == column.key):
@@ -129,9 +133,13 @@ def _place(column: Column, row: dict, plan: RunConfig, closed: dict[int, int]) -
     before = column.cells.get(row["version"])
     if before is not None and (before.mean.value is not None or row["figure"] is None):
         return
+    column.cells[row["version"]] = cell_of(row, plan, closed)
+
+
+def cell_of(row: dict, plan: RunConfig, closed: dict[int, int]) -> Cell:
     mean = Mean(*row["figure"]) if row["figure"] else Mean(None, None, None, 0)
     tasks = min(row["taskset__size"], plan.evaluation.tasks or row["taskset__size"])
-    column.cells[row["version"]] = Cell(row["pk"], row["slug"], row["state"], mean, tasks, closed.get(row["pk"], 0))
+    return Cell(row["pk"], row["slug"], row["state"], mean, tasks, closed.get(row["pk"], 0))
 
 
 def _sorted(versions: Sequence[int], columns: Sequence[Column], shown: Shown) -> list[int]:
@@ -146,11 +154,11 @@ def _sorted(versions: Sequence[int], columns: Sequence[Column], shown: Shown) ->
     return sorted(versions, key=lambda version: (-figure(version), -version))
 
 
-def _plans(runs: Sequence[int]) -> dict[str, RunConfig]:
+def plans_of(runs: Sequence[int]) -> dict[str, RunConfig]:
     return {row.evaluation_set: parse(row.config) for row in Run.objects.filter(pk__in=runs).only("evaluation_set", "config")}
 
 
-def _closed(runs: Sequence[int]) -> dict[int, int]:
+def closed_of(runs: Sequence[int]) -> dict[int, int]:
     """How many tasks of these are through."""
     if not runs:
         return {}

@@ -17,7 +17,10 @@ FIGURES_OF_STEPS = 3  # a figure that none of the last steps has is not of now
 
 @dataclass(frozen=True)
 class Ledger:
-    """One run, counted once. Groups by state; experiences by state; what the engines serve."""
+    """One run, counted once. Groups by state; experiences by state; what the engines serve.
+
+    Of groups that are closed `dropped` holds those as well that were admitted and left the buffer unlearned.
+    """
 
     run: Run
     groups: dict[str, int]
@@ -60,8 +63,7 @@ class Ledger:
 
     def _progress(self) -> str:
         if self.run.is_evaluation:
-            closed = sum(self.groups[state] for state in Group.CLOSED)
-            return f"{closed:,} of {self.run.tasks_asked:,} tasks"
+            return f"{self.groups['closed']:,} of {self.run.tasks_asked:,} tasks"
         return (
             f"step {self.run.step:,} of {self.run.planned_steps:,}"
             if self.run.started_at
@@ -82,17 +84,25 @@ class Ledger:
 
 
 def ledger_of(run: Run) -> Ledger:
-    """Five queries, whatever the run's size."""
-    groups = dict(Group.objects.filter(run=run).order_by().values_list("state").annotate(n=Count("pk")))
+    """Five queries, whatever the run's size: the closed groups are told by the run's own counters."""
     sampling = Rollout.objects.filter(group__run=run, group__state=Group.State.SAMPLING, state=Rollout.State.SAMPLING).count()
     return Ledger(
         run=run,
-        groups={state: groups.get(state, 0) for state in Group.State.values},
+        groups=_groups(run),
         experiences=Experience.objects.census(run),
         sampling=sampling,
         figures=newest_values(run, FIGURES_OF_STEPS),
         engines=engines_of(run),
     )
+
+
+def _groups(run: Run) -> dict[str, int]:
+    """By state: those that are open, counted; those that are `closed`, and of them `dropped` and `admitted`."""
+    counted = Group.objects.filter(run=run, state__in=Group.OPEN).order_by().values_list("state").annotate(n=Count("pk"))
+    groups = dict.fromkeys(Group.OPEN, 0) | dict(counted)
+    closed = max(0, run.groups_opened - sum(groups.values()))
+    dropped = min(closed, run.groups_dropped)
+    return groups | {"closed": closed, "dropped": dropped, "admitted": closed - dropped}
 
 
 def engines_of(run: Run) -> list[Acknowledgement]:

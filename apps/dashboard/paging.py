@@ -19,20 +19,23 @@ class Page:
     is_cut: bool = False  # there are rows that were not looked through
 
 
-def page_of(rows: QuerySet, request: HttpRequest, size: int = PAGE_ROWS, by: str = "", rising: bool = False) -> Page:
+def page_of(
+    rows: QuerySet, request: HttpRequest, size: int = PAGE_ROWS, by: str = "", rising: bool = False, within: str = ""
+) -> Page:
     """The page the URL asks for with `before=<id>` or `after=<id>`; one query. Raises Http404 for a cursor that is no id.
 
     `by`: a column whose largest values come first (its smallest, if `rising`), instead of the newest rows; rows without a
-    value come last. One more query, for the cursor's own value.
+    value come last. One more query, for the cursor's own value. `within`: a column that has one value in all these rows and
+    leads an index of them.
     """
     before, after = cursor_in(request, "before"), cursor_in(request, "after")
     if after is not None:
         newer = _beyond(rows, after, by, not rising, is_back=True)
-        found = list(newer.order_by(*_order(rows, by, not rising, is_back=True))[: size + 1])
+        found = list(newer.order_by(*_order(rows, by, not rising, within, is_back=True))[: size + 1])
         has_newer, has_older, found = len(found) > size, True, found[:size][::-1]
     else:
         older = rows if before is None else _beyond(rows, before, by, rising)
-        found = list(older.order_by(*_order(rows, by, rising))[: size + 1])
+        found = list(older.order_by(*_order(rows, by, rising, within))[: size + 1])
         has_newer, has_older, found = before is not None, len(found) > size, found[:size]
     return Page(
         rows=found,
@@ -41,26 +44,29 @@ def page_of(rows: QuerySet, request: HttpRequest, size: int = PAGE_ROWS, by: str
     )
 
 
-def _order(rows: QuerySet, by: str, rising: bool, is_back: bool = False) -> list:
+def _order(rows: QuerySet, by: str, rising: bool, within: str, is_back: bool = False) -> list:
     """What is sorted by, and the id: two rows are never at one place. Backwards what has no value comes first."""
+    if within:  # in the index's own direction, which it is read in from either end
+        return [f"-{within}" if rising else within, "pk" if rising else "-pk"]
     if not by:
         return ["pk" if rising else "-pk"]
     nulls = ({"nulls_first": True} if is_back else {"nulls_last": True}) if _may_be_empty(rows, by) else {}
     return [F(by).asc(**nulls) if rising else F(by).desc(**nulls), "pk" if rising else "-pk"]
 
 
-def page_within(rows: QuerySet, among: QuerySet, reach: int, request: HttpRequest) -> Page:
+def page_within(rows: QuerySet, among: QuerySet, reach: int, request: HttpRequest, within: str = "") -> Page:
     """As page_of, for what no index finds: `reach` rows of `among` are looked through, and the links go on beyond them."""
     before, after = cursor_in(request, "before"), cursor_in(request, "after")
-    side, order = ("gt", "pk") if after is not None else ("lt", "-pk")
-    cursor = after if after is not None else before
-    ahead = (among if cursor is None else among.filter(**{f"pk__{side}": cursor})).order_by(order).values_list("pk", flat=True)
+    is_upwards = after is not None
+    cursor = after if is_upwards else before
+    ahead = among if cursor is None else among.filter(**{f"pk__{'gt' if is_upwards else 'lt'}": cursor})
+    ahead = ahead.order_by(*_order(rows, "", is_upwards, within)).values_list("pk", flat=True)
     if not (edge := next(iter(ahead[reach - 1 : reach]), None)):
-        return page_of(rows, request)
-    if after is not None:
-        page = page_of(rows.filter(pk__lte=edge), request)
+        return page_of(rows, request, within=within)
+    if is_upwards:
+        page = page_of(rows.filter(pk__lte=edge), request, within=within)
         return replace(page, newer=page.newer or query_with(request, "after", edge), is_cut=not page.newer)
-    page = page_of(rows.filter(pk__gte=edge), request)
+    page = page_of(rows.filter(pk__gte=edge), request, within=within)
     return replace(page, older=page.older or query_with(request, "before", edge), is_cut=not page.older)
 
 

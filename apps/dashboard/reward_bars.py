@@ -1,21 +1,23 @@
 """How the rewards of what a filter finds are spread: bars of a bounded sample, the newest that fit."""
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from django.db.models import QuerySet
 
 from apps.buffer.models import Experience
-from apps.dashboard.rollout_rows import reward_of, with_judgements
-from apps.dashboard.rollout_search import Filter
+from apps.dashboard.rollout_search import LOOKED_THROUGH, Filter
 from apps.dashboard.worded import ids_of
+from apps.rewards.combining import combined
+from apps.rewards.judgements import judgements_of
 from apps.rewards.models import Reward
 from apps.rollouts.models import Rollout
+from apps.runs.config import RunConfig
 from apps.runs.models import Run
+from apps.tasksets.judged_by import KEY, kind_of
 
 SAMPLE = 1_000  # rollouts
-LOOKED_THROUGH = 20_000  # for them, where no index finds what is asked for
 BINS, HEIGHT = 10, 72.0  # CSS pixels
 
 
@@ -82,9 +84,9 @@ def _newest(run: Run, form: Filter, found: QuerySet[Rollout]) -> tuple[list[int]
     if form.sought:
         ids, edge = ids_of(found, form.sought, run, SAMPLE)
         return ids, None if edge is None else run.rollouts.filter(pk__gte=edge).count()
-    newest, reach = found.order_by("-pk").values_list("pk", flat=True), None
+    newest, reach = found.order_by("run_id", "-pk").values_list("pk", flat=True), None
     if form.reach:
-        all_ids = run.rollouts.order_by("-pk").values_list("pk", flat=True)
+        all_ids = Rollout.objects.newest_of(run).values_list("pk", flat=True)
         if edge := next(iter(all_ids[LOOKED_THROUGH - 1 : LOOKED_THROUGH]), None):
             newest, reach = newest.filter(pk__gte=edge), LOOKED_THROUGH
     return list(newest[:SAMPLE]), reach
@@ -96,10 +98,15 @@ def _rewards(run: Run, form: Filter, ids: Sequence[int]) -> list[float]:
         said = Reward.objects.filter(rollout__in=ids, is_current=True, value__isnull=False, **one)
         return list(said.values_list("value", flat=True))
     admitted = dict(Experience.objects.filter(rollout__in=ids).order_by("-pk").values_list("rollout_id", "reward"))
-    others = with_judgements(Rollout.objects.filter(pk__in=[pk for pk in ids if pk not in admitted])).defer("text", "turns")
-    plan = run.settings
-    values = [*admitted.values(), *(reward_of(rollout, plan) for rollout in others)]
-    return [value for value in values if value is not None]
+    others = _said([pk for pk in ids if pk not in admitted], run.settings)
+    return [value for value in (*admitted.values(), *others) if value is not None]
+
+
+def _said(ids: Sequence[int], plan: RunConfig) -> Iterator[float | None]:
+    """Rewards of what was never admitted, from what its judges have said so far."""
+    said = judgements_of(ids)
+    kinds = Rollout.objects.filter(pk__in=said).values_list("pk", "group__task__domain", f"group__task__meta__{KEY}")
+    return (combined(said[pk], plan, kind_of(domain, judged_by)) for pk, domain, judged_by in kinds)
 
 
 def _ends(form: Filter, rewards: Sequence[float]) -> tuple[float, float]:

@@ -1,9 +1,10 @@
 """What the list of a run's rollouts can be asked for, as it stands in the URL."""
 
 from django import forms
-from django.db.models import Exists, F, Func, IntegerField, OuterRef, Q, QuerySet
+from django.db.models import Exists, F, Func, IntegerField, OuterRef, Q, QuerySet, Subquery
 from django.http import HttpRequest
 
+from apps.accounts.models import User
 from apps.buffer.models import Experience, StepItem
 from apps.dashboard.paging import Page, page_of, page_within
 from apps.dashboard.worded import page_of_words
@@ -14,9 +15,10 @@ from apps.rollouts.models import Rollout
 from apps.rollouts.words import NoWords, Says, Sought
 from apps.runs.models import Run
 
-# Rollouts looked through at a time, where what is asked for has no index; every text that is read costs.
-LOOKED_THROUGH, TEXTS_READ = 100_000, 20_000
+LOOKED_THROUGH = 10_000  # rollouts at a time, where what is asked for has no index
 LARGEST = 2**31 - 1
+# Said twice: what is no plain equation is asked of each rollout by an index, not of the whole table beforehand.
+ITS_OWN = {"rollout": OuterRef("pk"), "rollout__gte": OuterRef("pk")}
 
 
 def _learned_as(*states: str) -> Exists:
@@ -25,7 +27,7 @@ def _learned_as(*states: str) -> Exists:
     An expert row that was made of it has a reward, and tells nothing of what became of it as a sample.
     """
     own = Experience.objects.filter(Q(kind=Experience.Kind.USUAL) | Q(reward=None))
-    return Exists(own.filter(rollout=OuterRef("pk"), state__in=states))
+    return Exists(own.filter(**ITS_OWN, state__in=states))
 
 
 WORDS_HELP = "All of them are there. A * stands for any end, quotes keep words together, a - before a word leaves it out."
@@ -109,7 +111,9 @@ class Filter(forms.Form):
         """The page of what `narrow` found that the URL asks for."""
         if self.sought:
             return page_of_words(found, self.sought, run, request)
-        return page_within(found, run.rollouts.all(), self.reach, request) if self.reach else page_of(found, request)
+        if self.reach:
+            return page_within(found, Rollout.objects.of_run(run), self.reach, request, within="run_id")
+        return page_of(found, request, within="run_id")
 
     @property
     def one_step(self) -> int | None:
@@ -125,7 +129,7 @@ class Filter(forms.Form):
             return None
         if wanted.get("fate") != "failed" and not any(name in wanted for name in self.WITHOUT_INDEX):
             return None
-        return TEXTS_READ if "exact" in wanted else LOOKED_THROUGH
+        return LOOKED_THROUGH
 
     def narrow(self, run: Run, found: QuerySet[Rollout]) -> QuerySet[Rollout]:
         """All that is asked for but the words, which are looked for a part of the run at a time (apps.dashboard.worded)."""
@@ -161,21 +165,22 @@ class Filter(forms.Form):
         if "task" in wanted:
             found = found.filter(group__task__in=run.tasks.filter(index=wanted["task"]))
         if operator := wanted.get("operator"):
-            found = found.filter(Exists(CutRollout.objects.filter(rollout=OuterRef("pk"), operator=operator)))
+            found = found.filter(Exists(CutRollout.objects.filter(**ITS_OWN, operator=operator)))
         if trained := self._bounds("step__number", "from_step", "to_step"):
             found = found.filter(Exists(StepItem.objects.filter(experience__rollout=OuterRef("pk"), **trained)))
         return found
 
     def _of_its_judges(self, found: QuerySet[Rollout]) -> QuerySet[Rollout]:
         """A source, a scorer and a range are about one reward; a range alone is about what was made of all."""
-        wanted, said = self.wanted, Reward.objects.filter(rollout=OuterRef("pk"), is_current=True)
+        wanted, said = self.wanted, Reward.objects.filter(**ITS_OWN, is_current=True)
         if one := {name: wanted[name] for name in ("source", "scorer") if name in wanted}:
             found = found.filter(Exists(said.filter(**one, **self._bounds("value", "reward_from", "reward_to"))))
         elif rewarded := self._bounds("reward", "reward_from", "reward_to"):
             found = found.filter(_rewarded(rewarded))
         if rater := wanted.get("rater"):
-            own = Rating.objects.filter(rollout=OuterRef("pk"), rater__username=rater)
-            found = found.filter(Exists(said.filter(by__username=rater)) | Exists(own))
+            person = Subquery(User.objects.filter(username=rater).values("pk"))
+            own = Rating.objects.filter(**ITS_OWN, rater=person)
+            found = found.filter(Exists(said.filter(by=person)) | Exists(own))
         return found
 
     def _bounds(self, column: str, low: str, high: str) -> dict:
@@ -185,6 +190,6 @@ class Filter(forms.Form):
 
 def _rewarded(bounds: dict) -> Q:
     """With such a reward at admission; or never admitted, and some judge's reward is such."""
-    learned = Experience.objects.filter(rollout=OuterRef("pk"))
-    said = Reward.objects.filter(rollout=OuterRef("pk"), is_current=True, **{f"value{name[6:]}": v for name, v in bounds.items()})
+    learned = Experience.objects.filter(**ITS_OWN)
+    said = Reward.objects.filter(**ITS_OWN, is_current=True, **{f"value{name[6:]}": v for name, v in bounds.items()})
     return Exists(learned.filter(**bounds)) | (~Exists(learned) & Exists(said))

@@ -26,6 +26,8 @@ LABELS = {
     "unacknowledged.after_s": "After",
     "disk.free": "Free",
     "silence.after_s": "After",
+    "lost_worker.after_s": "After",
+    "lost_worker.until_s": "Until",
     "budget.share": "From",
     **{f"{name}.pause": "Pause the run" for name in TITLES},
 }

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from django.db.models import F, QuerySet
+from django.db.models import QuerySet
 from django.db.models.fields.json import KeyTextTransform
 
 from apps.accounts.models import User
@@ -50,7 +50,7 @@ def rows_of(runs: Sequence[Run], user: User) -> list[RunRow]:
     keys = [run.pk for run in runs]
     is_open = open_among(user, keys)
     rewards = recent_rewards([run for run in runs if run.pk in is_open])
-    newest, costs = _newest(keys), cost_of(runs)
+    newest, costs = _newest(runs), cost_of(runs)
     return [
         RunRow(
             run, run.pk in is_open,
@@ -79,9 +79,9 @@ def _cost_words(cost: Cost) -> str:
     return ""
 
 
-def _newest(keys: Sequence[int]) -> dict[int, dict[str, float]]:
+def _newest(runs: Sequence[Run]) -> dict[int, dict[str, float]]:
     found: dict[int, dict[str, float]] = defaultdict(dict)
-    rows = Metric.objects.filter(run__in=keys, name__in=NEWEST, step=F("run__step"))
+    rows = Metric.objects.of_last_steps(runs, 1).filter(name__in=NEWEST)
     for run, name, value in rows.values_list("run_id", "name", "value"):
         found[run][name] = value
     return found

@@ -69,6 +69,11 @@ class Silence(Rule):
     after_s: Seconds = Field(120.0, description="Seconds without a sign of life from any worker of a role that the run needs.")
 
 
+class LostWorker(Rule):
+    after_s: Seconds = Field(60.0, description="Seconds without a sign of life, after which a worker counts as dead.")
+    until_s: Seconds = Field(86_400.0, description="Seconds after which a dead worker counts as put away, and its alert ends.")
+
+
 class NearBudget(Rule):
     share: Share = Field(0.8, description="Of a limit of `budget`, from which it is told; at the whole of it the run pauses.")
 
@@ -89,4 +94,5 @@ class Alerts(Section):
     breaker: Breaker | None = Field(Breaker(), description="Its environment failed so often that no more is played in it for now.")
     disk: Disk | None = Field(Disk(), description="The disk is nearly full.")
     silence: Silence | None = Field(Silence(), description="No worker of a role that it needs is alive.")
+    lost_worker: LostWorker | None = Field(LostWorker(), description="One worker among several of its roles died, or was fenced.")
     budget: NearBudget | None = Field(NearBudget(), description="It comes near a limit of its budget.")

@@ -3,11 +3,13 @@
 A person or a token sees the runs of its own projects; workers are shown to staff.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 
 from django.conf import settings
 from django.db import connection
 from django.db.models import Count, F, Min, Model
+from django.db.models.fields.json import KeyTransform
 from django.db.models.functions import Now
 from django.utils import timezone
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -26,6 +28,8 @@ TOLD = (
     "reward_mean", "reward_human", "reward_machine", "success", "staleness", "kl", "behaviour_kl", "entropy", "grad_norm", "loss",
     "completion_length", "step_seconds", "wait_seconds", "explore_tokens_per_s", "judged_per_s", "refined_per_s",
 )  # fmt: skip
+# Of evaluations: these, at k 1, of so many questions of each run; so a run has 15 series at most.
+OF_EVALUATIONS, EVALUATIONS = ("pass", "mean"), 5
 RECENT = "interval '10 minutes'"
 MOST_RATINGS = 1_000  # of a run that are looked at
 MOST_WORKERS = 500
@@ -52,6 +56,7 @@ class Figures:
         yield self._runs()
         yield from self._progress()
         yield self._newest_figures()
+        yield from self._evaluations()
         yield from self._groups()
         waiting = (Experience.State.READY, Experience.State.CLAIMED)
         yield self._rows_by_state("rftweb_experiences", "Experiences that wait.", Experience, waiting)
@@ -96,6 +101,29 @@ class Figures:
         for run, name, value in rows.values_list("run", "name", "value"):
             family.add_metric([*named[run], name], value)
         return family
+
+    def _evaluations(self) -> Iterator[Metric]:
+        """By what was asked, the newest version of each run that has a figure; the questions asked last, of runs not ended."""
+        labels = [*RUN, "taskset", "asked"]
+        value = GaugeMetricFamily("rftweb_run_evaluation", "The newest evaluated version's figure.", labels=[*labels, "measure"])
+        version = GaugeMetricFamily("rftweb_run_evaluated_version", "The newest evaluated version.", labels=labels)
+        named, told = self._open_ones(), Counter()
+        question = ("evaluates__run_id", "evaluation_set", "taskset_id")
+        of_runs = Run.objects.filter(evaluates__run__in=named, result__isnull=False)
+        newest = of_runs.order_by(*question, "-evaluates__version", "-pk").distinct(*question).values("pk")
+        table = KeyTransform("figures", "result__figures")
+        means_at_1 = (KeyTransform("1", KeyTransform(name, table)) for name in OF_EVALUATIONS)
+        fields = ("evaluates__run_id", "evaluates__version", "taskset__slug", "evaluation_set")
+        rows = Run.objects.filter(pk__in=newest).order_by("-pk").values_list(*fields, *means_at_1)
+        for run, number, taskset, asked, *means in rows:
+            told[run] += 1
+            if told[run] > EVALUATIONS:
+                continue
+            version.add_metric([*named[run], taskset, asked], number)
+            for name, mean in zip(OF_EVALUATIONS, means, strict=True):
+                if mean and mean[0] is not None:
+                    value.add_metric([*named[run], taskset, asked, f"{name}@1"], mean[0])
+        yield from (value, version)
 
     def _groups(self) -> Iterator[Metric]:
         """Open ones by station, and how long the oldest of each has been under way."""

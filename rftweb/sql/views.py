@@ -175,4 +175,43 @@ VIEWS = (
         ("verified_at", "timestamptz", "version.verified_at", "When it was checked."),
         ("published_at", "timestamptz", "version.published_at", "When it was offered to engines."),
     ),
+    view(
+        "evaluations", "A weight version that was asked tasks, each once: what of it is known.",
+        "runs_run evaluation LEFT JOIN runs_weightversion version ON version.id = evaluation.evaluates_id "
+        "LEFT JOIN tasksets_taskset taskset ON taskset.id = evaluation.taskset_id "
+        "LEFT JOIN feedback_evaluationresult result ON result.run_id = evaluation.id WHERE evaluation.is_evaluation",
+        ("evaluation_id", "bigint", "evaluation.id",
+         "Its number; it is a run of its own, and elsewhere this is its `run_id`."),
+        ("run_id", "bigint", "coalesce(version.run_id, evaluation.id)",
+         "Of `runs`: whose version it asks; itself of an untrained policy."),
+        ("weight_version", "bigint", "coalesce(version.version, 0)", "That run's version that it asks."),
+        ("taskset", "text", "taskset.slug", "Whose tasks it asks."),
+        ("asked", "text", "evaluation.evaluation_set", "The same for all that ask the same: samples, temperature, judges."),
+        ("state", "text", "evaluation.state", "created, running, paused, stopped or completed."),
+        ("samples_per_task", "bigint", "evaluation.config #>> '{group_size}'", "Answers to each task."),
+        ("tasks", "bigint", "result.figures ->> 'tasks'", "Tasks asked; NULL until it is complete, as what follows."),
+        ("samples", "bigint", "result.figures ->> 'samples'", "Answers asked for."),
+        ("judged", "bigint", "result.figures ->> 'judged'", "Answers with a reward: figures are made of these alone."),
+        ("unjudged", "bigint", "result.figures ->> 'unjudged'", "Answers that nobody judged; not counted as wrong."),
+        ("failed", "bigint", "result.figures ->> 'failed'", "Answers that never came."),
+        ("created_at", "timestamptz", "evaluation.created_at", "When it was made."),
+        ("summed_up_at", "timestamptz", "result.made_at", "When its figures were made."),
+    ),
+    view(
+        "evaluation_figures", "A figure of a complete evaluation: mean over its tasks.",
+        "feedback_evaluationresult result JOIN runs_run evaluation ON evaluation.id = result.run_id "
+        "LEFT JOIN runs_weightversion version ON version.id = evaluation.evaluates_id "
+        "CROSS JOIN LATERAL jsonb_each(result.figures -> 'figures') measured (name, by_k) "
+        "CROSS JOIN LATERAL jsonb_each(measured.by_k) figure (k, told)",
+        ("evaluation_id", "bigint", "evaluation.id", "Of `evaluations`."),
+        ("run_id", "bigint", "coalesce(version.run_id, evaluation.id)", "Of `runs`, as there."),
+        ("weight_version", "bigint", "coalesce(version.version, 0)", "The version that was asked."),
+        ("asked", "text", "evaluation.evaluation_set", "The same for all that ask the same: those can be compared."),
+        ("measure", "text", "measured.name", "pass, mean, best, worst or maj."),
+        ("k", "bigint", "figure.k", "Of so many answers to a task."),
+        ("value", "double precision", "figure.told ->> 0", "NULL: no task has so many judged answers."),
+        ("low", "double precision", "figure.told ->> 1", "Where its 95 % interval begins."),
+        ("high", "double precision", "figure.told ->> 2", "Where it ends."),
+        ("tasks", "bigint", "figure.told ->> 3", "Tasks that have the figure."),
+    ),
 )  # fmt: skip

@@ -7,6 +7,7 @@ import pytest
 
 from apps.alerts.facts import Facts, Failing, Room, Sign, Standing
 from apps.alerts.kinds import AS_JUDGED, TITLES, TO_ALL, TO_STEERERS
+from apps.alerts.processes import Lost
 from apps.alerts.rules import RULES, look, spoken
 from apps.runs.alerts import Alerts
 from apps.runs.config import parse
@@ -74,6 +75,11 @@ SPEAKING = {
         facts(heard={"explorer": NOW, "scorer": NOW, "refiner": NOW, "trainer": ago(121)}),
         facts(),
         ["No trainer is alive", "2 min ago"],
+    ),
+    "lost_worker": (
+        facts(lost=[Lost("scorer@lab:7:1", "scorer", True, ago(61), "", others=1)]),
+        facts(lost=[Lost("scorer@lab:7:1", "scorer", True, ago(59), "", others=1)]),
+        ["The scorer scorer@lab:7:1 is dead", "61 s ago", "1 other is alive"],
     ),
     "budget": (
         facts({"budget": {"gpu_hours": 10}}, spent={"gpu_hours": 8.0}),
@@ -143,6 +149,32 @@ def test_starvation_names_the_station_that_holds_most():
 def test_workers_of_a_role_are_missed_only_by_runs_that_need_it():
     lessons = {"algorithm": {"name": "sft"}, "rewards": [], "snapshot": {"source": "demonstrations"}}
     assert [found.key for found in look(facts(lessons, heard={}), "silence")] == ["trainer"]
+
+
+LOST = Lost("explorer@lab:7:1", "explorer", True, ago(300), "silent", others=2)
+
+
+@pytest.mark.parametrize(
+    ("one", "told"),
+    [
+        (LOST, True),
+        (replace(LOST, since=ago(90_000)), False),  # counts as put away
+        (replace(LOST, since=ago(9_500)), False),  # before the run was live
+        (replace(LOST, others=0), False),  # silence speaks
+        (replace(LOST, is_dead=False, since=ago(1), why="by root", others=0), True),
+    ],
+)
+def test_a_worker_is_lost_while_others_of_its_role_go_on(one, told):
+    assert [found.key for found in look(facts(lost=[one]), "lost_worker")] == [LOST.key] * told
+
+
+def test_what_was_told_of_a_dead_worker_stays_when_the_others_die_too():
+    assert look(facts(lost=[replace(LOST, others=0)]), "lost_worker", frozenset([LOST.key]))
+
+
+def test_a_lost_worker_of_a_role_that_the_run_has_no_use_for_is_not_told_of():
+    lessons = {"algorithm": {"name": "sft"}, "rewards": [], "snapshot": {"source": "demonstrations"}}
+    assert look(facts(lessons, lost=[LOST]), "lost_worker") == []
 
 
 def test_an_evaluation_makes_no_updates_and_needs_no_trainer():

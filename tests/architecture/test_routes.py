@@ -201,6 +201,7 @@ TABLE = {
     RUN + "cost/prices/": {"GET": None, "POST": STEERER},
     RUN + "exports/": {"GET": STEERER, "POST": None},
     RUN + "exports/metrics-<slug:shape>.<slug:format>": {"GET": STEERER, "POST": None},
+    RUN + "exports/evaluations.<slug:format>": {"GET": STEERER, "POST": None},
     RUN + "exports/events.jsonl": {"GET": STEERER, "POST": None},
     RUN + "exports/audit.jsonl": {"GET": STEERER, "POST": None},
     RUN + "exports/<slug:what>.<slug:format>": {"GET": STEERER, "POST": None},
@@ -341,7 +342,7 @@ def visit(cast, run, finish, tmp_path):
         pk = arena.pk if "arenas/" in route else pk
         pk = {"compare": compared.pk, "exports": order.pk, "chat": talk.pk}.get(weights_part(route), pk)
         kind = "votes" if "exports" in route else "stop"
-        route = route.replace("<slug:shape>.<slug:format>", "wide.csv")
+        route = route.replace("<slug:shape>.<slug:format>", "wide.csv").replace("evaluations.<slug:format>", "evaluations.csv")
         verb = "pin" if route.startswith(WEIGHT) else "close" if route.startswith(STANDINGS) else "pause"
         for part, value in {**named, "<slug:verb>": verb, "<slug:slug>": slug, "<int:pk>": pk, "<slug:kind>": kind}.items():
             route = route.replace(part, str(value))

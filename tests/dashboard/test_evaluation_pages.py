@@ -6,12 +6,10 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from apps.feedback.evaluation.asking import evaluate
-from apps.feedback.evaluation.results import keep_results
-from apps.rewards.models import Reward
-from apps.rollouts.measuring import complete_measured, measure
-from apps.rollouts.models import Group, Rollout
+from apps.rollouts.models import Rollout
 from apps.runs.evaluation import Asked
-from apps.runs.models import Run, WeightVersion
+from apps.runs.models import Run
+from tests.dashboard.evaluating import complete, publish
 
 pytestmark = pytest.mark.django_db
 ASKED = {"taskset": "sort", "samples": "2"}
@@ -22,26 +20,6 @@ def published(run, alice, bob, carol):
     """Versions 0 to 2."""
     publish(run, 1, 2)
     return run
-
-
-def publish(run: Run, *numbers: int) -> None:
-    for number in numbers:
-        fields = {"step": number, "folder": f"/weights/{number}", "fingerprint": f"{number:016}"}
-        version = WeightVersion.objects.create(run=run, version=number, **fields)
-        version.verify()
-        version.publish()
-    run.refresh_from_db()
-
-
-def complete(made: Run, finish, right: int) -> None:
-    """All four tasks are judged; the first `right` are right."""
-    for group in finish(made, groups=4):
-        for rollout in group.rollouts.all():
-            Reward.record(rollout, Reward.Source.RULE, "sort", float(group.task.index < right))
-    Group.objects.filter(run=made).update(state="judged")
-    measure(Group.objects.claim("judged", "refiner", 60, 10, made))
-    complete_measured()
-    keep_results()
 
 
 def address(run: Run, name: str = "run-evaluations") -> str:

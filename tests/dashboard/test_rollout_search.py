@@ -123,7 +123,7 @@ def test_what_a_person_judged_is_found(alice_client, seeded):
 
 
 def test_a_search_goes_on_where_it_stopped_and_loses_nothing(alice_client, seeded, monkeypatch):
-    monkeypatch.setattr(rollout_search, "TEXTS_READ", 7)
+    monkeypatch.setattr(rollout_search, "LOOKED_THROUGH", 7)
     oldest = seeded.run.rollouts.order_by("pk").first()
     Rollout.objects.filter(pk=oldest.pk).update(text="Peculiar")
     first = alice_client.get(ADDRESS, {"exact": "peculiar"})

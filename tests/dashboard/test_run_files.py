@@ -1,8 +1,13 @@
 """The files of a run's page of exports, and the same over REST."""
 
+import csv
+import io
+
+import pyarrow.parquet as pq
 from django.urls import reverse
 
 from apps.runs.models import Metric
+from tests.dashboard.evaluating import evaluated, publish
 from tests.dashboard.test_tracing import address
 
 
@@ -18,6 +23,26 @@ def test_owners_take_the_figures_as_a_file(client, seeded):
     assert content(answer).count(b"\n") == 1 + Metric.objects.count()
     assert client.get(address("run-export-metrics", "tall", "csv")).status_code == 404
     assert client.get(address("run-export-metrics", "wide", "xml")).status_code == 404
+
+
+def test_owners_take_the_figures_of_evaluations_as_a_file(client, run, alice, finish, monkeypatch):
+    monkeypatch.setattr("apps.feedback.evaluation.exporting.AT_ONCE", 1)
+    publish(run, 1)
+    made = [evaluated(run, number, finish, right) for number, right in ((1, 3), (0, 1))]
+    client.force_login(alice)
+
+    def file(form: str):
+        return client.get(reverse("run-export-evaluations", args=["lab", "run-0", form]))
+
+    rows = list(csv.DictReader(io.StringIO(content(file("csv")).decode())))
+    chosen = [one for one in rows if (one["measure"], one["k"]) == ("pass", "2")]
+    told = [(one["weight_version"], one["evaluation"], float(one["value"])) for one in chosen]
+    assert told == [("1", made[0].slug, 0.75), ("0", made[1].slug, 0.25)]
+    kept = sum(len(of_k) for one in made for of_k in one.result.figures["figures"].values())
+    assert len(rows) == kept and {one["asked"] for one in rows} == {made[0].evaluation_set}
+    values = pq.read_table(io.BytesIO(content(file("parquet"))))["value"].to_pylist()
+    assert values == [float(one["value"]) for one in rows]
+    assert file("xml").status_code == 404
 
 
 def test_programs_take_them_too(client, seeded):

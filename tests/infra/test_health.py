@@ -16,6 +16,7 @@ from apps.feedback.models import Rating
 from apps.rollouts.models import Group
 from apps.runs.models import Metric, Run, Worker
 from apps.streaming import bells
+from tests.dashboard.evaluating import evaluated, publish
 
 NOBODY_LISTENS = "redis://127.0.0.1:1/0"
 
@@ -110,6 +111,22 @@ def test_metrics_show_the_newest_steps_figures_to_who_judges_openly(alice, bob, 
     assert 'rftweb_run_metric{name="reward_mean",project="lab",run="run-0"} 0.5' in text
     assert 'rftweb_run_metric{name="staleness",project="lab",run="run-0"} 1.0' in text
     assert "a_scorers_own" not in text and "rftweb_run_metric{" not in scraped(bob)
+
+
+def test_metrics_show_the_newest_evaluated_version_to_who_judges_openly(alice, bob, run, finish, monkeypatch):
+    publish(run, 1, 2)
+    evaluated(run, 0, finish, 4)
+    asked = evaluated(run, 1, finish, 3).evaluation_set
+    where = f'asked="{asked}",project="lab",run="run-0",taskset="sort"'
+    text = scraped(alice)
+    assert f"rftweb_run_evaluated_version{{{where}}} 1.0" in text
+    told = [line for line in text.splitlines() if line.startswith("rftweb_run_evaluation{")]
+    assert len(told) == 2 and all(line.endswith(" 0.75") and 'measure="' in line for line in told)
+    assert "rftweb_run_evaluation{" not in scraped(bob) and "rftweb_run_evaluated_version{" not in scraped(bob)
+    monkeypatch.setattr("rftweb.metrics.runs.EVALUATIONS", 1)
+    newest = evaluated(run, 2, finish, 1, samples=3).evaluation_set
+    told = [line for line in scraped(alice).splitlines() if line.startswith("rftweb_run_evaluated_version{")]
+    assert len(told) == 1 and newest in told[0]
 
 
 def test_metrics_show_how_long_the_oldest_group_of_a_station_is_under_way(alice, run, finish):

@@ -8,10 +8,13 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.db import NotSupportedError, connection, transaction
 
+from apps.feedback.evaluation.asking import evaluate
 from apps.rewards.models import Reward
+from apps.runs.evaluation import Asked
 from apps.runs.models import Metric
 from rftweb.sql import making
 from rftweb.sql.views import VIEWS
+from tests.dashboard.evaluating import evaluated
 
 DOCUMENT = (Path(__file__).resolve().parents[2] / "docs" / "sql.md").read_text()
 
@@ -43,7 +46,8 @@ def test_they_say_what_the_tables_say(seeded):
     [(value, version)] = asked("SELECT value, weight_version FROM desk.metrics WHERE name = 'kl' AND step = 2")
     assert value == Metric.objects.get(name="kl", step=2).value
     assert version == seeded.run.steps.get(number=2).version
-    counts = {view.name: asked(f"SELECT count(*) FROM desk.{view.name}")[0][0] for view in VIEWS}
+    told = [view.name for view in VIEWS if not view.name.startswith("evaluation")]
+    counts = {name: asked(f"SELECT count(*) FROM desk.{name}")[0][0] for name in told}
     run = seeded.run
     assert counts == {
         "runs": 1, "steps": run.steps.count(), "metrics": run.metrics.count(), "rollouts": run.rollouts.count(),
@@ -51,6 +55,26 @@ def test_they_say_what_the_tables_say(seeded):
         "weight_versions": run.weight_versions.count(),
     }  # fmt: skip
     assert min(counts.values()) > 0
+
+
+def test_evaluations_stand_under_the_run_whose_version_they_ask(run, finish):
+    made = evaluated(run, 0, finish, 3)
+    kept = made.result.figures
+    [(number, version, taskset, per_task, judged)] = asked(
+        "SELECT evaluation_id, weight_version, evaluation.taskset, samples_per_task, judged FROM desk.evaluations evaluation "
+        "JOIN desk.runs USING (run_id) WHERE run = 'run-0'"
+    )
+    assert (number, version, taskset, per_task, judged) == (made.pk, 0, "sort", 2, kept["judged"])
+    rows = asked(f"SELECT measure, k, value, low, high, tasks FROM desk.evaluation_figures WHERE run_id = {run.pk}")
+    assert {(measure, str(k)): list(told) for measure, k, *told in rows} == {
+        (measure, k): told for measure, of_k in kept["figures"].items() for k, told in of_k.items()
+    }
+
+
+def test_an_evaluation_that_is_not_complete_has_no_figures(run):
+    evaluate(run.weight_versions.get(version=0), Asked(taskset="sort", samples=2))
+    assert asked("SELECT state, judged, summed_up_at FROM desk.evaluations") == [("running", None, None)]
+    assert asked("SELECT * FROM desk.evaluation_figures") == []
 
 
 def test_a_migration_finds_no_view_in_its_way_and_they_come_back(db):

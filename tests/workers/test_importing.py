@@ -11,9 +11,9 @@ from django.db.models.functions import Now
 
 from apps.tasksets import keeping
 from apps.tasksets.keeping import TooManyHeld, clear_away, keep
+from apps.tasksets.leasing import MOST_ATTEMPTS
 from apps.tasksets.looking import How, guessed, look
 from apps.tasksets.models import ImportOver, QuarantinedLine, Task, Taskset, TasksetImport
-from apps.tasksets.models.imports import MOST_ATTEMPTS
 from tests.browser.conftest import _url_of
 from workers.importing import job
 from workers.importing.importing import Reading, import_next

@@ -15,9 +15,9 @@ from django.utils.text import slugify
 from apps.pipelines.applying import OperatorFailed
 from apps.pipelines.checking import in_list, operators_of_import
 from apps.pipelines.tasks import row_sieve
+from apps.tasksets.leasing import MOST_ATTEMPTS
 from apps.tasksets.looking import How, guessed
 from apps.tasksets.models import ImportOver, Taskset, TasksetImport
-from apps.tasksets.models.imports import MOST_ATTEMPTS
 from apps.tasksets.reading import read
 from apps.tasksets.sources import opened
 from apps.tasksets.sources.hub import hub_rows

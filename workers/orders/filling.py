@@ -15,8 +15,8 @@ from apps.policies.models import Policy
 from apps.runs.config import ConfigError
 from apps.runs.model_card import card_of, name_of
 from apps.runs.models import NotPossible, OrderOver, WeightOrder
-from apps.runs.models.orders import MOST_ATTEMPTS
 from apps.runs.promoting import branch, folder_of_policy, promoted
+from apps.tasksets.leasing import MOST_ATTEMPTS
 from workers.leases import kept
 
 log = structlog.get_logger(__name__)

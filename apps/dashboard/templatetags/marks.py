@@ -62,6 +62,12 @@ def signed(value: float | None) -> str:
 
 @register.filter
 def points(value: float | None) -> str:
+    """A difference of two shares, in percentage points."""
+    return "–" if value is None else f"{100 * value:+.1f}".replace("-", "−").replace("+0.0", "0.0").replace("−0.0", "0.0")
+
+
+@register.filter
+def elo_points(value: float | None) -> str:
     """Strengths on Elo's scale: whole numbers with their sign."""
     return "–" if value is None else f"{value:+,.0f}".replace("-", "−").replace("+0", "0").replace("−0", "0")
 

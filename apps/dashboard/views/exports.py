@@ -10,6 +10,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from apps.dashboard.access import steered_run
+from apps.feedback.evaluation.exporting import COLUMNS as EVALUATION_COLUMNS
 from apps.feedback.exporting.rows import Wanted
 from apps.feedback.exporting.schemas import COLUMNS, KINDS
 from apps.feedback.exporting.serving import file_response
@@ -53,7 +54,7 @@ def exports(request: HttpRequest, project: str, slug: str) -> HttpResponse:
     context = {
         "section": "runs", "tab": "exports", "run": run, "metric_names": names[:NAMES_SHOWN],
         "more_metrics": len(names) > NAMES_SHOWN, "used": sorted(set(used)),
-        "has_ratings": Rating.objects.filter(run=run).exists(),
+        "evaluation_columns": list(EVALUATION_COLUMNS), "has_ratings": Rating.objects.filter(run=run).exists(),
         "kinds": [{"kind": kind, "title": WORDS[kind][0], "why": WORDS[kind][1], "columns": list(COLUMNS[kind])} for kind in KINDS],
     }  # fmt: skip
     return render(request, "dashboard/exports.html", context)

@@ -32,8 +32,8 @@ def live(request: HttpRequest) -> HttpResponse:
     chosen = _chosen(request)
     runs = [chosen] if chosen else offered
     offered += [] if chosen is None or chosen in offered else [chosen]
-    newest = Rollout.objects.without_anchors().filter(run__in=runs).order_by("-pk")[:CARDS]
-    cards = list(reversed(_cards(request, newest)))
+    newest = Rollout.objects.without_anchors().newest_of_each(runs, CARDS)
+    cards = _cards(request, Rollout.objects.filter(pk__in=newest).order_by("pk"))
     context = {"section": "live", "runs": offered, "chosen": chosen, "cards": cards, "most_cards": CARDS}
     return render(request, "dashboard/live.html", context)
 

@@ -90,7 +90,7 @@ def asked_of(request: HttpRequest, form: Filter, *without: str) -> dict[str, str
 
 def found_by(form: Filter, run: Run) -> QuerySet[Rollout]:
     """The run's ended rollouts that fit, before any words are looked for."""
-    return form.narrow(run, run.rollouts.exclude(state=Rollout.State.SAMPLING))
+    return form.narrow(run, Rollout.objects.of_run(run).exclude(state=Rollout.State.SAMPLING))
 
 
 def _steps(request: HttpRequest, form: Filter, run: Run) -> dict | None:

@@ -6,6 +6,7 @@ from django.views.decorators.http import require_safe
 
 from apps.accounts.downloads import download
 from apps.dashboard.access import steered_run
+from apps.feedback.evaluation.exporting import evaluations_file
 from apps.runs.exporting.reading import Figures
 from apps.runs.exporting.writing import FORMATS, JSONL, SHAPES, acts_file, events_file, figures_file, figures_name
 
@@ -19,6 +20,16 @@ def metrics(request: HttpRequest, project: str, slug: str, shape: str, format: s
         raise Http404(f"no metrics-{shape}.{format}")
     pieces = figures_file(Figures(run), shape, format)
     return download(request, pieces, FORMATS[format], figures_name(run, shape, format))
+
+
+@require_safe
+@login_required
+def evaluations(request: HttpRequest, project: str, slug: str, format: str) -> HttpResponse:
+    """Owners and researchers of the project: every figure of every version that was evaluated."""
+    run = steered_run(request, project, slug)
+    if format not in FORMATS:
+        raise Http404(f"no evaluations.{format}")
+    return download(request, evaluations_file(run, format), FORMATS[format], f"{project}-{slug}-evaluations.{format}")
 
 
 @require_safe

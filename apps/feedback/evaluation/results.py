@@ -9,7 +9,7 @@ from itertools import pairwise
 from django.db.models import F
 from django.db.models.functions import Right
 
-from apps.feedback.evaluation.figures import MEASURES, Mean, Tried, are_comparable, is_right, mean_of, means_of, table_of
+from apps.feedback.evaluation.figures import MEASURES, Mean, Table, Tried, are_comparable, is_right, mean_of, means_of, table_of
 from apps.feedback.models import EvaluationResult
 from apps.rewards.combining import combined, success
 from apps.rewards.final_answer import final_answer
@@ -22,6 +22,7 @@ from apps.tasksets.models.scales import DOMAIN
 AT_ONCE = 5_000  # rollouts whose rewards are read together
 ENDING, LONGEST_ANSWER = 2_000, 200  # characters: of a reply, searched for its final answer, and of one that can be compared
 BANDS, SCALES, HARDEST = 4, 4, 20
+DIGITS = 6  # of a task's figure that are kept
 
 
 @dataclass(frozen=True)
@@ -59,26 +60,53 @@ class Found:
         return Mean(*row) if row else Mean(None, None, None, 0)
 
 
+@dataclass(frozen=True)
+class ByTask:
+    """Each task's own figure, None where it has none: `figures[measure][k]` stand in the order of `tasks` (ids)."""
+
+    tasks: list[int]
+    figures: dict[str, dict[str, list[float | None]]]
+
+
 def found_of(run: Run) -> Found:
     """Of a completed evaluation as it was summed up, of another as far as it is."""
-    result = EvaluationResult.objects.filter(run=run).first()
-    return Found(**result.figures) if result else summed_up(run)
+    figures = EvaluationResult.objects.filter(run=run).values_list("figures", flat=True).first()
+    return Found(**figures) if figures else summed_up(run)
 
 
 def keep_results() -> int:
     """Sum up the evaluations that are complete; returns how many. One that two do at once is kept once."""
     due = Run.objects.filter(is_evaluation=True, state=Run.State.COMPLETED, result=None).select_related("taskset")
-    made = [EvaluationResult(run=run, figures=asdict(summed_up(run))) for run in due]
+    made = [_result(run) for run in due]
     EvaluationResult.objects.bulk_create(made, ignore_conflicts=True)
     return len(made)
 
 
+def _result(run: Run) -> EvaluationResult:
+    asked = _asked(run)
+    table = _table(run, asked)
+    by_task = ByTask([one.task for one in asked], {name: _rounded(of_k) for name, of_k in table.items()})
+    return EvaluationResult(run=run, figures=asdict(_found(run, asked, table)), by_task=asdict(by_task))
+
+
+def _rounded(of_k: dict[int, list[float | None]]) -> dict[str, list[float | None]]:
+    return {str(k): [value if value is None else round(value, DIGITS) for value in values] for k, values in of_k.items()}
+
+
 def summed_up(run: Run) -> Found:
     """From the rows of its closed groups."""
-    plan, asked = run.settings, _asked(run)
+    asked = _asked(run)
+    return _found(run, asked, _table(run, asked))
+
+
+def _table(run: Run, asked: Sequence[Asked]) -> Table:
     tried = [one.tried for one in asked]
     measures = [name for name in MEASURES if name != "maj" or are_comparable(tried)]
-    table = table_of(tried, plan.group_size, plan.evaluation.right_from, measures)
+    return table_of(tried, run.settings.group_size, run.settings.evaluation.right_from, measures)
+
+
+def _found(run: Run, asked: Sequence[Asked], table: Table) -> Found:
+    plan, tried = run.settings, [one.tried for one in asked]
     closed = run.groups.filter(state__in=Group.CLOSED).count()
     finished = sum(len(one.values) for one in tried)
     judged = sum(len(one.judged) for one in tried)
@@ -126,7 +154,7 @@ def comparable(text: str) -> str:
     return re.sub(r"[\s$,]+", "", final.text).rstrip(".!?").casefold()
 
 
-def _domains(asked: Sequence[Asked], table: dict) -> dict[str, dict]:
+def _domains(asked: Sequence[Asked], table: Table) -> dict[str, dict]:
     names = sorted({one.domain for one in asked})
     if len(names) < 2:
         return {}

@@ -11,6 +11,9 @@ class EvaluationResult(models.Model):
 
     run = models.OneToOneField(Run, on_delete=models.CASCADE, related_name="result")
     figures = models.JSONField(help_text="apps.feedback.evaluation.results.Found, as JSON.")
+    by_task = models.JSONField(
+        null=True, help_text="apps.feedback.evaluation.results.ByTask, as JSON; NULL where it was summed up before this was kept."
+    )
     made_at = models.DateTimeField(db_default=Now())
 
     def __str__(self) -> str:

@@ -9,7 +9,7 @@ import random
 from django.conf import settings
 from django.db import models, transaction
 from django.db.models import Q
-from django.db.models.functions import Now
+from django.db.models.functions import Coalesce, Now
 
 from apps.accounts.models import User
 from apps.rollouts.models.rollouts import shown
@@ -218,6 +218,8 @@ class ChatTurn(models.Model):
     def end(self, state: str, text: str = "", tokens: int = 0, stop_reason: str = "", reason: str = "") -> bool:
         """Whether it was still ours."""
         told = {"said": shown(text), "tokens": tokens, "stop_reason": stop_reason[:10], "reason": reason[:500]}
+        if tokens:  # a short answer may come whole, before any of it was written
+            told["begun_at"] = Coalesce("begun_at", Now())
         return bool(self._ours().update(state=state, ended_at=Now(), lease_until=None, **told))
 
     def fail(self, reason: str) -> bool:
@@ -225,7 +227,7 @@ class ChatTurn(models.Model):
 
     def give_back(self) -> None:
         """Another explorer may take it at once."""
-        self._ours().update(state=self.State.WAITING, lease_until=None, said="", tokens=0)
+        self._ours().update(state=self.State.WAITING, lease_until=None, begun_at=None, said="", tokens=0)
 
     @classmethod
     def keep(cls, turns: list["ChatTurn"], seconds: float) -> set[int]:

@@ -1,6 +1,7 @@
 """Every rollout: what was said, its tokens, and how it ended."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from django.db import connection, models
@@ -31,12 +32,20 @@ class RolloutQuerySet(models.QuerySet):
         """Without what the base weights said beside the policy, to be ranked among its replies."""
         return self.exclude(origin=Rollout.Origin.SYNTHETIC)
 
-    def newest_of(self, run: Run) -> "RolloutQuerySet":
-        """Those of the run, the newest first, by its own index.
+    def of_run(self, run: Run) -> "RolloutQuerySet":
+        """Those of the run, to be ordered by `run_id` and the id: by its own index.
 
         Asked for `run = …`, the planner may go through all newer rollouts of other runs, and does for a large run that is over.
         """
-        return self.filter(run__gte=run.pk, run__lte=run.pk).order_by("run_id", "-pk")
+        return self.filter(run__gte=run.pk, run__lte=run.pk)
+
+    def newest_of(self, run: Run) -> "RolloutQuerySet":
+        return self.of_run(run).order_by("run_id", "-pk")
+
+    def newest_of_each(self, runs: Iterable[Run], count: int) -> list[int]:
+        """Ids of the newest so many of all these runs together, the newest first; one query, a look into the index for each run."""
+        each = [self.newest_of(run).values_list("pk", flat=True)[:count] for run in runs]
+        return sorted(each[0].union(*each[1:], all=True), reverse=True)[:count] if each else []
 
 
 class Rollout(models.Model):

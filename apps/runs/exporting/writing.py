@@ -3,7 +3,7 @@
 import csv
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import pyarrow as arrow
 import pyarrow.parquet as pq
@@ -30,6 +30,11 @@ def figures_file(figures: Figures, shape: str, form: str) -> Iterator[bytes]:
     """`shape`: long (a row for each figure) or wide (a row for each step); `form`: csv or parquet."""
     columns = columns_of(figures, shape)
     batches = figures.long() if shape == "long" else figures.wide()
+    return table_file(columns, batches, form)
+
+
+def table_file(columns: Mapping[str, arrow.DataType], batches: Iterable[Batch], form: str) -> Iterator[bytes]:
+    """`columns`: one of them is `at`, a moment."""
     return _csv(list(columns), batches) if form == CSV else _parquet(arrow.schema(list(columns.items())), batches)
 
 
@@ -54,7 +59,7 @@ def _lines(rows: Iterator[dict]) -> Iterator[bytes]:
     return in_chunks(json.dumps(row, ensure_ascii=False, default=lambda at: at.isoformat()).encode() + b"\n" for row in rows)
 
 
-def _csv(names: list[str], batches: Iterator[Batch]) -> Iterator[bytes]:
+def _csv(names: list[str], batches: Iterable[Batch]) -> Iterator[bytes]:
     """Times as ISO 8601, what is missing as an empty field; a value as the shortest text that reads back as itself."""
     at = names.index("at")
     text = io.StringIO()
@@ -69,7 +74,7 @@ def _csv(names: list[str], batches: Iterator[Batch]) -> Iterator[bytes]:
         yield rest.encode()
 
 
-def _parquet(schema: arrow.Schema, batches: Iterator[Batch]) -> Iterator[bytes]:
+def _parquet(schema: arrow.Schema, batches: Iterable[Batch]) -> Iterator[bytes]:
     outbox = Outbox()
     with pq.ParquetWriter(outbox, schema, compression="zstd") as writer:
         pending: list[tuple] = []

@@ -13,34 +13,14 @@ from apps.accounts.models import AuditEntry, User
 from apps.policies.models import Policy
 from apps.runs.models.run import Run
 from apps.runs.models.weights import WeightVersion
-
-MOST_ATTEMPTS = 3  # an order at which so many workers died is what they die of
+from apps.tasksets.leasing import LeasedWork
 
 
 class OrderOver(RuntimeError):
     """Another worker holds the order by now, or it is over."""
 
 
-class WeightOrderQuerySet(models.QuerySet):
-    def due(self) -> "WeightOrderQuerySet":
-        """What a worker may take up: nobody is at it, or who was has not been heard of for a lease."""
-        return self.filter(state__in=WeightOrder.OPEN).filter(Q(lease_until=None) | Q(lease_until__lt=Now()))
-
-    def claim(self, owner: str, seconds: float) -> "WeightOrder | None":
-        """The oldest that is due, ours until the lease ends; None where none is. Each claim has another fence."""
-        sql = """
-            WITH due AS MATERIALIZED (
-                SELECT id FROM runs_weightorder WHERE state IN ('waiting', 'running')
-                    AND (lease_until IS NULL OR lease_until < statement_timestamp())
-                ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED)
-            UPDATE runs_weightorder o SET state = 'running', lease_owner = %(owner)s, fence = o.fence + 1, share = 0,
-                attempts = o.attempts + 1, started_at = coalesce(o.started_at, statement_timestamp()),
-                lease_until = statement_timestamp() + %(seconds)s * interval '1 second'
-            FROM due WHERE o.id = due.id RETURNING o.*"""
-        return next(iter(self.raw(sql, {"owner": owner, "seconds": seconds})), None)
-
-
-class WeightOrder(models.Model):
+class WeightOrder(LeasedWork):
     """An order, how far it is, and what it became."""
 
     class Kind(models.TextChoices):
@@ -55,6 +35,7 @@ class WeightOrder(models.Model):
         FAILED = "failed", "failed"
 
     OPEN = (State.WAITING, State.RUNNING)
+    PROGRESS = ("share",)
 
     weight_version = models.ForeignKey(WeightVersion, on_delete=models.CASCADE, related_name="orders")
     by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
@@ -67,15 +48,6 @@ class WeightOrder(models.Model):
     run = models.ForeignKey(Run, null=True, on_delete=models.SET_NULL, related_name="+", help_text="The run that begins with it.")
     folder = models.CharField(max_length=1000, blank=True, help_text="Of an export, while it is there.")
     bytes = models.BigIntegerField(default=0, help_text="Of an export.")
-    attempts = models.PositiveSmallIntegerField(default=0)
-    lease_owner = models.CharField(max_length=200, blank=True)
-    lease_until = models.DateTimeField(null=True)
-    fence = models.PositiveIntegerField(default=0)
-    created_at = models.DateTimeField(auto_now_add=True)
-    started_at = models.DateTimeField(null=True)
-    ended_at = models.DateTimeField(null=True)
-
-    objects = WeightOrderQuerySet.as_manager()
 
     class Meta:
         ordering = ["-pk"]
@@ -84,10 +56,6 @@ class WeightOrder(models.Model):
 
     def __str__(self) -> str:
         return f"order {self.pk}: {self.get_kind_display()}"
-
-    @property
-    def is_open(self) -> bool:
-        return self.state in self.OPEN
 
     @property
     def path(self) -> Path:
@@ -133,6 +101,3 @@ class WeightOrder(models.Model):
         if not self._ours().update(lease_until=None, ended_at=Now(), **told):
             raise OrderOver(f"{self} is no longer ours")
         self.refresh_from_db()
-
-    def _ours(self) -> WeightOrderQuerySet:
-        return WeightOrder.objects.filter(pk=self.pk, fence=self.fence, state=self.State.RUNNING)

@@ -152,6 +152,8 @@ class Run(models.Model):
         indexes = [
             models.Index(fields=["state"], name="running_runs", condition=Q(state="running")),
             GinIndex(fields=["tags"], name="tags_of_runs"),
+            # Runs that made a scorer: found without reading the configurations of all others.
+            models.Index(fields=["project"], name="reward_model_runs", condition=Q(config__algorithm__name="reward_model")),
         ]
 
     def __str__(self) -> str:

@@ -1,6 +1,9 @@
 """What the trainer did: its updates, and the figures of each."""
 
+import functools
 import math
+import operator
+from collections.abc import Iterable
 
 from django.db import models, transaction
 from django.db.models import OuterRef, Q, QuerySet, Subquery
@@ -57,6 +60,16 @@ class TrainStep(models.Model):
         )  # fmt: skip
 
 
+class MetricQuerySet(models.QuerySet):
+    def of_last_steps(self, runs: Iterable[Run], steps: int) -> "MetricQuerySet":
+        """Points of each run's last so many steps, as far as these rows know them.
+
+        Bounds are told as numbers: from `step > run.step - …` the planner takes it that all points of the runs are wanted.
+        """
+        bounds = [Q(run=run.pk, step__gt=run.step - steps) for run in runs]
+        return self.filter(functools.reduce(operator.or_, bounds)) if bounds else self.none()
+
+
 class Metric(models.Model):
     """One number of one step. NaN and infinity never enter."""
 
@@ -65,6 +78,8 @@ class Metric(models.Model):
     name = models.CharField(max_length=60)
     value = models.FloatField()
     at = models.DateTimeField(auto_now_add=True)
+
+    objects = MetricQuerySet.as_manager()
 
     class Meta:
         constraints = [

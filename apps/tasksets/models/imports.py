@@ -14,9 +14,9 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from apps.accounts.models import Project, User
+from apps.tasksets.leasing import LeasedQuerySet, LeasedWork
 from apps.tasksets.models.tasksets import Taskset
 
-MOST_ATTEMPTS = 3  # an import at which so many workers died is what they die of
 LINES_KEPT = 100  # bad lines that a failed import names
 
 
@@ -24,32 +24,12 @@ class ImportOver(ValueError):
     """It is not in the state for that any more; the message says in which it is."""
 
 
-class TasksetImportQuerySet(models.QuerySet):
+class TasksetImportQuerySet(LeasedQuerySet):
     def run_by(self, user: User) -> "TasksetImportQuerySet":
         return self.filter(project__in=Project.objects.run_by(user))
 
-    def open(self) -> "TasksetImportQuerySet":
-        return self.filter(state__in=TasksetImport.OPEN)
 
-    def due(self) -> "TasksetImportQuerySet":
-        """What a worker may take up: nobody reads it, or who did has not been heard of for a lease."""
-        return self.open().filter(Q(lease_until=None) | Q(lease_until__lt=Now()))
-
-    def claim(self, owner: str, seconds: float) -> "TasksetImport | None":
-        """The oldest that is due, ours until the lease ends; None where none is. Each claim has another fence."""
-        sql = """
-            WITH due AS MATERIALIZED (
-                SELECT id FROM tasksets_tasksetimport WHERE state IN ('waiting', 'running')
-                    AND (lease_until IS NULL OR lease_until < statement_timestamp())
-                ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED)
-            UPDATE tasksets_tasksetimport i SET state = 'running', lease_owner = %(owner)s, fence = i.fence + 1, rows = 0, at = 0,
-                attempts = i.attempts + 1, started_at = coalesce(i.started_at, statement_timestamp()),
-                lease_until = statement_timestamp() + %(seconds)s * interval '1 second'
-            FROM due WHERE i.id = due.id RETURNING i.*"""
-        return next(iter(self.raw(sql, {"owner": owner, "seconds": seconds})), None)
-
-
-class TasksetImport(models.Model):
+class TasksetImport(LeasedWork):
     """A file that was sent to be a taskset, how it is to be read, and how far that is."""
 
     class State(models.TextChoices):
@@ -61,6 +41,7 @@ class TasksetImport(models.Model):
         STOPPED = "stopped", "stopped"
 
     OPEN = (State.WAITING, State.RUNNING)
+    PROGRESS = ("rows", "at")
     OVER = (State.DONE, State.FAILED, State.STOPPED)
 
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="taskset_imports")
@@ -78,13 +59,6 @@ class TasksetImport(models.Model):
     bad = models.JSONField(default=list, help_text="The first lines that refused it: [line, reason, excerpt].")
     bad_count = models.PositiveIntegerField(default=0, help_text="All lines that refused it.")
     taskset = models.ForeignKey(Taskset, null=True, on_delete=models.SET_NULL, related_name="imports")
-    attempts = models.PositiveSmallIntegerField(default=0)
-    lease_owner = models.CharField(max_length=200, blank=True)
-    lease_until = models.DateTimeField(null=True)
-    fence = models.PositiveIntegerField(default=0)
-    created_at = models.DateTimeField(auto_now_add=True)
-    started_at = models.DateTimeField(null=True)
-    ended_at = models.DateTimeField(null=True)
 
     objects = TasksetImportQuerySet.as_manager()
 
@@ -108,10 +82,6 @@ class TasksetImport(models.Model):
     @property
     def needs_fetching(self) -> bool:
         return self.hub is not None and not self.bytes
-
-    @property
-    def is_open(self) -> bool:
-        return self.state in self.OPEN
 
     @property
     def is_over(self) -> bool:
@@ -164,9 +134,6 @@ class TasksetImport(models.Model):
         wanted = TasksetImport.objects.filter(pk=self.pk).exclude(state__in=self.OVER)
         self._require(wanted.update(state=self.State.STOPPED, reason=reason[:300], lease_until=None, ended_at=Now()))
         self.forget_file()
-
-    def _ours(self) -> TasksetImportQuerySet:
-        return TasksetImport.objects.filter(pk=self.pk, fence=self.fence, state=self.State.RUNNING)
 
     def _require(self, changed: int) -> None:
         told = ["state", "reason", "rows", "at", "bytes", "slug", "how", "taskset", "bad", "bad_count", "ended_at"]

@@ -60,6 +60,18 @@ def test_a_complete_evaluation_is_summed_up_once(evaluation):
     assert found_of(evaluation).judged == kept.figures["judged"] == 5
 
 
+def test_what_is_kept_of_each_task_has_the_kept_figure_as_its_mean(evaluation):
+    keep_results()
+    kept = EvaluationResult.objects.get()
+    index = dict(evaluation.taskset.tasks.values_list("pk", "index"))
+    assert [index[task] for task in kept.by_task["tasks"]] == [0, 1, 2]  # the dropped one has no figure
+    assert kept.by_task["figures"]["pass"] == {"1": [1.0, 0.5, 0.0], "2": [1.0, 1.0, None]}
+    for measure, of_k in kept.by_task["figures"].items():
+        for k, values in of_k.items():
+            known = [value for value in values if value is not None]
+            assert sum(known) / len(known) == pytest.approx(kept.figures["figures"][measure][k][0], abs=1e-6)
+
+
 def test_a_domain_and_a_band_of_difficulty_have_figures_of_their_own(evaluation, taskset, monkeypatch):
     monkeypatch.setattr("apps.feedback.evaluation.results.BANDS", 1)
     for task in taskset.tasks.all():

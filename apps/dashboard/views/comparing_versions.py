@@ -12,7 +12,10 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from apps.dashboard import weight_line
 from apps.dashboard.access import steered_run
+from apps.dashboard.comparing_evaluations import of_versions
+from apps.dashboard.evaluations import Shown
 from apps.dashboard.views.chatting import TOKENS, Knobs, explorer_is_there, seconds_of, waiting_words
+from apps.feedback.evaluation.figures import MEASURES
 from apps.rollouts.models import ChatTurn, Comparison
 from apps.rollouts.models.chats import COLDEST, LONGEST_TEXT, MOST_TOKENS
 from apps.runs.models import NotPossible, Run, WeightVersion
@@ -58,10 +61,13 @@ def compare(request: HttpRequest, project: str, slug: str) -> HttpResponse:
             form.add_error(None, f"{error}.".capitalize())
     asked = form.data if form is not None else request.GET
     chosen = [_chosen(run, asked.get(name), offered, place) for place, name in enumerate(("one", "other"))]
+    measured = Shown.read(request.GET)
     context = {
         "section": "weights", "run": run, "offered": offered, "chosen": chosen, "form": form, "sides": sides_of(chosen),
         "earlier": run.comparisons.filter(by=request.user).select_related("one", "other")[:EARLIER_SHOWN],
         "knobs": form.data if form is not None else {"temperature": f"{COLDEST:g}", "max_tokens": TOKENS, "tasks": TASKS},
+        "beside": None if None in chosen else of_versions(chosen, measured), "measured": measured, "measures": MEASURES,
+        "why": MEASURES[measured.measure],
         "coldest": COLDEST, "most_tokens": MOST_TOKENS, "most_prompts": MOST_PROMPTS, "longest": LONGEST_TEXT,
     }  # fmt: skip
     return render(request, "dashboard/weight_compare.html", context, status=422 if form is not None else 200)

@@ -9,9 +9,12 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from apps.dashboard.comparing import AXES, FIGURES, LAST, MOST_RUNS, drawn_charts, finals_of, overlaid, same_tasks
+from apps.dashboard import comparing_evaluations
+from apps.dashboard.comparing_runs import AXES, FIGURES, LAST, MOST_RUNS, drawn_charts, finals_of, overlaid, same_tasks
 from apps.dashboard.config_diff import differences
+from apps.dashboard.evaluations import Shown
 from apps.dashboard.significance import against_each_other, by_seed
+from apps.feedback.evaluation.figures import MEASURES
 from apps.runs.blindness import open_among
 from apps.runs.models import Run
 from apps.runs.models.steps import REWARD
@@ -33,6 +36,9 @@ def compare(request: HttpRequest) -> HttpResponse:
     figure = request.GET.get("figure", REWARD)
     if figure not in FIGURES:
         raise Http404(f"figure must be one of {', '.join(FIGURES)}")
+    measured, choice = Shown.read(request.GET), request.GET.get("of", "newest")
+    if choice not in comparing_evaluations.CHOICES:
+        raise Http404(f"of must be one of {', '.join(comparing_evaluations.CHOICES)}")
     finals = finals_of(shown)
     groups = by_seed(shown, {final.run.pk: final.last[figure] for final in finals if figure in final.last})
     told = [name for name in FIGURES if any(name in final.last for final in finals)]
@@ -43,6 +49,8 @@ def compare(request: HttpRequest) -> HttpResponse:
         "differences": differences([run.settings for run in runs]) if len(runs) > 1 else [],
         "figure": figure, "groups": groups, "versus": against_each_other(groups),
         "tasks": same_tasks(runs, is_open) if len(runs) > 1 else [],
+        "beside": comparing_evaluations.of_runs(shown, measured, choice), "measured": measured, "measures": MEASURES,
+        "why": MEASURES[measured.measure], "choice": choice, "choices": comparing_evaluations.CHOICES,
         "earlier": Run.objects.visible_to(request.user).select_related("project")[:EARLIER_SHOWN],
     }  # fmt: skip
     return render(request, "dashboard/compare.html", context)

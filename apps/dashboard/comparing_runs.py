@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from django.db.models import Avg, F
+from django.db.models import Avg
 
 from apps.dashboard.charts import Chart, charts_of
 from apps.dashboard.curves import POINTS, Window, drawn
@@ -75,8 +75,7 @@ def drawn_charts(runs: Sequence[Run]) -> dict[str, Chart]:
 
 def finals_of(runs: Sequence[Run]) -> list[Final]:
     """Means over each run's last updates: one query, and one for each run."""
-    keys = [run.pk for run in runs]
-    rows = Metric.objects.filter(run__in=keys, name__in=FIGURES, step__gt=F("run__step") - LAST)
+    rows = Metric.objects.of_last_steps(runs, LAST).filter(name__in=FIGURES)
     last: dict[int, dict[str, float]] = defaultdict(dict)
     for run, name, mean in rows.order_by().values_list("run", "name").annotate(mean=Avg("value")):
         last[run][name] = mean
@@ -95,8 +94,8 @@ def same_tasks(runs: Sequence[Run], open_runs: set[int]) -> list[tuple[Task, lis
     """
     groups: dict[int, dict[int, int]] = {}  # by run: task → its newest group
     for run in runs:
-        rows = Group.objects.filter(run=run).exclude(state=Group.State.SAMPLING).order_by("-pk").values_list("task", "pk")
-        groups[run.pk] = dict(reversed(rows[:NEWEST_GROUPS]))
+        drawn = run.groups.filter(draw_index__isnull=False).exclude(state=Group.State.SAMPLING).order_by("-draw_index")
+        groups[run.pk] = dict(reversed(drawn.values_list("task", "pk")[:NEWEST_GROUPS]))
     shared = set.intersection(*(set(of_run) for of_run in groups.values())) if groups else set()
     first = groups[runs[0].pk] if runs else {}
     chosen = sorted(shared, key=lambda task: -first[task])[:TASKS_SHOWN]

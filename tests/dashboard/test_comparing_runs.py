@@ -6,7 +6,7 @@ import math
 import pytest
 from django.urls import reverse
 
-from apps.dashboard.comparing import finals_of, overlaid, same_tasks
+from apps.dashboard.comparing_runs import finals_of, overlaid, same_tasks
 from apps.dashboard.significance import Seeds, bootstrap, by_seed, t_outside, t_quantile, versus, welch
 from apps.runs.config import parse
 from apps.runs.models import Metric, Run, TrainStep

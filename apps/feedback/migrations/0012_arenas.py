@@ -13,7 +13,7 @@ NEVER_CHANGED = """
 class Migration(migrations.Migration):
     dependencies = [
         ("accounts", "0006_tour"),
-        ("feedback", "0010_evaluation_results"),
+        ("feedback", "0011_figures_of_each_task"),
         ("runs", "0017_what_workers_tell"),
         ("tasksets", "0013_tasks_name_their_parents"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),

@@ -1,0 +1,38 @@
+"""Versions that were evaluated, with what they answered judged: through the same faces as the real ones."""
+
+from collections.abc import Iterable
+
+from apps.feedback.evaluation.asking import evaluate
+from apps.feedback.evaluation.results import keep_results
+from apps.rewards.models import Reward
+from apps.rollouts.measuring import complete_measured, measure
+from apps.rollouts.models import Group
+from apps.runs.evaluation import Asked
+from apps.runs.models import Run, WeightVersion
+
+
+def publish(run: Run, *numbers: int) -> None:
+    for number in numbers:
+        fields = {"step": number, "folder": f"/weights/{number}", "fingerprint": f"{number:016}"}
+        version = WeightVersion.objects.create(run=run, version=number, **fields)
+        version.verify()
+        version.publish()
+    run.refresh_from_db()
+
+
+def complete(made: Run, finish, right: int | Iterable[int]) -> None:
+    """All four tasks are judged; right are those of these places, or the first so many."""
+    places = set(range(right) if isinstance(right, int) else right)
+    for group in finish(made, groups=4):
+        for rollout in group.rollouts.all():
+            Reward.record(rollout, Reward.Source.RULE, "sort", float(group.task.index in places))
+    Group.objects.filter(run=made).update(state="judged")
+    measure(Group.objects.claim("judged", "refiner", 60, 10, made))
+    complete_measured()
+    keep_results()
+
+
+def evaluated(run: Run, number: int, finish, right: int | Iterable[int], samples: int = 2) -> Run:
+    made, _ = evaluate(run.weight_versions.get(version=number), Asked(taskset="sort", samples=samples))
+    complete(made, finish, right)
+    return made

@@ -1,0 +1,205 @@
+"""Evaluations of runs and of versions beside each other: only what was asked alike, by task, and not for who judges blind."""
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from apps.accounts.models import Project
+from apps.dashboard.comparing_evaluations import of_runs, of_versions
+from apps.dashboard.evaluations import Shown
+from apps.feedback.evaluation.asking import evaluate
+from apps.feedback.models import EvaluationResult
+from apps.runs.evaluation import Asked
+from apps.runs.models import Run
+from apps.tasksets.models import Taskset
+from tests.dashboard.evaluating import evaluated, publish
+
+pytestmark = pytest.mark.django_db
+PASS = Shown("pass", 1)
+
+
+@pytest.fixture
+def two(new_run, alice, bob, carol) -> list[Run]:
+    """Runs with versions 0 to 2 each."""
+    runs = [new_run(), new_run(seed=4)]
+    for run in runs:
+        publish(run, 1, 2)
+    return runs
+
+
+def page(client, query: str = "", runs: str = "lab/run-0,lab/run-1") -> str:
+    answer = client.get(f"{reverse('compare')}?runs={runs}{query}")
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+def test_each_run_stands_with_its_newest_and_its_best_version(client, two, alice, finish):
+    for number, right in ((1, 3), (2, 2)):
+        evaluated(two[0], number, finish, right)
+    evaluated(two[1], 1, finish, 1)
+    (asked,) = of_runs(two, PASS).asked
+    assert [(line.newest.number, line.best.number) for line in asked.lines] == [(2, 1), (1, 1)]
+    client.force_login(alice)
+    text = page(client)
+    assert "75.0 %" in text and "50.0 %" in text and "25.0 %" in text
+    assert "−25.0" in text and "−50.0" in page(client, "&of=best") and "0.0" in page(client, "&measure=best&k=2")
+
+
+def test_the_difference_is_of_the_tasks_not_of_the_means(two, finish):
+    """Both solve half of the tasks: the same two, or the other two."""
+    evaluated(two[0], 1, finish, [0, 1])
+    evaluated(two[1], 1, finish, [1, 2])
+    (asked,) = of_runs(two, PASS).asked
+    base, line = asked.lines
+    assert base.is_base and base.difference is None and asked.base == two[0]
+    assert (line.difference.value, line.difference.better, line.difference.worse, line.difference.same) == (0.0, 1, 1, 2)
+
+
+def test_what_was_asked_otherwise_is_not_compared(two, finish):
+    evaluated(two[0], 1, finish, 3)
+    evaluated(two[1], 1, finish, 1, samples=3)
+    found = of_runs(two, PASS)
+    assert [[line.newest is not None for line in one.lines] for one in found.asked] == [[False, True], [True, False]]
+    assert found.ks == [1, 2, 3] and all(line.difference is None for one in found.asked for line in one.lines)
+
+
+def test_tasksets_of_one_name_in_two_projects_are_two(two, finish, taskset):
+    elsewhere = Project.objects.create(slug="elsewhere", title="Elsewhere")
+    Taskset.objects.create(project=elsewhere, slug=taskset.slug, title="Another", source="sort", seed=1, size=4, digest="0" * 64)
+    one, other = (evaluated(run, 1, finish, 2) for run in two)
+    assert one.evaluation_set == other.evaluation_set and len(of_runs(two, PASS).asked) == 1
+    Run.objects.filter(pk=other.pk).update(taskset=elsewhere.tasksets.get())
+    assert len(of_runs(two, PASS).asked) == 2
+
+
+def test_an_evaluation_among_the_runs_stands_for_itself(two, finish):
+    made = [evaluated(run, 1, finish, right) for run, right in zip(two, (1, 3), strict=True)]
+    (asked,) = of_runs(made, PASS).asked
+    assert [line.newest.cell.run for line in asked.lines] == [one.pk for one in made]
+    assert asked.lines[1].difference.value == 0.5
+
+
+def test_what_is_under_way_says_how_far_it_is_and_a_complete_one_stands_before_it(client, two, alice, finish):
+    evaluated(two[0], 1, finish, 3)
+    for run in two:
+        evaluate(run.weight_versions.get(version=2), Asked(taskset="sort", samples=2))
+    (asked,) = of_runs(two, PASS).asked
+    assert (asked.lines[0].newest.number, asked.lines[1].newest.number, asked.lines[1].best) == (1, 2, None)
+    client.force_login(alice)
+    assert "0/4</span> tasks" in page(client)
+
+
+def test_without_figures_of_each_task_the_difference_is_not_known(client, two, alice, finish):
+    for run in two:
+        evaluated(run, 1, finish, 2)
+    EvaluationResult.objects.filter(run__evaluates__run=two[1]).update(by_task=None)
+    client.force_login(alice)
+    assert "not known by task" in page(client) and "may be chance" not in page(client)
+
+
+def test_the_figure_stays_in_the_address_and_nonsense_is_no_error(client, two, alice, finish):
+    for run in two:
+        evaluated(run, 1, finish, 2)
+    client.force_login(alice)
+    text = page(client, "&measure=worst&k=2&of=best")
+    assert text.count('name="measure" value="worst"') == 2 and '<option value="best" selected>best versions' in text
+    for nonsense in ("&measure=x&k=y", "&k=0", f"&k={10**30}", "&measure=%00"):
+        page(client, nonsense)
+    assert client.get(f"{reverse('compare')}?runs=lab/run-0&of=moon").status_code == 404
+
+
+def test_runs_that_were_never_evaluated_say_how_that_is_done(client, two, alice):
+    client.force_login(alice)
+    text = page(client)
+    assert "No version of these was evaluated yet" in text and reverse("run-evaluations", args=["lab", "run-0"]) in text
+
+
+def test_who_judges_a_run_blind_learns_nothing_of_its_versions(client, two, bob, finish):
+    for run, right in zip(two, (3, 1), strict=True):
+        evaluated(run, 1, finish, right)
+    client.force_login(bob)
+    text = page(client)
+    assert "judged blind" in text and "whisker" not in text and "75.0" not in text and "−50.0" not in text
+    Run.objects.filter(pk=two[0].pk).update(config={**two[0].config, "people": {**two[0].config.get("people", {}), "blind": False}})
+    text = page(client)
+    assert "75.0 %" in text and "25.0 %" not in text and "−50.0" not in text  # the other stays closed, and so does the difference
+
+
+def test_more_evaluations_cost_no_more_queries(client, two, alice, finish):
+    client.force_login(alice)
+
+    def queries() -> int:
+        with CaptureQueriesContext(connection) as captured:
+            page(client)
+        return len(captured)
+
+    for run in two:
+        evaluated(run, 1, finish, 2)
+    evaluate(two[0].weight_versions.get(version=0), Asked(taskset="sort", samples=2))
+    few = queries()
+    publish(two[0], *range(3, 9))
+    for version in two[0].weight_versions.all():
+        evaluate(version, Asked(taskset="sort", samples=2))
+    assert queries() <= few
+
+
+def test_a_run_evaluated_ever_so_often_does_not_push_the_other_out(two, finish, monkeypatch):
+    monkeypatch.setattr("apps.dashboard.comparing_evaluations.EACH", 1)
+    evaluated(two[0], 1, finish, 2)
+    for number in (1, 2):
+        evaluated(two[1], number, finish, 3)
+    (asked,) = of_runs(two, PASS).asked
+    assert [line.newest.number for line in asked.lines] == [1, 2]
+
+
+# -- two versions of a run ----------------------------------------------------------------------------------------------
+
+
+def versions(client, one: int, other: int, query: str = "") -> str:
+    answer = client.get(f"{reverse('run-weights-compare', args=['lab', 'run-0'])}?one={one}&other={other}{query}")
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+def test_two_versions_stand_beside_each_other_with_how_far_the_second_is_from_the_first(client, two, alice, finish):
+    made = [evaluated(two[0], number, finish, right) for number, right in ((0, 1), (2, [1, 2, 3]))]
+    client.force_login(alice)
+    text = versions(client, 0, 2)
+    assert "25.0 %" in text and "75.0 %" in text and "+50.0" in text and "may be chance" in text  # of four tasks
+    assert all(reverse("run-evaluations", args=["lab", one.slug]) in text for one in made)
+    assert "−50.0" in versions(client, 2, 0) and "−50.0" in versions(client, 2, 0, "&measure=mean&k=2")
+    (asked,) = of_versions([one.evaluates for one in made], PASS).asked
+    assert (asked.lines[1].difference.better, asked.lines[1].difference.worse) == (3, 1)
+
+
+def test_a_version_that_was_not_asked_is_no_zero(client, two, alice, finish):
+    evaluated(two[0], 2, finish, 3)
+    client.force_login(alice)
+    text = versions(client, 0, 2)
+    rows = text.split('class="beside"')[1].split("</table>")[0]
+    assert "not asked this" in rows and "75.0 %" in rows and "chance" not in rows
+
+
+def test_versions_that_were_never_evaluated_say_how_that_is_done(client, two, alice):
+    client.force_login(alice)
+    text = versions(client, 0, 2)
+    assert "Neither of them was evaluated yet" in text and reverse("run-evaluations", args=["lab", "run-0"]) + "#ask" in text
+
+
+def test_more_evaluations_of_two_versions_cost_no_more_queries(client, two, alice, finish):
+    client.force_login(alice)
+
+    def queries() -> int:
+        with CaptureQueriesContext(connection) as captured:
+            versions(client, 1, 2)
+        return len(captured)
+
+    for number in (1, 2):
+        evaluated(two[0], number, finish, 2)
+    evaluate(two[0].weight_versions.get(version=1), Asked(taskset="sort", samples=3))
+    few = queries()
+    for number in (1, 2):
+        for samples in (4, 5, 6):
+            evaluate(two[0].weight_versions.get(version=number), Asked(taskset="sort", samples=samples))
+    assert queries() <= few
