@@ -78,7 +78,7 @@ def test_no_page_scrolls_sideways_on_a_phone(visit, seeded, who):
 def test_curves_are_drawn_with_their_newest_values(visit, seeded, eventually):
     page = visit(seeded["alice"]).open(reverse("run", args=["lab", "tone-7"]))
     page.wait_for_selector("[data-curve=reward] canvas")
-    page.wait_for_function("document.querySelector('[data-value=reward_mean]').textContent !== ''")
+    page.wait_for_function("() => document.querySelector('[data-value=reward_mean]').textContent !== ''")
     page.locator("[data-curve=starved]").scroll_into_view_if_needed()
     eventually(lambda: page.locator(".multiples canvas").count() == 16)
 

@@ -104,7 +104,7 @@ def test_from_the_clone_to_ones_own_weights(page: Page):
 
     # The reward moves.
     reward = page.locator("[data-value=reward_mean]").first
-    page.wait_for_function("document.querySelector('[data-value=reward_mean]')?.textContent.trim()")
+    page.wait_for_function("() => document.querySelector('[data-value=reward_mean]')?.textContent.trim()")
     first = reward.inner_text()
     page.wait_for_function("(first) => document.querySelector('[data-value=reward_mean]').textContent !== first", arg=first)
     page.get_by_role("button", name="Look into replies").click()

@@ -61,13 +61,13 @@ def signed(value: float | None) -> str:
 
 
 @register.filter
-def points(value: float | None) -> str:
-    """A difference of two shares, in percentage points."""
+def percentage_points(value: float | None) -> str:
+    """A difference of two shares."""
     return "–" if value is None else f"{100 * value:+.1f}".replace("-", "−").replace("+0.0", "0.0").replace("−0.0", "0.0")
 
 
 @register.filter
-def elo_points(value: float | None) -> str:
+def elo(value: float | None) -> str:
     """Strengths on Elo's scale: whole numbers with their sign."""
     return "–" if value is None else f"{value:+,.0f}".replace("-", "−").replace("+0", "0").replace("−0", "0")
 

@@ -1,7 +1,7 @@
 """Blind arenas: evaluations of one taskset set against each other, pair by pair, and what people said of the pairs.
 
 Votes are append-only: a change of mind and a vote taken back are new rows, and the newest row of a person about a pair counts.
-The database refuses to change one (the migration that made it).
+The database refuses to change one (migration 0012).
 """
 
 from django.conf import settings
