@@ -9,8 +9,9 @@ from collections.abc import Callable
 
 import structlog
 from celery import current_app
+from celery.signals import worker_process_shutdown
 from django.conf import settings
-from django.db import InterfaceError, OperationalError, close_old_connections
+from django.db import Error, InterfaceError, OperationalError, close_old_connections
 
 from apps.runs.attendance import Attendance, enter
 from apps.runs.models import Run, Worker
@@ -63,3 +64,13 @@ def register(role: str, **described: object) -> Worker:
     worker = enter(role, **described)
     _here[STATION_OF[role]] = Attendance(worker)
     return worker
+
+
+@worker_process_shutdown.connect
+def say_goodbye(**_: object) -> None:
+    """What ends in order is not found dead. Where the database is away its silence must do."""
+    for attendance in _here.values():
+        try:
+            attendance.worker.stop()
+        except Error as error:
+            log.warning("database_away", worker=attendance.worker.key, error=str(error).strip())

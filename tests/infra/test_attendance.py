@@ -32,14 +32,21 @@ def web() -> Iterator[WebProcess]:
     process.end()
 
 
-@pytest.fixture
-def beat(db, own_redis, tmp_path) -> Iterator[subprocess.Popen]:  # noqa: F811
-    command = [sys.executable, "-m", "celery", "-q", "-A", "rftweb", "beat", "--scheduler", "celery.beat:Scheduler", "--pidfile"]
-    environment = {**os.environ, "DATABASE_URL": _url_of(connection.settings_dict), "REDIS_URL": own_redis.url}
-    process = subprocess.Popen([*command, str(tmp_path / "pid")], cwd=ROOT, env=environment | {"RFTWEB_VAR": str(settings.VAR)})
+@contextmanager
+def celery(redis, *said: str) -> Iterator[subprocess.Popen]:
+    """One of its programs on this test's database."""
+    environment = {**os.environ, "DATABASE_URL": _url_of(connection.settings_dict), "REDIS_URL": redis.url}
+    command = [sys.executable, "-m", "celery", "-q", "-A", "rftweb", *said]
+    process = subprocess.Popen(command, cwd=ROOT, env=environment | {"RFTWEB_VAR": str(settings.VAR)})
     yield process
     process.kill()
     process.wait()
+
+
+@pytest.fixture
+def beat(db, own_redis, tmp_path) -> Iterator[subprocess.Popen]:  # noqa: F811
+    with celery(own_redis, "beat", "--scheduler", "celery.beat:Scheduler", "--pidfile", str(tmp_path / "pid")) as process:
+        yield process
 
 
 def row(role: str) -> Worker | None:
@@ -105,6 +112,15 @@ def test_beat_tells_that_it_rings_and_that_nothing_went_out_and_says_goodbye(bea
     beat.terminate()
     beat.wait(60)
     assert row("beat").standing == "stopped"
+
+
+def test_a_worker_that_is_ended_in_order_says_goodbye(new_run, beat, own_redis, eventually):  # noqa: F811
+    new_run()  # without a live run it has nothing to enter for
+    with celery(own_redis, "worker", "-P", "prefork", "-c", "1", "-Q", "refine") as refiner:
+        eventually(lambda: row("refiner"))
+        refiner.terminate()
+        refiner.wait(60)
+    assert (row("refiner").standing, row("refiner").stopped_reason) == ("stopped", "it was stopped")
 
 
 def test_a_sweep_that_was_done_is_on_the_row_of_beat():
