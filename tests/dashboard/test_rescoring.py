@@ -123,7 +123,7 @@ def test_groups_are_listed_by_what_became_of_them(alice_client, seeded, show):
 def test_pages_go_on_by_size_and_back(alice_client, seeded, monkeypatch):
     again = score(seeded.run, weight=0.5)
     everything = list(Rescored.objects.filter(rescoring=again, size__gt=0).order_by("-size", "-pk").values_list("pk", flat=True))
-    monkeypatch.setattr("apps.dashboard.paging.page_of.__defaults__", (7, "", False))
+    monkeypatch.setattr("apps.dashboard.paging.page_of.__defaults__", (7, "", False, ""))
     path, seen, query = address("run-rescoring", again.pk), [], ""
     while True:
         page = alice_client.get(path + query).context["page"]
