@@ -12,6 +12,7 @@ every 2.5 s; interactive is when its large chart is drawn from the server's poin
 
 import argparse
 import asyncio
+import gc
 import json
 import os
 import shutil
@@ -148,6 +149,8 @@ def main() -> None:
         fill(Sizes(asked.runs, asked.rollouts, asked.points))
         sizes = f"{asked.runs} runs, {asked.rollouts:,} rollouts, {asked.points:,} points of metrics"
         print(f"{sizes}, written in {time.perf_counter() - began:.0f} s", flush=True)
+        gc.collect()
+        gc.freeze()  # what filling left here no web process has in its heap
         found = [measured(people.alice, page, asked.asked) | {"queries_small": few[page]} for page in pages]
         report(found)
         figures = watched(people.alice, asked.minutes) if asked.minutes else {}

@@ -138,9 +138,11 @@ def _form(
             plan = check(project, said, owner)
         except ConfigError as error:
             problems = error.problems
-    addresses = {knob.address for knob in knobs_of(RunConfig, shown_values(said), {}, {})} | {"yaml"}
-    problems = placed_among({name.removeprefix("configuration"): words for name, words in problems.items()}, addresses)
-    knobs = _knobs(project, said, problems)
+    knobs = _knobs(project, said, {})
+    if problems:
+        addresses = {knob.address for knob in knobs} | {"yaml"}
+        problems = placed_among({name.removeprefix("configuration"): words for name, words in problems.items()}, addresses)
+        knobs = _knobs(project, said, problems)
     return RunForm(_grouped(knobs), text, drawn or as_yaml(dict(said)), shown_values(said), plan, problems)
 
 

@@ -8,7 +8,7 @@ import { follow, throttled } from "./stream.js";
 const PULSE_MS = 6000; // for what events announce
 const QUIET_MS = 15000; // sampling and waiting move without events
 const SLOW_TURNS = 3; // how many pulses what stands beside the charts waits for
-const MOST_ADDED = 400; // points, until the whole is read again in fewer
+const MOST_ADDED = 300; // points, until the whole is read again in fewer
 
 const page = document.querySelector("[data-run]");
 const place = document.querySelector(".curves");
