@@ -11,7 +11,7 @@ from apps.runs.changing import flat
 from apps.runs.models import Metric, Run, TrainStep
 from apps.runs.thinning import Bucket, Thinned, thinned
 
-POINTS = 300
+POINTS = 256
 DIGITS = 6  # of a value that is drawn
 LONGEST_WORDS = 24  # of a value in the mark of a change: guidelines are pages long
 CHANGES_SHOWN = 50

@@ -27,8 +27,8 @@ LONG_TEXT = 1_000  # characters from which a text gets several lines
 class Knob:
     """One field.
 
-    `kind`: choice, switch, whole, number, text, words (several lines), names (boxes), rows (a table), or yaml: what no single
-    control stands for, written as it is in the configuration.
+    `kind`: choice, select, switch, whole, number, text, words (several lines), names (boxes), rows and scorers (tables), or yaml:
+    what no single control stands for, written as it is in the configuration.
     """
 
     address: str
@@ -51,7 +51,13 @@ class Knob:
 
     @property
     def step(self) -> str:
-        return "1" if self.kind == "whole" else "any"
+        """Of a number, as HTML has it; empty for what is none."""
+        return {"whole": "1", "number": "any"}.get(self.kind, "")
+
+    @property
+    def is_several(self) -> bool:
+        """It has several places to write in or to tick, under one legend."""
+        return self.kind in ("choice", "names", "rows", "scorers")
 
     @property
     def slots(self) -> list[Mapping[str, Any]]:
