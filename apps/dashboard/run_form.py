@@ -232,9 +232,7 @@ def _grouped(knobs: list[Knob]) -> tuple[Fieldset, ...]:
         found[homes.get(address, len(GROUPS) - 1)].append(knob)
     for n, (_, _, addresses) in enumerate(GROUPS):
         found[n].sort(key=lambda knob, order=addresses: _place(knob.address, order))
-    return tuple(
-        Fieldset(title, why, tuple(found[n]), n >= FOLDED_FROM) for n, (title, why, _) in enumerate(GROUPS) if found[n]
-    )
+    return tuple(Fieldset(title, why, tuple(found[n]), n >= FOLDED_FROM) for n, (title, why, _) in enumerate(GROUPS) if found[n])
 
 
 def _place(address: str, order: tuple[str, ...]) -> int:

@@ -106,7 +106,6 @@ RAIL = [
 ]  # fmt: skip
 
 
-
 def navigation(request: HttpRequest) -> list[dict]:
     """The rail, and under a last heading the tables that it does not name: none is forgotten."""
     named = {str(item["link"]) for one in RAIL for item in one["items"]}

@@ -193,7 +193,7 @@ def test_bars_say_of_how_many_they_are(alice_client, seeded, monkeypatch):
     monkeypatch.setattr(reward_bars, "SAMPLE", 5)
     found = bars(alice_client).context["bars"]
     assert found.fit == 5 and not found.is_all
-    assert "The newest <span class=\"num\">5</span> that fit" in bars(alice_client).content.decode()
+    assert 'The newest <span class="num">5</span> that fit' in bars(alice_client).content.decode()
 
 
 def test_who_judges_blind_gets_no_bars(client, seeded):

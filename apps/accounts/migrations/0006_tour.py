@@ -4,15 +4,18 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('accounts', '0005_audit_entries'),
+        ("accounts", "0005_audit_entries"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='user',
-            name='tour_step',
-            field=models.PositiveSmallIntegerField(db_default=0, default=0, help_text="The step of the tour that this person takes next; 0: none. The demo's account begins at 1."),
+            model_name="user",
+            name="tour_step",
+            field=models.PositiveSmallIntegerField(
+                db_default=0,
+                default=0,
+                help_text="The step of the tour that this person takes next; 0: none. The demo's account begins at 1.",
+            ),
         ),
     ]

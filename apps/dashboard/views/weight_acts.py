@@ -147,4 +147,3 @@ def drop(request: HttpRequest, project: str, slug: str, pk: int) -> HttpResponse
 def _export(run: Run, pk: int) -> WeightOrder:
     orders = WeightOrder.objects.select_related("weight_version__run__project")
     return get_object_or_404(orders, pk=pk, weight_version__run=run, kind=WeightOrder.Kind.EXPORT, state=WeightOrder.State.DONE)
-

@@ -31,9 +31,7 @@ def pairings_of(arena: Arena) -> list[Pairing]:
     return list(arena.pairings.select_related("first", "second").order_by("pk"))
 
 
-def cast(
-    user: User, arena: Arena, name: object, said: object, client_uuid: uuid.UUID, milliseconds: int | None = None
-) -> Cast:
+def cast(user: User, arena: Arena, name: object, said: object, client_uuid: uuid.UUID, milliseconds: int | None = None) -> Cast:
     """Take a vote; `said`: which side is better, by where it stood. Raises Refused and BadAnswer."""
     if said not in SAID:
         raise BadAnswer({"said": f"must be one of {', '.join(SAID)}"})

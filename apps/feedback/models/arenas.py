@@ -118,9 +118,7 @@ class Vote(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["rater", "client_uuid"], name="one_vote_per_client_uuid"),
-            models.CheckConstraint(
-                condition=Q(choice__in=["first", "second", "tie", "bad", "back"]), name="a_vote_is_one_of_five"
-            ),
+            models.CheckConstraint(condition=Q(choice__in=["first", "second", "tie", "bad", "back"]), name="a_vote_is_one_of_five"),
         ]
         indexes = [
             # The newest word of each person about a pair, and all that one person said.

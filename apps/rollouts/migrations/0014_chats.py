@@ -7,78 +7,137 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
         ("rollouts", "0013_evaluated_groups"),
-        ('runs', '0008_weights_kept_and_branched'),
+        ("runs", "0008_weights_kept_and_branched"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='Comparison',
+            name="Comparison",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('temperature', models.FloatField()),
-                ('max_tokens', models.PositiveIntegerField()),
-                ('at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('by', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
-                ('one', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='runs.weightversion')),
-                ('other', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='runs.weightversion')),
-                ('run', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='comparisons', to='runs.run')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("temperature", models.FloatField()),
+                ("max_tokens", models.PositiveIntegerField()),
+                ("at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                (
+                    "by",
+                    models.ForeignKey(
+                        null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="+", to=settings.AUTH_USER_MODEL
+                    ),
+                ),
+                ("one", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="+", to="runs.weightversion")),
+                (
+                    "other",
+                    models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="+", to="runs.weightversion"),
+                ),
+                ("run", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="comparisons", to="runs.run")),
             ],
             options={
-                'ordering': ['-pk'],
+                "ordering": ["-pk"],
             },
         ),
         migrations.CreateModel(
-            name='Chat',
+            name="Chat",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('system', models.TextField(blank=True, help_text='Said before everything else; empty says nothing.')),
-                ('place', models.PositiveSmallIntegerField(db_default=0, default=0, help_text='Of its prompt in the comparison.')),
-                ('at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('by', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
-                ('weight_version', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='chats', to='runs.weightversion')),
-                ('comparison', models.ForeignKey(null=True, on_delete=django.db.models.deletion.CASCADE, related_name='chats', to='rollouts.comparison')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("system", models.TextField(blank=True, help_text="Said before everything else; empty says nothing.")),
+                ("place", models.PositiveSmallIntegerField(db_default=0, default=0, help_text="Of its prompt in the comparison.")),
+                ("at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                (
+                    "by",
+                    models.ForeignKey(
+                        null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="+", to=settings.AUTH_USER_MODEL
+                    ),
+                ),
+                (
+                    "weight_version",
+                    models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="chats", to="runs.weightversion"),
+                ),
+                (
+                    "comparison",
+                    models.ForeignKey(
+                        null=True, on_delete=django.db.models.deletion.CASCADE, related_name="chats", to="rollouts.comparison"
+                    ),
+                ),
             ],
             options={
-                'ordering': ['-pk'],
+                "ordering": ["-pk"],
             },
         ),
         migrations.CreateModel(
-            name='ChatTurn',
+            name="ChatTurn",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('number', models.PositiveSmallIntegerField(help_text='From 0.')),
-                ('prompt', models.JSONField(help_text='Messages that come before the answer, behind those of earlier turns.')),
-                ('temperature', models.FloatField()),
-                ('max_tokens', models.PositiveIntegerField()),
-                ('seed', models.PositiveIntegerField(help_text='Of its draws.')),
-                ('state', models.CharField(choices=[('waiting', 'waiting for an engine'), ('loading', 'its weights are being loaded'), ('writing', 'being written'), ('done', 'done'), ('stopped', 'stopped'), ('failed', 'failed')], default='waiting', max_length=7)),
-                ('said', models.TextField(blank=True, help_text='The answer so far.')),
-                ('tokens', models.PositiveIntegerField(default=0)),
-                ('stop_reason', models.CharField(blank=True, help_text='stop: it ended by itself; length: cut; abort: stopped.', max_length=10)),
-                ('reason', models.CharField(blank=True, help_text='Why it failed.', max_length=500)),
-                ('is_replaced', models.BooleanField(db_default=False, default=False, help_text='Asked again: no part of the chat any more.')),
-                ('stop_wanted', models.BooleanField(db_default=False, default=False)),
-                ('attempts', models.PositiveSmallIntegerField(db_default=0, default=0)),
-                ('lease_owner', models.CharField(blank=True, max_length=80)),
-                ('lease_until', models.DateTimeField(null=True)),
-                ('fence', models.PositiveIntegerField(db_default=0, default=0)),
-                ('asked_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('begun_at', models.DateTimeField(help_text='When its first token was there.', null=True)),
-                ('ended_at', models.DateTimeField(null=True)),
-                ('chat', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='turns', to='rollouts.chat')),
-                ('worker', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to='runs.worker')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("number", models.PositiveSmallIntegerField(help_text="From 0.")),
+                ("prompt", models.JSONField(help_text="Messages that come before the answer, behind those of earlier turns.")),
+                ("temperature", models.FloatField()),
+                ("max_tokens", models.PositiveIntegerField()),
+                ("seed", models.PositiveIntegerField(help_text="Of its draws.")),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[
+                            ("waiting", "waiting for an engine"),
+                            ("loading", "its weights are being loaded"),
+                            ("writing", "being written"),
+                            ("done", "done"),
+                            ("stopped", "stopped"),
+                            ("failed", "failed"),
+                        ],
+                        default="waiting",
+                        max_length=7,
+                    ),
+                ),
+                ("said", models.TextField(blank=True, help_text="The answer so far.")),
+                ("tokens", models.PositiveIntegerField(default=0)),
+                (
+                    "stop_reason",
+                    models.CharField(blank=True, help_text="stop: it ended by itself; length: cut; abort: stopped.", max_length=10),
+                ),
+                ("reason", models.CharField(blank=True, help_text="Why it failed.", max_length=500)),
+                (
+                    "is_replaced",
+                    models.BooleanField(db_default=False, default=False, help_text="Asked again: no part of the chat any more."),
+                ),
+                ("stop_wanted", models.BooleanField(db_default=False, default=False)),
+                ("attempts", models.PositiveSmallIntegerField(db_default=0, default=0)),
+                ("lease_owner", models.CharField(blank=True, max_length=80)),
+                ("lease_until", models.DateTimeField(null=True)),
+                ("fence", models.PositiveIntegerField(db_default=0, default=0)),
+                ("asked_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ("begun_at", models.DateTimeField(help_text="When its first token was there.", null=True)),
+                ("ended_at", models.DateTimeField(null=True)),
+                ("chat", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="turns", to="rollouts.chat")),
+                (
+                    "worker",
+                    models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="+", to="runs.worker"),
+                ),
             ],
             options={
-                'indexes': [models.Index(condition=models.Q(('state__in', ['waiting', 'loading', 'writing'])), fields=['id'], name='open_chat_turns')],
-                'constraints': [models.UniqueConstraint(condition=models.Q(('is_replaced', False)), fields=('chat', 'number'), name='one_chat_turn_per_number'), models.CheckConstraint(condition=models.Q(models.Q(('state', 'failed'), _negated=True), models.Q(('reason', ''), _negated=True), _connector='OR'), name='a_failed_turn_says_why')],
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("state__in", ["waiting", "loading", "writing"])), fields=["id"], name="open_chat_turns"
+                    )
+                ],
+                "constraints": [
+                    models.UniqueConstraint(
+                        condition=models.Q(("is_replaced", False)), fields=("chat", "number"), name="one_chat_turn_per_number"
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("state", "failed"), _negated=True), models.Q(("reason", ""), _negated=True), _connector="OR"
+                        ),
+                        name="a_failed_turn_says_why",
+                    ),
+                ],
             },
         ),
         migrations.AddIndex(
-            model_name='chat',
-            index=models.Index(condition=models.Q(('comparison', None)), fields=['weight_version', 'by', '-id'], name='chats_of_a_person'),
+            model_name="chat",
+            index=models.Index(
+                condition=models.Q(("comparison", None)), fields=["weight_version", "by", "-id"], name="chats_of_a_person"
+            ),
         ),
     ]

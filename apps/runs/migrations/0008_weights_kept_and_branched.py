@@ -6,56 +6,111 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('policies', '0002_policies_that_see'),
+        ("policies", "0002_policies_that_see"),
         ("runs", "0007_evaluations"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='run',
-            name='branched_from',
-            field=models.ForeignKey(help_text='What another run left it.', null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='branches', to='runs.weightversion'),
+            model_name="run",
+            name="branched_from",
+            field=models.ForeignKey(
+                help_text="What another run left it.",
+                null=True,
+                on_delete=django.db.models.deletion.SET_NULL,
+                related_name="branches",
+                to="runs.weightversion",
+            ),
         ),
         migrations.AddField(
-            model_name='weightversion',
-            name='movement',
-            field=models.JSONField(help_text='Relative L2 change against the parent: whole, groups, whether sampled. NULL: not measured.', null=True),
+            model_name="weightversion",
+            name="movement",
+            field=models.JSONField(
+                help_text="Relative L2 change against the parent: whole, groups, whether sampled. NULL: not measured.", null=True
+            ),
         ),
         migrations.AddField(
-            model_name='weightversion',
-            name='pinned_at',
-            field=models.DateTimeField(help_text='Since when it keeps its folder, whatever newer ones there are.', null=True),
+            model_name="weightversion",
+            name="pinned_at",
+            field=models.DateTimeField(help_text="Since when it keeps its folder, whatever newer ones there are.", null=True),
         ),
         migrations.CreateModel(
-            name='WeightOrder',
+            name="WeightOrder",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('kind', models.CharField(choices=[('promote', 'make it a policy'), ('branch', 'begin a run with it'), ('export', 'export it')], max_length=7)),
-                ('wanted', models.JSONField(default=dict, help_text='slug, title; of a branch also steps, start, stop_parent.')),
-                ('state', models.CharField(choices=[('waiting', 'waiting'), ('running', 'under way'), ('done', 'done'), ('failed', 'failed')], default='waiting', max_length=7)),
-                ('share', models.FloatField(default=0, help_text='Of the bytes that are written, 0 to 1.')),
-                ('reason', models.CharField(blank=True, help_text='Why it failed.', max_length=500)),
-                ('folder', models.CharField(blank=True, help_text='Of an export, while it is there.', max_length=1000)),
-                ('bytes', models.BigIntegerField(default=0, help_text='Of an export.')),
-                ('attempts', models.PositiveSmallIntegerField(default=0)),
-                ('lease_owner', models.CharField(blank=True, max_length=200)),
-                ('lease_until', models.DateTimeField(null=True)),
-                ('fence', models.PositiveIntegerField(default=0)),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('started_at', models.DateTimeField(null=True)),
-                ('ended_at', models.DateTimeField(null=True)),
-                ('by', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
-                ('policy', models.ForeignKey(help_text='What it was made into.', null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to='policies.policy')),
-                ('run', models.ForeignKey(help_text='The run that begins with it.', null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to='runs.run')),
-                ('weight_version', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='orders', to='runs.weightversion')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                (
+                    "kind",
+                    models.CharField(
+                        choices=[("promote", "make it a policy"), ("branch", "begin a run with it"), ("export", "export it")],
+                        max_length=7,
+                    ),
+                ),
+                ("wanted", models.JSONField(default=dict, help_text="slug, title; of a branch also steps, start, stop_parent.")),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[("waiting", "waiting"), ("running", "under way"), ("done", "done"), ("failed", "failed")],
+                        default="waiting",
+                        max_length=7,
+                    ),
+                ),
+                ("share", models.FloatField(default=0, help_text="Of the bytes that are written, 0 to 1.")),
+                ("reason", models.CharField(blank=True, help_text="Why it failed.", max_length=500)),
+                ("folder", models.CharField(blank=True, help_text="Of an export, while it is there.", max_length=1000)),
+                ("bytes", models.BigIntegerField(default=0, help_text="Of an export.")),
+                ("attempts", models.PositiveSmallIntegerField(default=0)),
+                ("lease_owner", models.CharField(blank=True, max_length=200)),
+                ("lease_until", models.DateTimeField(null=True)),
+                ("fence", models.PositiveIntegerField(default=0)),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                ("started_at", models.DateTimeField(null=True)),
+                ("ended_at", models.DateTimeField(null=True)),
+                (
+                    "by",
+                    models.ForeignKey(
+                        null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="+", to=settings.AUTH_USER_MODEL
+                    ),
+                ),
+                (
+                    "policy",
+                    models.ForeignKey(
+                        help_text="What it was made into.",
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="+",
+                        to="policies.policy",
+                    ),
+                ),
+                (
+                    "run",
+                    models.ForeignKey(
+                        help_text="The run that begins with it.",
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="+",
+                        to="runs.run",
+                    ),
+                ),
+                (
+                    "weight_version",
+                    models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="orders", to="runs.weightversion"),
+                ),
             ],
             options={
-                'ordering': ['-pk'],
-                'indexes': [models.Index(condition=models.Q(('state__in', ['waiting', 'running'])), fields=['id'], name='open_orders')],
-                'constraints': [models.CheckConstraint(condition=models.Q(models.Q(('state', 'failed'), _negated=True), models.Q(('reason', ''), _negated=True), _connector='OR'), name='a_failed_order_says_why')],
+                "ordering": ["-pk"],
+                "indexes": [
+                    models.Index(condition=models.Q(("state__in", ["waiting", "running"])), fields=["id"], name="open_orders")
+                ],
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("state", "failed"), _negated=True), models.Q(("reason", ""), _negated=True), _connector="OR"
+                        ),
+                        name="a_failed_order_says_why",
+                    )
+                ],
             },
         ),
     ]

@@ -17,11 +17,16 @@ class Migration(migrations.Migration):
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 (
                     "currency",
-                    models.CharField(blank=True, default="", db_default="", help_text="As it is shown beside sums: € or USD.", max_length=12),
+                    models.CharField(
+                        blank=True, default="", db_default="", help_text="As it is shown beside sums: € or USD.", max_length=12
+                    ),
                 ),
                 ("gpu_hour", models.FloatField(default=0.0, db_default=0.0, help_text="An hour of a GPU.")),
                 ("cpu_hour", models.FloatField(default=0.0, db_default=0.0, help_text="An hour of a processor's core.")),
-                ("judge_tokens", models.FloatField(default=0.0, db_default=0.0, help_text="A thousand tokens that a judge reads or writes.")),
+                (
+                    "judge_tokens",
+                    models.FloatField(default=0.0, db_default=0.0, help_text="A thousand tokens that a judge reads or writes."),
+                ),
                 ("person_hour", models.FloatField(default=0.0, db_default=0.0, help_text="An hour of a person who decides.")),
                 (
                     "project",

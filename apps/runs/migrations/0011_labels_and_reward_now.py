@@ -7,40 +7,47 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('accounts', '0005_audit_entries'),
-        ('policies', '0002_policies_that_see'),
-        ('runs', '0010_what_runs_use'),
-        ('streaming', '0001_initial'),
-        ('tasksets', '0013_tasks_name_their_parents'),
+        ("accounts", "0005_audit_entries"),
+        ("policies", "0002_policies_that_see"),
+        ("runs", "0010_what_runs_use"),
+        ("streaming", "0001_initial"),
+        ("tasksets", "0013_tasks_name_their_parents"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='run',
-            name='archived_at',
-            field=models.DateTimeField(help_text='Since when lists leave it out unless asked.', null=True),
+            model_name="run",
+            name="archived_at",
+            field=models.DateTimeField(help_text="Since when lists leave it out unless asked.", null=True),
         ),
         migrations.AddField(
-            model_name='run',
-            name='notes',
-            field=models.TextField(blank=True, default='', db_default='', help_text="In people's words; changed by apps.runs.labelling alone."),
+            model_name="run",
+            name="notes",
+            field=models.TextField(
+                blank=True, default="", db_default="", help_text="In people's words; changed by apps.runs.labelling alone."
+            ),
         ),
         migrations.AddField(
-            model_name='run',
-            name='reward_now',
-            field=models.FloatField(editable=False, help_text='Mean reward of the newest update that has one, for sorting; kept by Metric.record.', null=True),
+            model_name="run",
+            name="reward_now",
+            field=models.FloatField(
+                editable=False,
+                help_text="Mean reward of the newest update that has one, for sorting; kept by Metric.record.",
+                null=True,
+            ),
         ),
         migrations.AddField(
-            model_name='run',
-            name='tags',
-            field=django.contrib.postgres.fields.ArrayField(base_field=models.CharField(max_length=30), blank=True, db_default=[], default=list, size=None),
+            model_name="run",
+            name="tags",
+            field=django.contrib.postgres.fields.ArrayField(
+                base_field=models.CharField(max_length=30), blank=True, db_default=[], default=list, size=None
+            ),
         ),
         migrations.AddIndex(
-            model_name='run',
-            index=django.contrib.postgres.indexes.GinIndex(fields=['tags'], name='tags_of_runs'),
+            model_name="run",
+            index=django.contrib.postgres.indexes.GinIndex(fields=["tags"], name="tags_of_runs"),
         ),
         migrations.RunSQL(
             """

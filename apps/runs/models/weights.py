@@ -70,7 +70,6 @@ class WeightVersion(models.Model):
         self.run.topic.record("weights_refused", version=self.version, reason=reason[:500])
         self.refresh_from_db()
 
-
     @property
     def has_folder(self) -> bool:
         """Whether its files are meant to be there: neither retired, nor refused, nor half staged."""

@@ -4,25 +4,24 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('tasksets', '0010_versions'),
+        ("tasksets", "0010_versions"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='tasksetimport',
-            name='hub',
-            field=models.JSONField(help_text='Of the Hugging Face Hub: name, config, split; it is fetched first.', null=True),
+            model_name="tasksetimport",
+            name="hub",
+            field=models.JSONField(help_text="Of the Hugging Face Hub: name, config, split; it is fetched first.", null=True),
         ),
         migrations.AlterField(
-            model_name='tasksetimport',
-            name='bytes',
+            model_name="tasksetimport",
+            name="bytes",
             field=models.BigIntegerField(help_text="The file's size; 0 until it is fetched."),
         ),
         migrations.AlterField(
-            model_name='tasksetimport',
-            name='name',
+            model_name="tasksetimport",
+            name="name",
             field=models.CharField(help_text="The file's own name, or the data set's.", max_length=200),
         ),
     ]

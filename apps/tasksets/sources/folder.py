@@ -105,9 +105,7 @@ def _plain(path: Path, suffixes: Mapping[str, str], format: str, split: str) -> 
 
 
 def _data_files(path: Path, suffixes: Mapping[str, str]) -> list[Path]:
-    return sorted(
-        file for file in path.rglob("*") if file.suffix.lower() in suffixes and file.name not in OURS and file.is_file()
-    )
+    return sorted(file for file in path.rglob("*") if file.suffix.lower() in suffixes and file.name not in OURS and file.is_file())
 
 
 def _split_of(file: Path, wanted: str) -> str:

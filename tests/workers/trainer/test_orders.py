@@ -164,4 +164,3 @@ def test_the_command_exports_and_names_what_there_is(trained, tmp_path, capsys):
         call_command("weights", "export", trained.slug, "1", str(tmp_path / "out"))
     with pytest.raises(CommandError, match="it has 0, 1, 2"):
         call_command("weights", "export", trained.slug, "9", str(tmp_path / "none"))
-
