@@ -81,9 +81,15 @@ def presets() -> list[Preset]:
 
 
 def begun(preset: Preset, project: Project) -> dict[str, Any]:
-    """What the form begins with: the preset, on the project's newest policy and the taskset that suits it best."""
-    policy = project.policies.order_by("-pk").values_list("slug", flat=True).first()
+    """What the form begins with: the preset, the project's taskset that suits it best, and a policy."""
     slugs = list(project.tasksets.order_by("-pk").values_list("slug", flat=True)[:500])
     suits = [slug for start in preset.tasksets for slug in slugs if slug.startswith(start)]
     taskset = next(iter([*suits, *slugs]), None)
+    policy = _policy_for(project, taskset)
     return {**({"policy": policy} if policy else {}), **({"taskset": taskset} if taskset else {}), **preset.said}
+
+
+def _policy_for(project: Project, taskset: str | None) -> str | None:
+    """The one that the taskset's newest run took, for it can read these tasks; else the project's newest."""
+    taken = project.runs.filter(taskset__slug=taskset).order_by("-pk").values_list("policy__slug", flat=True).first()
+    return taken or project.policies.order_by("-pk").values_list("slug", flat=True).first()

@@ -15,9 +15,11 @@ from apps.dashboard.knobs import knobs_of
 from apps.dashboard.presets import PRESETS, begun, presets
 from apps.dashboard.run_edits import as_written, shown_values
 from apps.dashboard.run_form import GROUPS, RunForm, form_of, read
+from apps.policies.models import Policy
 from apps.runs.config import RunConfig, from_yaml, loaded, parse
 from apps.runs.models import Run
 from apps.streaming.models import Topic
+from apps.tasksets.importing import generate
 
 EXAMPLES = sorted((settings.BASE_DIR / "examples").rglob("*.yaml"))
 SCALE = ("name", "low", "high", "weight", "description")
@@ -90,6 +92,16 @@ def test_a_preset_is_drawn_and_sent_back_as_it_is(lab, seeded, preset):
     form = form_of(lab, begun(chosen, lab), seeded.alice)
     again = read(lab, posted(form), seeded.alice)
     assert (again.text, again.plan) == (form.text, form.plan) and form.problems == {}
+
+
+def test_a_preset_begins_with_the_policy_of_the_tasksets_newest_run_or_else_with_the_newest(lab, seeded):
+    policy = Policy.objects.get(pk=seeded.run.policy_id)
+    policy.pk, policy.slug = None, "newer"
+    policy.save()
+    generate(lab, "math-easy", "arithmetic", 4, 0)
+    tone, math = (begun(preset, lab) for preset in presets()[:2])
+    assert (tone["taskset"], tone["policy"]) == ("tone", seeded.run.policy.slug)
+    assert (math["taskset"], math["policy"]) == ("math-easy", "newer")
 
 
 def test_a_field_that_is_turned_is_turned_in_the_yaml_and_nothing_else(lab, first, seeded):
