@@ -1,5 +1,6 @@
 """Chatting with a version in the browser, and two versions side by side: what is asked, what is shown, and whose it is."""
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -7,6 +8,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from apps.accounts.models import Membership, User
+from apps.dashboard.views import comparing_versions
 from apps.rollouts.models import Chat, ChatTurn, Comparison
 from apps.runs.models import Worker
 
@@ -176,6 +178,14 @@ def test_figures_stand_side_by_side(alice, seeded):
     assert "1.230 %" in html
     assert "norm change" in html
     assert alice.get(at("run-weights-compare") + "?one=x&other=99").status_code == 200
+
+
+def test_versions_that_an_address_names_are_chosen_however_old_they_are(alice, monkeypatch):
+    monkeypatch.setattr(comparing_versions, "VERSIONS_OFFERED", 1)
+    html = alice.get(at("run-weights-compare") + "?one=1&other=2").content.decode()
+    assert re.findall(r'<option value="(\d+)"( selected)?>v', html) == [
+        ("3", ""), ("2", ""), ("1", " selected"), ("0", ""), ("3", ""), ("2", " selected"), ("1", ""), ("0", ""),
+    ]  # fmt: skip
 
 
 def test_a_run_with_one_version_has_nothing_to_compare(alice, seeded):

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from django import forms
 from django.contrib.auth.decorators import login_required
-from django.db.models import Max, Min
+from django.db.models import Max, Min, Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
@@ -63,7 +63,8 @@ def compare(request: HttpRequest, project: str, slug: str) -> HttpResponse:
     chosen = [_chosen(run, asked.get(name), offered, place) for place, name in enumerate(("one", "other"))]
     measured = Shown.read(request.GET)
     context = {
-        "section": "weights", "run": run, "offered": offered, "chosen": chosen, "form": form, "sides": sides_of(chosen),
+        "section": "weights", "run": run, "offered": _with_chosen(offered, chosen), "chosen": chosen, "form": form,
+        "sides": sides_of(chosen),
         "earlier": run.comparisons.filter(by=request.user).select_related("one", "other")[:EARLIER_SHOWN],
         "knobs": form.data if form is not None else {"temperature": f"{COLDEST:g}", "max_tokens": TOKENS, "tasks": TASKS},
         "beside": None if None in chosen else of_versions(chosen, measured), "measured": measured, "measures": MEASURES,
@@ -133,9 +134,19 @@ def _drawn(run: Run, count: int) -> list[list[dict]]:
 
 
 def _offered(run: Run) -> list[WeightVersion]:
-    """The newest whose folder is there, and version 0."""
-    kept = run.weight_versions.filter(state__in=(WeightVersion.State.PUBLISHED, WeightVersion.State.VERIFIED))
-    return list(kept.order_by("-version")[:VERSIONS_OFFERED])
+    """The newest whose folder is there, and of the older ones version 0 and those that were evaluated."""
+    kept = run.weight_versions.filter(state__in=(WeightVersion.State.PUBLISHED, WeightVersion.State.VERIFIED)).order_by("-version")
+    newest = list(kept[:VERSIONS_OFFERED])
+    if len(newest) < VERSIONS_OFFERED:
+        return newest
+    older = kept.filter(version__lt=newest[-1].version).filter(Q(version=0) | Q(evaluations__isnull=False))
+    return [*newest, *older.distinct()[:VERSIONS_OFFERED]]
+
+
+def _with_chosen(offered: list[WeightVersion], chosen: list[WeightVersion | None]) -> list[WeightVersion]:
+    """What is offered, and what an address named besides."""
+    found = {version.version: version for version in (*offered, *filter(None, chosen))}
+    return [found[number] for number in sorted(found, reverse=True)]
 
 
 def _chosen(run: Run, number: str | None, offered: list[WeightVersion], place: int) -> WeightVersion | None:
