@@ -3,7 +3,7 @@
 from django.db import transaction
 from django.db.models import F
 
-from apps.accounts.models import User
+from apps.accounts.models import AuditEntry, User
 from apps.pipelines.models import CutRollout
 from apps.rollouts.left_out import unfail
 from apps.rollouts.models import GAVE_UP, Group
@@ -36,5 +36,6 @@ def refine_again(run: Run, by: User | None = None) -> int:
     )
     Run.objects.filter(pk=run.pk).update(groups_dropped=F("groups_dropped") - len(found))
     if found:
+        AuditEntry.record("groups refined again", locked.address, by, locked.project, groups=len(found))
         transaction.on_commit(lambda: bells.ring("refine"), robust=True)
     return len(found)

@@ -13,7 +13,7 @@ from django.db import models, transaction
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from apps.accounts.models import User
+from apps.accounts.models import AuditEntry, User
 from apps.runs.models import NotPossible, Run
 from apps.tasksets.models import Task
 
@@ -112,7 +112,9 @@ def release(run: Run, left_out: int, by: User) -> Task:
         raise NotPossible("it is quarantined no longer")
     failures(locked).filter(task=row.task_id).update(is_forgiven=True)
     row.delete()
-    locked.topic.record("task_released", **_named(row.task), by=str(by))
+    named = _named(row.task)
+    locked.topic.record("task_released", **named, by=str(by))
+    AuditEntry.record("task released", locked.address, by, locked.project, **named)
     return row.task
 
 

@@ -170,12 +170,12 @@ class Figures:
 
     def _workers(self) -> Iterator[Metric]:
         beat = GaugeMetricFamily("rftweb_worker_heartbeat_timestamp_seconds", "When it last said so.", labels=["role", "worker"])
-        alive = GaugeMetricFamily("rftweb_workers", "Workers that were heard of within their lease.", labels=["role"])
-        heard = Worker.objects.filter(stopped_at=None, heartbeat_at__gte=after(-FORGOTTEN_S))
+        alive = GaugeMetricFamily("rftweb_workers", "Processes that were heard of within their lease.", labels=["role"])
+        heard = Worker.every.filter(stopped_at=None, heartbeat_at__gte=after(-FORGOTTEN_S))
         for worker in heard.only("role", "key", "heartbeat_at").order_by("-heartbeat_at")[:MOST_WORKERS]:
             beat.add_metric([worker.role, worker.key], worker.heartbeat_at.timestamp())
         living = heard.filter(heartbeat_at__gte=after(-settings.LEASE_SECONDS), heartbeat_at__lte=Now())
         counts = dict(living.order_by().values_list("role").annotate(Count("pk")))
-        for role in Worker.OF_RUNS:
+        for role in Worker.Role.values:
             alive.add_metric([role], counts.get(role, 0))
         yield from (beat, alive)

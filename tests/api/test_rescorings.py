@@ -2,6 +2,7 @@
 
 import pytest
 
+from apps.accounts.models import AuditEntry
 from apps.rewards.models import Rescoring, Reward
 from apps.rollouts.models import Group
 from apps.runs.models import Run
@@ -30,6 +31,8 @@ def test_a_set_is_asked_for_followed_and_stopped(client, there):
     assert client.get(path).json() == client.get(there).json()["items"][0]
     assert sent(client, f"{path}stop/", {}).json()["reason"] == "stopped by alice"
     assert sent(client, f"{path}stop/", {}).status_code == 409
+    acts = AuditEntry.objects.filter(by__username="alice", details__set__isnull=False).order_by("pk")
+    assert list(acts.values_list("act", flat=True)) == ["rollouts scored again", "scoring again stopped"]
 
 
 @pytest.mark.parametrize(

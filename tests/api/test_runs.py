@@ -74,6 +74,7 @@ def test_a_run_goes_through_its_states(program, alice, project, policy, taskset)
     caller = program(alice)
     made = caller.post("runs/", NEW)
     assert made.status_code == 201 and made.json()["state"] == "created"
+    assert AuditEntry.objects.get(act="run created").by == alice
     path = f"runs/{made.json()['id']}"
     states = [caller.post(f"{path}/{verb}/").json()["state"] for verb in ("start", "pause", "resume", "stop")]
     assert states == ["running", "paused", "running", "stopped"]

@@ -152,12 +152,13 @@ def test_metrics_count_recent_ratings_by_kind_of_rater(alice, bob, run, finish):
 
 def test_a_worker_that_is_silent_is_not_alive_and_is_forgotten_after_a_day(admin):
     now = timezone.now()
-    for name, silent_s in (("a", 1), ("b", 3600), ("c", 100_000)):
-        worker = Worker.objects.create(key=name, role="trainer", host="here", pid=1)
-        Worker.objects.filter(pk=worker.pk).update(heartbeat_at=now - timedelta(seconds=silent_s))
+    for name, role, silent_s in (("a", "trainer", 1), ("b", "trainer", 3600), ("c", "trainer", 100_000), ("d", "beat", 1)):
+        worker = Worker.every.create(key=name, role=role, host="here", pid=1)
+        Worker.every.filter(pk=worker.pk).update(heartbeat_at=now - timedelta(seconds=silent_s))
     text = scraped(admin)
     assert 'rftweb_workers{role="trainer"} 1.0' in text and 'rftweb_workers{role="scorer"} 0.0' in text
-    assert [name for name in "abc" if f'worker="{name}"' in text] == ["a", "b"]
+    assert 'rftweb_workers{role="beat"} 1.0' in text and 'rftweb_workers{role="web"} 0.0' in text
+    assert [name for name in "abcd" if f'worker="{name}"' in text] == ["a", "b", "d"]
 
 
 def test_answers_are_timed_by_name_for_staff(admin, bob):

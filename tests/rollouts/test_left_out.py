@@ -5,6 +5,7 @@ import threading
 import pytest
 from django.db import connection, transaction
 
+from apps.accounts.models import AuditEntry
 from apps.feedback.suspicions.acting import _leave_out
 from apps.rollouts.ledger import tasks_are_quarantined_for_their_failures
 from apps.rollouts.left_out import FailedGroup, LeftOut, quarantined, release
@@ -192,6 +193,7 @@ def quarantine(failing_run) -> LeftOut:
 def test_what_is_released_is_drawn_again_and_may_fail_as_often_as_before(failing_run, quarantine, alice):
     assert release(failing_run, quarantine.pk, alice) == quarantine.task
     assert events(failing_run, "task_released") == [{"taskset": "sort", "index": 2, "by": "alice"}]
+    assert AuditEntry.objects.get(act="task released").details == {"taskset": "sort", "index": 2}
     fail_at(failing_run, 2, drawn(failing_run, 4))
     assert not LeftOut.objects.exists() and sound()
     fail_at(failing_run, 2, drawn(failing_run, 4))

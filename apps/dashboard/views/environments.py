@@ -55,7 +55,7 @@ def close(request: HttpRequest, project: str, name: str) -> HttpResponse:
     found = seen_environment(request, project, name)
     if not _may_steer(request, found):
         raise PermissionDenied("Only owners and researchers of this project close the breaker of its environments.")
-    if close_breaker(found):
+    if close_breaker(found, request.user):
         messages.success(request, f"The breaker of {found.name} is closed: runs open groups in it again.")
     else:
         messages.info(request, f"The breaker of {found.name} was closed already.")

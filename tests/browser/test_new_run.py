@@ -1,0 +1,29 @@
+"""A new run's form and its YAML follow each other while somebody types, and the server judges what stands there."""
+
+import pytest
+from django.urls import reverse
+
+from apps.runs.models import Run
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+
+def test_form_and_yaml_follow_each_other_until_the_run_is_made(visit, seeded):
+    window = visit(seeded["alice"])
+    page = window.open(reverse("run-new"))
+    page.fill("#knob-optimizer-learning_rate", "0.003")
+    page.wait_for_function("() => document.getElementById('yaml').value.includes('learning_rate: 0.003')")
+    yaml = page.locator("#yaml")
+    yaml.fill(yaml.input_value().replace("steps: 200", "steps: 7"))
+    page.wait_for_function("() => document.getElementById('knob-steps').value === '7'")
+    page.fill("#knob-group_size", "0")
+    page.locator("#wrong-group_size").filter(has_text="greater than or equal to 1").wait_for()
+    assert page.input_value("#knob-group_size") == "0" and page.locator("#verdict .bad").is_visible()
+    page.fill("#knob-group_size", "4")
+    page.locator("#verdict .good").wait_for()
+    page.fill("#slug", "from-the-form")
+    page.get_by_role("button", name="Make run").click()
+    page.wait_for_url("**/runs/lab/from-the-form/")
+    made = Run.objects.get(slug="from-the-form").settings
+    assert (made.steps, made.group_size, made.optimizer.learning_rate) == (7, 4, 0.003)
+    assert window.complaints == []
