@@ -1,10 +1,12 @@
 """Pages and sockets in one ASGI application. Each socket says who may knock (apps.streaming.handshake)."""
 
+import gc
 import multiprocessing
 import os
 
 from channels.routing import ProtocolTypeRouter, URLRouter
 from django.core.wsgi import get_wsgi_application
+from django.urls import get_resolver
 
 from apps.accounts.later import SCOPE, Later
 from rftweb.lifeline import die_with_parent
@@ -24,6 +26,9 @@ from apps.streaming.routing import sockets  # noqa: E402
 from rftweb.attended import Attended  # noqa: E402
 
 log_keeper.begin("web")
+get_resolver().url_patterns  # noqa: B018 - all views are loaded, which the first request would do
+gc.collect()
+gc.freeze()  # what is loaded stays: a full collection that walks through it takes 60 ms of whoever asks then
 application = Attended(
     ProtocolTypeRouter({"http": http, "websocket": URLRouter([*sockets(blindness), *episode_sockets(), *openenv_sockets])})
 )

@@ -11,7 +11,7 @@ from apps.buffer.models import Experience, StepItem
 from apps.rollouts.models import Group, Rollout
 from apps.runs.models import Run, TrainStep
 
-GROUPS, ROLLOUTS = 300, 2_400  # looked at, whatever the run's size
+GROUPS, ROLLOUTS = 250, 2_000  # looked at, whatever the run's size
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Where everything of a run stands now: the flow strip, the ledger and the state sentence, from a few counts."""
 
+from collections import Counter
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -125,15 +126,15 @@ def workers_for(run: Run, most: int) -> list[Worker]:
 
 def drop_reasons(run: Run) -> list[tuple[str, int]]:
     """Why groups and experiences were dropped lately, the commonest first."""
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     for model in (Group, Experience):
-        newest = model.objects.filter(run=run, state="dropped").order_by("-pk").values("reason")[:REASONS_AMONG]
-        for reason in newest:
-            counts[reason["reason"]] = counts.get(reason["reason"], 0) + 1
-    return sorted(counts.items(), key=lambda item: -item[1])[:REASONS_SHOWN]
+        dropped = model.objects.filter(run=run, state="dropped").order_by("-pk")
+        counts.update(dropped.values_list("reason", flat=True)[:REASONS_AMONG])
+    return counts.most_common(REASONS_SHOWN)
 
 
 def skipped_steps(run: Run) -> tuple[int, TrainStep | None]:
     """How many updates were not applied (a loss or gradient that is not finite), and the last of them."""
     skipped = run.steps.exclude(skipped="").order_by("-number")
-    return skipped.count(), skipped.first()
+    count = skipped.count()
+    return count, skipped.first() if count else None

@@ -42,12 +42,12 @@ def run(request: HttpRequest, project: str, slug: str) -> HttpResponse:
     if found.is_evaluation:
         return redirect("run-evaluations", project, slug)
     is_open = sees_judgements(request.user, found)
-    now = _now(found, is_open)
+    now, steers = _now(found, is_open), may_steer(request, found)
     context = {
         "section": "runs", "run": found, "sequence": found.topic.sequence, "asked": asked, "axes": AXES,
         "overview": overview_of(found, asked, now["ledger"].figures) if is_open else None,
-        "may_steer": may_steer(request, found), "is_open": is_open, **now, **_newest(request, found, is_open),
-        "suspicions": _suspicions(request, found),
+        "may_steer": steers, "is_open": is_open, **now, **_newest(request, found, is_open),
+        "suspicions": _suspicions(found) if steers else [],
     }  # fmt: skip
     return render(request, "dashboard/run.html", context)
 
@@ -65,9 +65,10 @@ def run_part(request: HttpRequest, project: str, slug: str, part: str) -> HttpRe
 
 def parts_of(request: HttpRequest, run: Run, names: Iterable[str], is_open: bool) -> dict[str, str]:
     """The HTML of these fragments of the run's page."""
-    names, context = set(names), {"run": run, "is_open": is_open, "may_steer": may_steer(request, run)}
+    names, steers = set(names), may_steer(request, run)
+    context = {"run": run, "is_open": is_open, "may_steer": steers}
     if names & {"now", "beside"}:
-        context |= _now(run, is_open) | {"suspicions": _suspicions(request, run) if "now" in names else []}
+        context |= _now(run, is_open) | {"suspicions": _suspicions(run) if steers and "now" in names else []}
     if "newest" in names:
         context |= _newest(request, run, is_open)
     return {name: render_to_string(f"dashboard/_run_{name}.html", context, request) for name in PARTS if name in names}
@@ -92,10 +93,8 @@ def _now(run: Run, is_open: bool) -> dict:
     }  # fmt: skip
 
 
-def _suspicions(request: HttpRequest, run: Run) -> list[str]:
+def _suspicions(run: Run) -> list[str]:
     """What the run is suspected of, in words, for who steers it: a rater who knew would look for it."""
-    if not may_steer(request, run):
-        return []
     found = run.suspicions.filter(state=Suspicion.State.OPEN).order_by("pk").values_list("kind", flat=True)
     return [TITLES.get(kind, kind) for kind in found]
 
