@@ -3,10 +3,10 @@
     python bench/dashboard.py [--runs 200] [--rollouts 1000000] [--points 5000000] [--asked 30] [--minutes 1] [--crowd 10000]
                               [--pages run runs]
 
-An own embedded PostgreSQL is filled by SQL. Server time is that of Django's test client in this process, templates and
-compression included; beside it what this process and its PostgreSQL backend computed, which is the same on a machine that
-does other things as well. Queries are counted where the tables are small, too. Bytes are all that pass between headless
-Chromium and one web process, headers and sockets and both directions, once the page stands, while a run commits a step
+An own embedded PostgreSQL is filled by SQL, from another process. Server time is that of Django's test client in this process,
+templates and compression included; beside it what this process and its PostgreSQL backend computed, which is the same on a
+machine that does other things as well. Queries are counted where the tables are small, too. Bytes are all that pass between
+headless Chromium and one web process, headers and sockets and both directions, once the page stands, while a run commits a step
 every 2.5 s; interactive is when its large chart is drawn from the server's points, with an empty cache.
 """
 
@@ -14,6 +14,7 @@ import argparse
 import asyncio
 import gc
 import json
+import multiprocessing
 import os
 import shutil
 import statistics
@@ -146,16 +147,16 @@ def main() -> None:
         people = seed()
         few = {page: queries(people.alice, page, FIRST) for page in pages}
         began = time.perf_counter()
-        fill(Sizes(asked.runs, asked.rollouts, asked.points))
+        apart(fill, Sizes(asked.runs, asked.rollouts, asked.points))
         sizes = f"{asked.runs} runs, {asked.rollouts:,} rollouts, {asked.points:,} points of metrics"
         print(f"{sizes}, written in {time.perf_counter() - began:.0f} s", flush=True)
         gc.collect()
-        gc.freeze()  # what filling left here no web process has in its heap
+        gc.freeze()  # as a web process does once it is loaded
         found = [measured(people.alice, page, asked.asked) | {"queries_small": few[page]} for page in pages]
         report(found)
         figures = watched(people.alice, asked.minutes) if asked.minutes else {}
         if asked.crowd:
-            crowd(asked.crowd)
+            apart(crowd, asked.crowd)
             lists = [page for page in pages if page.name == "runs"]
             crowded = [measured(people.alice, page, asked.asked) | {"queries_small": few[page]} for page in lists]
             crowded = [row | {"page": f"{row['page']}, of {asked.crowd:,}"} for row in crowded]
@@ -165,6 +166,22 @@ def main() -> None:
         if name in figures:
             print(f"{name:28}{figures[name]:10} of {most} at most")
     print(json.dumps({"pages": found, **figures}))
+
+
+def apart(work: Callable, *given: object) -> None:
+    """Done in a process of its own: what it leaves behind, here and in its backend, no web process has."""
+    child = multiprocessing.get_context("spawn").Process(target=_ready, args=(work, *given))
+    child.start()
+    child.join()
+    if child.exitcode:
+        raise SystemExit(f"{work.__name__} ended with {child.exitcode}")
+
+
+def _ready(work: Callable, *given: object) -> None:
+    import django
+
+    django.setup()
+    work(*given)
 
 
 # -- pages -------------------------------------------------------------------------------------------------------------

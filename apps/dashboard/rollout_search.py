@@ -15,7 +15,7 @@ from apps.rollouts.models import Rollout
 from apps.rollouts.words import NoWords, Says, Sought
 from apps.runs.models import Run
 
-LOOKED_THROUGH = 6_000  # rollouts at a time, where what is asked for has no index
+LOOKED_THROUGH = 5_000  # rollouts at a time, where what is asked for has no index
 LARGEST = 2**31 - 1
 # Said twice: what is no plain equation is asked of each rollout by an index, not of the whole table beforehand.
 ITS_OWN = {"rollout": OuterRef("pk"), "rollout__gte": OuterRef("pk")}
