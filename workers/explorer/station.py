@@ -6,7 +6,7 @@ was held long enough makes room for a run that nobody serves (workers.explorer.t
 
 import time
 from collections import defaultdict, deque
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 
 import structlog
 from django.conf import settings
@@ -16,7 +16,7 @@ from django.db.models.functions import Now
 
 from apps.pipelines.applying import OperatorFailed
 from apps.pipelines.tasks import sieve_of
-from apps.rollouts.models import Group
+from apps.rollouts.models import ChatTurn, Group
 from apps.rollouts.serving import leave_unheard
 from apps.rollouts.sifting import NothingToDraw
 from apps.runs.models import NotPossible, Run, StaleFence, Worker
@@ -30,6 +30,7 @@ from workers.explorer.meter import Meter
 from workers.explorer.seat import Seat
 from workers.explorer.speaker import NoDialogue
 from workers.explorer.turns import Turns
+from workers.leases import kept
 from workers.vision.eyes import Unreadable
 
 log = structlog.get_logger(__name__)
@@ -96,7 +97,9 @@ class Explorer:
 
     def _fill(self, seat: Seat, run: Run) -> None:
         seat.reread(run)
-        weights.follow(seat, run.published_version)
+        is_newer = seat.version is None or run.published_version > seat.version
+        with self._all_kept() if is_newer else nullcontext():
+            weights.follow(seat, run.published_version)
         room = (ROLLOUTS_IN_FLIGHT - seat.places) // seat.plan.group_size
         if self.worker.takes_nothing or self._makes_way(seat):
             return
@@ -135,7 +138,8 @@ class Explorer:
         if not self._make_room():
             return None
         try:
-            self.seats[run.pk] = Seat.take(run, self.worker)
+            with self._all_kept():
+                self.seats[run.pk] = Seat.take(run, self.worker)
             self.turns.begin(run.pk, time.monotonic())
         except EngineDied as death:
             self._bury(run, str(death))
@@ -191,6 +195,18 @@ class Explorer:
                 seat.abandon(lost)
         for seat in list(self.seats.values()):
             self._guarded(seat, lambda: seat.require_alive(SILENCE_SECONDS, HEALTH_SECONDS))  # noqa: B023
+
+    def _all_kept(self) -> AbstractContextManager[None]:
+        """While weights are loaded, which takes vLLM a minute: everything that is held stays ours, and the worker is heard."""
+        claims = [claim for seat in self.seats.values() for claim in seat.claims]
+        turns = [turn for chair in self.chats.chairs.values() for turn in chair.held]
+
+        def keep() -> None:
+            self.worker.beat()
+            Group.objects.keep(claims, settings.LEASE_SECONDS)
+            ChatTurn.keep(turns, settings.LEASE_SECONDS)
+
+        return kept(keep)
 
     def _leave_ended(self, running: set[int]) -> None:
         """Seats of paused runs stay until their rollouts are in; seats of ended runs go at once."""

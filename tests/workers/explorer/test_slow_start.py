@@ -1,0 +1,49 @@
+"""An explorer that begins: what it says of itself. An engine that takes long to start: what the explorer holds for other runs stays its own, and it goes on being heard."""
+
+from importlib.metadata import version
+
+import pytest
+
+from apps.rollouts.models import Group
+from apps.runs.models import Worker
+from workers.engines.transformers_loop import TransformersEngine
+from workers.explorer import job
+from workers.explorer.station import Explorer
+
+
+@pytest.fixture
+def explorer(transactional_db):
+    made = Explorer(Worker.objects.create(key="explorer@test", role=Worker.Role.EXPLORER, host="test", pid=1))
+    yield made
+    made.stop()
+
+
+def test_an_explorer_tells_its_device_and_the_versions_of_its_libraries(db):
+    job.explorer.cache_clear()
+    worker = job.explorer().worker
+    job.explorer.cache_clear()
+    assert worker.device
+    assert (worker.details["torch"], worker.details["transformers"]) == (version("torch"), version("transformers"))
+
+
+def test_leases_and_heartbeat_go_on_while_another_runs_engine_starts(
+    explorer, watched_run, new_run, monkeypatch, settings, eventually
+):
+    settings.LEASE_SECONDS = 3.0
+    explorer.serve()
+    held = Group.objects.filter(run=watched_run)
+    start = TransformersEngine.start
+
+    def start_late(engine, *how):
+        """Not before both were renewed twice from beside."""
+        for _ in range(2):
+            heard, until = Worker.objects.get(pk=explorer.worker.pk).heartbeat_at, min(held.values_list("lease_until", flat=True))
+            eventually(lambda: Worker.objects.get(pk=explorer.worker.pk).heartbeat_at > heard, 20)  # noqa: B023
+            eventually(lambda: min(held.values_list("lease_until", flat=True)) > until, 20)  # noqa: B023
+        return start(engine, *how)
+
+    monkeypatch.setattr(TransformersEngine, "start", start_late)
+    second = new_run(engine="transformers")
+    explorer.looked_at = 0.0
+    eventually(lambda: explorer.serve() and second.pk in explorer.seats)
+    assert set(held.values_list("attempts", flat=True)) == {0}
