@@ -19,21 +19,24 @@ from apps.rollouts.measuring import complete_measured
 from apps.rollouts.models import Group
 from apps.runs.costs import CPU
 from apps.runs.models import Usage, Worker
+from workers.described import described
 from workers.rater_heads.launching import judge, train_where_due
 from workers.slices import register, run_slice
 
 log = structlog.get_logger(__name__)
 GROUPS_AT_ONCE = 32
+LIBRARIES = ("torch", "transformers", "numpy")
 
 
 @shared_task(name="refine")
 def refine_slice(**_: object) -> None:
+    me()  # whoever looks at a fresh installation sees it, before any run is live
     run_slice("refine", serve)
 
 
 @cache
 def me() -> Worker:
-    return register(Worker.Role.REFINER)
+    return register(Worker.Role.REFINER, **described(LIBRARIES))
 
 
 def serve() -> bool:

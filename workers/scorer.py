@@ -23,22 +23,25 @@ from apps.rollouts.models import Group
 from apps.runs.models import Run, StaleFence, Worker
 from apps.streaming import bells
 from workers.answering import answered
+from workers.described import described
 from workers.leases import kept
 from workers.rescoring import rescore
 from workers.slices import register, run_slice
 
 log = structlog.get_logger(__name__)
 GROUPS_AT_ONCE = 32
+LIBRARIES = ("torch", "transformers", "math-verify")
 
 
 @shared_task(name="score")
 def score(**_: object) -> None:
+    me()  # whoever looks at a fresh installation sees it, before any run is live
     run_slice("score", serve, Rescoring.objects.open().exists)
 
 
 @cache
 def me() -> Worker:
-    return register(Worker.Role.SCORER)
+    return register(Worker.Role.SCORER, **described(LIBRARIES))
 
 
 def serve() -> bool:

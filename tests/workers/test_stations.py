@@ -1,5 +1,7 @@
 """The scorer's and the refiner's turns, and the slice around them, on real rows and a real grader."""
 
+from importlib.metadata import version
+
 import pytest
 from django.db import OperationalError
 
@@ -83,6 +85,19 @@ def test_a_slice_outlasts_a_database_that_is_away(run, settings):
 
 def test_a_process_registers_once(db):
     assert register(Worker.Role.SCORER) == register(Worker.Role.SCORER)
+
+
+@pytest.mark.parametrize("job, role", [(scorer.score, Worker.Role.SCORER), (refiner.refine_slice, Worker.Role.REFINER)])
+def test_its_first_job_registers_it_though_no_run_is_live(db, job, role):
+    job()
+    assert Worker.objects.get().role == role
+
+
+def test_a_worker_tells_its_device_and_the_versions_of_its_libraries(db):
+    score_worker = scorer.me()
+    assert score_worker.device
+    assert score_worker.details["torch"] == version("torch")
+    assert "math-verify" in score_worker.details
 
 
 def test_a_worker_silent_for_two_leases_is_marked_stopped(db):

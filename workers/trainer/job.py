@@ -4,12 +4,14 @@ The first job, which beat rings whether a run is live or not, loads the librarie
 """
 
 from functools import cache
-from importlib.metadata import version
 
 from celery import shared_task
 from celery.signals import worker_process_shutdown
 
+from workers.described import described
 from workers.slices import register, run_slice
+
+LIBRARIES = ("torch", "transformers", "trl")
 
 
 @shared_task(name="train")
@@ -19,14 +21,10 @@ def train(**_: object) -> None:
 
 @cache
 def trainer():
-    import torch  # in the child only
-
     from apps.runs.models import Worker
-    from workers.trainer.station import Trainer
+    from workers.trainer.station import Trainer  # loads torch: in the child only
 
-    device = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
-    libraries = {name: version(name) for name in ("torch", "transformers", "trl")}
-    return Trainer(register(Worker.Role.TRAINER, device=device[:100], details=libraries))
+    return Trainer(register(Worker.Role.TRAINER, **described(LIBRARIES)))
 
 
 @worker_process_shutdown.connect
