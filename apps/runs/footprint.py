@@ -3,6 +3,7 @@
 import os
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -63,21 +64,61 @@ def _family(pid: int) -> list[int]:
 
 
 def gpu() -> dict[str, Any]:
-    """Memory of the whole device and its utilisation; nothing where torch was not loaded, or drives no GPU."""
+    """Memory of the whole device and its utilisation; nothing where torch was not loaded, or finds no GPU.
+
+    Never begins to use the GPU for it: a process that did would take half a gigabyte of its memory.
+    """
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_available():
         return {}
-    told: dict[str, Any] = {"gpu": torch.cuda.get_device_name()}
-    if torch.cuda.is_initialized():  # asking would take half a gigabyte of it otherwise
-        free, total = torch.cuda.mem_get_info()
-        told |= {"gpu_bytes": total - free, "gpu_total_bytes": total}
     nvml = _nvml()
+    return readable(
+        name=lambda: _name(torch, nvml),
+        memory=lambda: _memory(torch, nvml),
+        utilisation=lambda: {"gpu_share": nvml.nvmlDeviceGetUtilizationRates(_handle(nvml, torch)).gpu / 100} if nvml else {},
+    )
+
+
+def readable(**readings: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """What can be read; `gpu_unread` says of the rest why not. What drivers raise has no end of names, and stops no work."""
+    told: dict[str, Any] = {}
+    unread = []
+    for name, read in readings.items():
+        try:
+            told |= read()
+        except Exception as error:
+            unread.append(f"{name}: {str(error).strip() or type(error).__name__}"[:200])
+    return {**told, "gpu_unread": "; ".join(unread)} if unread else told
+
+
+def _memory(torch: Any, nvml: Any) -> dict[str, Any]:
+    """By the driver, or by torch where this process has memory of the device already."""
     if nvml is not None:
-        handle = nvml.nvmlDeviceGetHandleByUUID(f"GPU-{torch.cuda.get_device_properties(0).uuid}")
-        memory = nvml.nvmlDeviceGetMemoryInfo(handle)
-        told |= {"gpu_bytes": memory.used, "gpu_total_bytes": memory.total}
-        told["gpu_share"] = nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100
-    return told
+        memory = nvml.nvmlDeviceGetMemoryInfo(_handle(nvml, torch))
+        return {"gpu_bytes": memory.used, "gpu_total_bytes": memory.total}
+    if not torch.cuda.memory_reserved(0):
+        return {}
+    free, total = torch.cuda.mem_get_info(0)
+    return {"gpu_bytes": total - free, "gpu_total_bytes": total}
+
+
+def _name(torch: Any, nvml: Any) -> dict[str, Any]:
+    if torch.cuda.is_initialized():
+        return {"gpu": torch.cuda.get_device_name(0)}
+    if nvml is None:
+        return {}
+    name = nvml.nvmlDeviceGetName(_handle(nvml, torch))  # bytes in its older releases
+    return {"gpu": name.decode() if isinstance(name, bytes) else name}
+
+
+def _handle(nvml: Any, torch: Any) -> Any:
+    """The driver's handle of the first device that this process may use."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").partition(",")[0].strip()
+    if visible.startswith(("GPU-", "MIG-")):
+        return nvml.nvmlDeviceGetHandleByUUID(visible)
+    if torch.cuda.is_initialized():
+        return nvml.nvmlDeviceGetHandleByUUID(f"GPU-{torch.cuda.get_device_properties(0).uuid}")
+    return nvml.nvmlDeviceGetHandleByIndex(int(visible or 0))
 
 
 @cache
