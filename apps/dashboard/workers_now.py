@@ -13,6 +13,7 @@ import redis
 from django.conf import settings
 from django.db import connection
 from django.db.models import Count, Min, Q
+from django.db.models.functions import Now
 
 from apps.accounts.models import User
 from apps.buffer.models import Experience
@@ -103,7 +104,7 @@ STATIONS = {
 
 def due() -> list[Due]:
     """What waits for each station in runs that learn, from the rows alone: a lost message changes nothing here."""
-    held = Count("pk", filter=Q(lease_until__isnull=False))
+    held = Count("pk", filter=Q(lease_until__gte=Now()))
     open_groups = Group.objects.filter(state__in=Group.OPEN, run__state=Run.State.RUNNING).order_by()
     found = {row["state"]: row for row in open_groups.values("state").annotate(n=Count("pk"), held=held, oldest=Min("opened_at"))}
     rows = [
@@ -111,9 +112,8 @@ def due() -> list[Due]:
         for state, (station, what, why) in STATIONS.items()
     ]
     ready = Experience.objects.filter(state=Experience.State.READY, run__state=Run.State.RUNNING)
-    runs = Run.objects.running()
     rescorings = Rescoring.objects.open()
-    untrained = runs.filter(lease_until=None).count()
+    untrained = Run.objects.training().exclude(lease_until__gte=Now()).count()
     return [
         *rows,
         Due("trainer", "experiences ready", "Refined, and no update has taken them.", ready[: MOST_COUNTED + 1].count()),

@@ -72,6 +72,33 @@ def test_what_is_due_is_counted_from_the_rows(client, alice, run, group):
     assert '<td class="r num">1</td><td class="r num hide-s">1</td>' in row
 
 
+def due_row(client, person, what: str) -> str:
+    shown = text(client, person, "workers-now")
+    return shown[shown.index(what) :][:200]
+
+
+def test_a_lease_that_is_over_is_nobody_at_it(client, alice, run, group):
+    Group.objects.update(lease_until=after(-1))
+    row = due_row(client, alice, "groups to be sampled")
+    assert '<td class="r num">1</td><td class="r num hide-s">0</td>' in row
+
+
+def test_runs_without_a_trainer_are_those_that_trainers_take(client, alice, new_run):
+    _, evaluation, held, lapsed = (new_run() for _ in range(4))
+    Run.objects.filter(pk=evaluation.pk).update(is_evaluation=True)
+    Run.objects.filter(pk=held.pk).update(lease_until=after(MINUTE))
+    Run.objects.filter(pk=lapsed.pk).update(lease_until=after(-1))
+    assert '<td class="r num">2</td>' in due_row(client, alice, "runs without a trainer")
+
+
+def test_the_device_is_the_gpu_that_it_uses_and_what_cannot_be_read_of_it_says_why(client, alice, explorer):
+    Worker.objects.filter(pk=explorer.pk).update(device="cpu")
+    explorer.beat(rss_bytes=2**30, gpu="H100 MIG 1g", gpu_unread="utilisation: Not Supported")
+    shown = text(client, alice, "worker", explorer.pk)
+    assert "<dd>H100 MIG 1g</dd>" in shown
+    assert "utilisation: Not Supported" in shown
+
+
 def test_without_redis_the_page_says_so(client, alice, dead_redis):
     shown = text(client, alice)
     assert "Redis does not answer" in shown and "away" in shown
