@@ -14,7 +14,7 @@ from django.core.exceptions import ValidationError
 from django.core.mail import EmailMessage, get_connection
 from django.core.validators import EmailValidator
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -79,7 +79,8 @@ def deliver() -> int:
 @transaction.atomic
 def _claim() -> list[Delivery]:
     """Due deliveries, the oldest first. While they are sent they are not due."""
-    due = Delivery.objects.select_for_update(skip_locked=True).filter(state=Delivery.State.WAITING, due_at__lte=Now())
+    due = Delivery.objects.select_for_update(skip_locked=True, of=("self",)).filter(state=Delivery.State.WAITING, due_at__lte=Now())
+    due = due.filter(Q(channel__is_on=True) | Q(kind="test"))
     ids = list(due.order_by("due_at").values_list("pk", flat=True)[:AT_ONCE])
     Delivery.objects.filter(pk__in=ids).update(due_at=after(CLAIMED_S), attempts=F("attempts") + 1)
     found = Delivery.objects.filter(pk__in=ids).select_related("channel__project", "entry__alert__run__project")

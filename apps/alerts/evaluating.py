@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 
 import structlog
-from django.db import connection, transaction
+from django.db import InterfaceError, OperationalError, connection, transaction
 from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Now
 
@@ -42,7 +42,7 @@ def _look() -> dict[str, int]:
         known[alert.run_id].append(alert)
     done: Counter[str] = Counter()
     for run in runs:
-        done.update(_settle(run, facts[run.pk], known[run.pk]))
+        done.update(_settle_alone(run, facts[run.pk], known[run.pk]))
     return {what: count for what, count in done.items() if count}
 
 
@@ -57,15 +57,29 @@ def _readable(runs: Iterable[Run]) -> list[Run]:
     return found
 
 
+def _settle_alone(run: Run, facts: Facts, known: list[Alert]) -> Counter[str]:
+    """Whatever goes wrong with one run must not leave the others unwatched."""
+    try:
+        return _settle(run, facts, known)
+    except (OperationalError, InterfaceError):  # the database is away: for all of them
+        raise
+    except Exception:
+        log.exception("run_not_looked_at", run=run)
+        return Counter()
+
+
 def _settle(run: Run, facts: Facts, known: list[Alert]) -> Counter[str]:
-    """Set the run's alerts in accord with what the rules find now."""
+    """Set the run's alerts in accord with what the rules find now. Those of a rule that broke stay as they are."""
     open_ones = {(alert.rule, alert.key): alert for alert in known}
-    found = _found(run, facts, open_ones)
+    found, broken = _found(run, facts, open_ones)
     for place, one in found.items():
         if (alert := open_ones.get(place)) and (alert.words, alert.todo) != (one.words, one.todo):
-            Alert.objects.filter(pk=alert.pk).update(words=one.words, todo=one.todo, figure=one.figure, seen_at=Now())
+            Alert.objects.filter(pk=alert.pk).update(words=one.words, todo=one.todo, figure=one.figure)
+    if held := [alert.pk for place, alert in open_ones.items() if place in found]:
+        Alert.objects.filter(pk__in=held).update(seen_at=Now())
     new = {place: one for place, one in found.items() if place not in open_ones}
-    over = {alert: why for place, alert in open_ones.items() if place not in found and (why := _why_over(run, facts, alert))}
+    gone = {place: alert for place, alert in open_ones.items() if place not in found and place[0] not in broken}
+    over = {alert: why for alert in gone.values() if (why := _why_over(run, facts, alert))}
     pausing = [place for place, one in found.items() if _asks_for_pause(run, facts, open_ones.get(place), place[0], one)]
     if not (new or over or pausing):
         return Counter()
@@ -85,15 +99,20 @@ def _write(run: Run, open_ones: dict, found: dict, new: dict, over: dict, pausin
     return Counter(opened=len(opened), closed=len(over), paused=paused)
 
 
-def _found(run: Run, facts: Facts, open_ones: Mapping[tuple[str, str], Alert]) -> dict[tuple[str, str], Found]:
-    """By rule and key. A run that does not run has nothing new the matter."""
-    if not run.is_live:
-        return {}
-    found = {}
-    for name in RULES:
+def _found(
+    run: Run, facts: Facts, open_ones: Mapping[tuple[str, str], Alert]
+) -> tuple[dict[tuple[str, str], Found], set[str]]:
+    """By rule and key; and the rules that broke over this run. One that does not run has nothing new the matter."""
+    found: dict[tuple[str, str], Found] = {}
+    broken: set[str] = set()
+    for name in RULES if run.is_live else ():
         keys = frozenset(key for rule, key in open_ones if rule == name)
-        found |= {(name, one.key[:100]): one for one in look(facts, name, keys)}
-    return found
+        try:
+            found |= {(name, one.key[:100]): one for one in look(facts, name, keys)}
+        except Exception:  # pure functions of figures: whatever it is, the other rules still hold
+            log.exception("rule_failed", run=run, rule=name)
+            broken.add(name)
+    return found, broken
 
 
 def _why_over(run: Run, facts: Facts, alert: Alert) -> str:

@@ -39,7 +39,7 @@ class Standing:
 
 @dataclass(frozen=True)
 class Failing:
-    """An environment whose breaker is open."""
+    """An environment whose breaker opened, and which has not succeeded since. `until`: the end of its newest rest."""
 
     name: str
     reason: str
@@ -100,7 +100,7 @@ def facts_of(runs: Iterable[Run], spent: Mapping[int, Mapping[str, float]]) -> d
     now = _now()
     standing, curves, first, unapplied = _standing(ids), _curves(runs), _first_entropy(ids), _unapplied(ids)
     unserved, scorers, suspicions = _unserved(ids), _scorers(ids), _suspicions(ids)
-    failing, rooms, heard, gone = _failing({run.project_id for run in runs}, now), disks(), _heard(), lost()
+    failing, rooms, heard, gone = _failing({run.project_id for run in runs}), disks(), _heard(), lost()
     found = {}
     for run in runs:
         plan, live_since = run.settings, run.state_since or run.started_at or run.created_at
@@ -168,9 +168,9 @@ def _unserved(ids: list[int]) -> dict[int, tuple[int, datetime]]:
     return {run: first for run, first in found.items() if first}
 
 
-def _failing(projects: set[int], now: datetime) -> dict[int, list[Failing]]:
+def _failing(projects: set[int]) -> dict[int, list[Failing]]:
     found: dict[int, list[Failing]] = defaultdict(list)
-    for one in Environment.objects.filter(project__in=projects, open_until__gt=now):
+    for one in Environment.objects.filter(project__in=projects, open_until__isnull=False):  # a success empties it
         found[one.project_id].append(Failing(one.name, one.open_reason, one.failures, one.open_until))
     return found
 

@@ -130,7 +130,7 @@ def suspected(facts: Facts, limit: rule.Suspected, is_open: frozenset[str]) -> I
 
 def entropy(facts: Facts, limit: rule.Entropy, is_open: frozenset[str]) -> Iterator[Found]:
     newest, first = facts.curves.get("entropy", ())[-limit.steps :], facts.first_entropy[: limit.steps]
-    if len(newest) < limit.steps or newest[0][0] <= limit.steps:
+    if not first or len(newest) < limit.steps or newest[0][0] <= limit.steps:
         return
     success = _values(facts.curves.get("success", ())[-limit.steps :])
     at_first, now = statistics.fmean(_values(first)), statistics.fmean(_values(newest))
@@ -159,9 +159,11 @@ def unacknowledged(facts: Facts, limit: rule.Unacknowledged, is_open: frozenset[
 
 
 def breaker(facts: Facts, limit: rule.Breaker, is_open: frozenset[str]) -> Iterator[Found]:
+    """From its opening to the first success: between two rests it is only tried."""
     for one in facts.failing:
+        rest = "rests until" if one.until > facts.now else "is tried again since"
         yield Found(
-            f"Environment {one.name} failed {one.failures:,} times in a row, and rests until {one.until:%H:%M} UTC: {one.reason}",
+            f"Environment {one.name} failed {one.failures:,} times in a row, and {rest} {one.until:%H:%M} UTC: {one.reason}",
             "Mend it, then close its breaker on its page.",
             facts.now, float(one.failures), one.name,
         )  # fmt: skip

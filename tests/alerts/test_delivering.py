@@ -52,6 +52,25 @@ def test_an_alert_is_mailed_with_its_figure_what_to_do_and_where(mailbox, stalle
     assert Delivery.objects.get().state == Delivery.State.SENT
 
 
+def test_what_waits_for_a_channel_that_is_switched_off_is_not_sent_later_either(hook, stalled, alice):
+    channel = Channel.make(stalled.project, "webhook", hook.address, alice)
+    look_at_runs()
+    channel.switch_off()
+    make_due()
+    assert deliver() == 0
+    channel.switch_on()
+    make_due()
+    assert deliver() == 0 and hook.calls == []
+    assert Delivery.objects.get().state == Delivery.State.GIVEN_UP
+
+
+def test_a_test_is_sent_by_a_channel_that_is_switched_off(hook, stalled, alice):
+    channel = Channel.make(stalled.project, "webhook", hook.address, alice)
+    channel.switch_off()
+    channel.test()
+    assert deliver() == 1
+
+
 def test_a_webhook_is_signed_so_that_its_receiver_can_tell(hook, stalled, alice):
     channel = Channel.make(stalled.project, "webhook", hook.address, alice)
     look_at_runs()

@@ -6,10 +6,14 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from apps.alerts import evaluating
 from apps.alerts.evaluating import LOCK, look_at_runs
 from apps.alerts.models import Alert, AlertEntry, Channel, Delivery
+from apps.alerts.rules import RULES
+from apps.environments.models import Environment
 from apps.feedback.models import Calibration, Suspicion
-from apps.runs.models import Run
+from apps.runs.config import parse
+from apps.runs.models import Run, after
 from tests.alerts.conftest import go_on, measure, stall
 
 
@@ -102,6 +106,58 @@ def test_scorers_under_their_threshold_and_suspicions_are_in_the_one_list(health
     Suspicion.objects.filter(kind="length").update(state=Suspicion.State.DISMISSED)
     look_at_runs()
     assert rules(healthy) == ["agreement", "agreement"]
+
+
+def test_an_alert_keeps_when_its_condition_held_last(healthy):
+    measure(healthy, "kl", 5.0, 5.0, 5.0)
+    go_on(healthy)
+    look_at_runs()
+    Alert.objects.update(seen_at=healthy.created_at)
+    look_at_runs()
+    assert Alert.objects.get().seen_at > healthy.created_at
+
+
+def test_a_rule_that_breaks_over_a_run_leaves_the_other_rules_and_runs_watched(stalled, new_run, monkeypatch):
+    other = stall(new_run(alerts={"disk": None, "unacknowledged": None}))
+    look_at_runs()
+    kept = Alert.objects.get(run=stalled)
+
+    def broken(facts, limit, is_open):
+        raise ZeroDivisionError("no figure to divide by")
+
+    monkeypatch.setitem(RULES, "no_progress", broken)
+    measure(stalled, "kl", 5.0, 5.0, 5.0)
+    measure(other, "kl", 5.0, 5.0, 5.0)
+    look_at_runs()
+    assert rules(stalled) == rules(other) == ["no_progress", "kl"]
+    kept.refresh_from_db()
+    assert kept.closed_at is None
+
+
+def test_a_run_that_cannot_be_settled_leaves_the_others_watched(stalled, new_run, monkeypatch):
+    other = stall(new_run(alerts={"disk": None, "unacknowledged": None}))
+    _settle = evaluating._settle
+
+    def settle(run, *known):
+        return {}[run.slug] if run == stalled else _settle(run, *known)
+
+    monkeypatch.setattr(evaluating, "_settle", settle)
+    assert look_at_runs() == {"opened": 1}
+    assert rules(other) == ["no_progress"]
+
+
+def test_a_failing_environment_is_one_alert_until_it_succeeds(healthy):
+    maze = Environment.objects.create(project=healthy.project, name="maze", kind="http", failures=6, open_reason="it is away")
+    plan = parse({**healthy.config, "environment": {"name": "maze"}})
+    Run.objects.filter(pk=healthy.pk).update(config=plan.model_dump(mode="json"))
+    for rest in (60, -60, 60):  # rests, is tried, and rests again
+        Environment.objects.filter(pk=maze.pk).update(open_until=after(rest))
+        look_at_runs()
+    assert rules(healthy) == ["breaker"]
+    assert AlertEntry.objects.count() == 1
+    Environment.objects.filter(pk=maze.pk).update(open_until=None, failures=0)
+    look_at_runs()
+    assert rules(healthy) == []
 
 
 def test_opening_and_closing_are_put_into_the_outbox_of_each_channel_that_is_on(stalled, alice):

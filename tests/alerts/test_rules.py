@@ -103,6 +103,15 @@ def test_a_rule_speaks_beyond_its_threshold_alone(name):
     assert look(silent, name) == []
 
 
+def test_a_run_whose_first_updates_told_no_entropy_has_nothing_to_compare_with():
+    assert look(facts(curves={"entropy": curve(*[0.13] * 5)}, first_entropy=[]), "entropy") == []
+
+
+def test_an_environment_that_rested_and_has_not_succeeded_since_is_still_told_of():
+    [found] = look(facts({"environment": {"name": "maze"}}, failing=[Failing("maze", "it is away", 6, ago(60))]), "breaker")
+    assert "is tried again since" in found.words
+
+
 @pytest.mark.parametrize("name", RULES)
 def test_a_rule_that_is_switched_off_says_nothing(name):
     speaking, *_ = SPEAKING[name]

@@ -6,6 +6,7 @@ from django.utils import timezone
 
 from apps.accounts.models import AuditEntry, Membership, User
 from apps.alerts.models import Alert, Channel, Delivery
+from apps.dashboard.settings_form import digest_of
 from apps.runs.models import Run
 
 
@@ -78,7 +79,7 @@ def test_acknowledging_says_who_and_until_when_and_is_on_record(client, cast, ru
 def test_the_rules_are_saved_as_part_of_the_configuration(client, cast, run):
     client.force_login(cast.alice)
     address = reverse("run-alert-rules", args=["lab", run.slug])
-    form = {"kl": "on", "kl.reference": "0.5", "kl.behaviour": "0.1", "kl.steps": "2", "kl.pause": "on"}
+    form = {"seen": digest_of(run), "kl": "on", "kl.reference": "0.5", "kl.behaviour": "0.1", "kl.steps": "2", "kl.pause": "on"}
     assert client.post(address, form).status_code == 302
     run.refresh_from_db()
     chosen = run.settings.alerts
@@ -86,9 +87,60 @@ def test_the_rules_are_saved_as_part_of_the_configuration(client, cast, run):
     assert "switched off" in page(client, "run-alerts", "lab", run.slug)
 
 
+def test_rules_that_somebody_else_changed_meanwhile_are_not_written_over(client, cast, run):
+    client.force_login(cast.alice)
+    form = {"seen": digest_of(run), "kl": "on", "kl.reference": "0.5", "kl.behaviour": "0.1", "kl.steps": "2"}
+    run.change_config(cast.admin, alerts={"disk": None})
+    answer = client.post(reverse("run-alert-rules", args=["lab", run.slug]), form)
+    text = answer.content.decode()
+    assert answer.status_code == 409 and "Somebody changed the configuration meanwhile" in text
+    assert digest_of(run) in text and 'value="0.5"' in text
+    run.refresh_from_db()
+    assert (run.settings.alerts.kl.reference, run.settings.alerts.disk) == (1.0, None)
+
+
+def test_rules_saved_as_they_stand_are_no_change(client, cast, run):
+    client.force_login(cast.alice)
+    address = reverse("run-alert-rules", args=["lab", run.slug])
+    form = {"seen": digest_of(run), "kl": "on", "kl.reference": "0.5", "kl.behaviour": "0.1", "kl.steps": "2"}
+    client.post(address, form)
+    run.refresh_from_db()
+    client.post(address, {**form, "seen": digest_of(run)})
+    assert run.topic.events.filter(kind="config_changed").count() == 1
+
+
+def test_the_overviews_banner_tells_of_the_older_where_the_newest_stand_on_the_page(client, cast, run):
+    opened(run)
+    for kind in ("length", "style", "repetition"):
+        opened(run, "suspected", "Length drifts.", kind)
+    client.force_login(cast.alice)
+    again = client.get(reverse("run-alerts-banner", args=["lab", run.slug]), {"place": "overview"}).content.decode()
+    shown = page(client, "run", "lab", run.slug)
+    banner = shown[shown.index('id="alert-banner"') :][:900]
+    assert "?place=overview" in banner
+    for text in (banner, again):
+        assert "No update for 2 h." in text and "Suspected of hacking" not in text and "suspected of hacking" not in text
+
+
+def test_a_new_secret_and_a_removal_are_asked_twice(client, cast, project):
+    channel = Channel.make(project, "webhook", "https://example.org/hook", cast.alice)
+    client.force_login(cast.alice)
+    text = page(client, "alert-channels", "lab")
+    for act in ("secret", "remove"):
+        assert f'data-opens="{act}-{channel.pk}"' in text and f'<dialog id="{act}-{channel.pk}"' in text
+
+
+def test_runs_without_open_alerts_are_not_read_for_the_page_of_all(client, cast, new_run, run):
+    opened(run)
+    for _ in range(3):
+        new_run()
+    client.force_login(cast.alice)
+    assert client.get(reverse("alerts-now")).context["steered"] == {run.pk}
+
+
 def test_a_wrong_threshold_is_refused_at_its_field_and_keeps_what_was_typed(client, cast, run):
     client.force_login(cast.alice)
-    form = {"kl": "on", "kl.reference": "-4.25", "kl.behaviour": "0.1", "kl.steps": "2"}
+    form = {"seen": digest_of(run), "kl": "on", "kl.reference": "-4.25", "kl.behaviour": "0.1", "kl.steps": "2"}
     answer = client.post(reverse("run-alert-rules", args=["lab", run.slug]), form)
     assert answer.status_code == 422
     text = answer.content.decode()

@@ -1,5 +1,6 @@
 """An alert: a rule's condition that holds, from its opening to its end, and what people did about it."""
 
+from collections.abc import Iterable
 from datetime import timedelta
 
 from django.conf import settings
@@ -31,9 +32,12 @@ class AlertQuerySet(models.QuerySet):
         is_known = Q(acknowledged_at__isnull=False) & (Q(acknowledged_until=None) | Q(acknowledged_until__gt=Now()))
         return self.open().exclude(is_known)
 
-    def unheard_by(self, user: User, most: int) -> "list[Alert]":
-        """Those of them that a person may hear of and nobody knows of yet, the newest first; one query where there is none."""
-        newest = self.unheard().order_by("-pk")
+    def unheard_by(self, user: User, most: int, without: Iterable[str] = ()) -> "list[Alert]":
+        """Those of them that a person may hear of and nobody knows of yet, the newest first; one query where there is none.
+
+        `without`: rules of which the page tells by itself.
+        """
+        newest = self.unheard().exclude(rule__in=without).order_by("-pk")
         found = list(newest.filter(run__in=Run.objects.visible_to(user))[:most])
         return found if all(alert.rule in TO_ALL for alert in found) else list(newest.visible_to(user)[:most])
 

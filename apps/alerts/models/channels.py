@@ -57,6 +57,15 @@ class Channel(models.Model):
         self.nonce = secrets.token_hex(16)
         self.save(update_fields=["nonce"])
 
+    def switch_off(self) -> None:
+        """Nothing more is told there; what waits to be is given up, so that it does not come late when it is switched on again."""
+        Channel.objects.filter(pk=self.pk).update(is_on=False)
+        waiting = self.deliveries.filter(state=Delivery.State.WAITING)
+        waiting.update(state=Delivery.State.GIVEN_UP, answer="the channel was switched off")
+
+    def switch_on(self) -> None:
+        Channel.objects.filter(pk=self.pk).update(is_on=True)
+
     def test(self) -> "Delivery":
         return Delivery.objects.create(channel=self, kind="test")
 

@@ -101,9 +101,14 @@ def _test(channel: Channel) -> str:
     return f"A test is on its way to {channel.address}; what became of it stands below within seconds."
 
 
-def _switch(channel: Channel, is_on: bool) -> str:
-    Channel.objects.filter(pk=channel.pk).update(is_on=is_on)
-    return f"Alerts are {'told' if is_on else 'told no more'} at {channel.address}."
+def _off(channel: Channel) -> str:
+    channel.switch_off()
+    return f"Alerts are told no more at {channel.address}."
+
+
+def _on(channel: Channel) -> str:
+    channel.switch_on()
+    return f"Alerts are told at {channel.address}."
 
 
 def _renew(channel: Channel) -> str:
@@ -117,6 +122,5 @@ def _remove(channel: Channel) -> str:
 
 
 ACTS: dict[str, Callable[[Channel], str]] = {
-    "test": _test, "off": lambda channel: _switch(channel, False), "on": lambda channel: _switch(channel, True),
-    "secret": _renew, "remove": _remove,
+    "test": _test, "off": _off, "on": _on, "secret": _renew, "remove": _remove,
 }  # fmt: skip

@@ -13,10 +13,13 @@ from apps.alerts.models import Alert, Channel
 from apps.dashboard.access import may_steer, seen_run, steered_run
 from apps.dashboard.paging import page_of
 from apps.dashboard.rules_form import posted_rules, rules_of, values_of
+from apps.dashboard.settings_form import digest_of
 from apps.runs.config import ConfigError
-from apps.runs.models import NotPossible, Run
+from apps.runs.models import ChangedMeanwhile, NotPossible, Run
 
 OPEN_SHOWN, CLOSED_SHOWN, IN_BANNER = 100, 25, 3
+OVERVIEW = "overview"
+ELSEWHERE = "Somebody changed the configuration meanwhile. What you see is yours; save again to put it in the place of theirs."
 HOURS = {"1": 1.0, "8": 8.0, "24": 24.0, "": None}  # for how long somebody knows; empty: until it is over
 
 
@@ -36,9 +39,10 @@ def alerts_now(request: HttpRequest) -> HttpResponse:
 
 def _all_open(request: HttpRequest) -> dict:
     found = Alert.objects.visible_to(request.user)
-    steered = set(Run.objects.steered_by(request.user).filter(alerts__closed_at=None).values_list("pk", flat=True).distinct())
+    shown = list(_with_runs(found.open())[:OPEN_SHOWN])
+    steered = Run.objects.steered_by(request.user).filter(pk__in={alert.run_id for alert in shown}).values_list("pk", flat=True)
     return {
-        "section": "alerts", "open": _with_runs(found.open())[:OPEN_SHOWN], "steered": steered, "with_runs": True,
+        "section": "alerts", "open": shown, "steered": set(steered), "with_runs": True,
         "page": page_of(_with_runs(found.filter(closed_at__isnull=False)), request, size=CLOSED_SHOWN),
         "projects": Project.objects.run_by(request.user).distinct().order_by("slug"),
     }  # fmt: skip
@@ -73,13 +77,18 @@ def run_alerts_now(request: HttpRequest, project: str, slug: str) -> HttpRespons
 @login_required
 def banner(request: HttpRequest, project: str, slug: str) -> HttpResponse:
     """Members of the run's project: the banner of its pages again."""
-    return render(request, "dashboard/_alert_banner_now.html", banner_of(request, seen_run(request, project, slug)))
+    told = banner_of(request, seen_run(request, project, slug), request.GET.get("place", ""))
+    return render(request, "dashboard/_alert_banner_now.html", told)
 
 
-def banner_of(request: HttpRequest, run: Run) -> dict:
-    """Open alerts that nobody has acknowledged, the newest first; one query where there is none."""
-    unheard = Alert.objects.filter(run=run).unheard_by(request.user, IN_BANNER + 1)
-    return {"run": run, "told": unheard[:IN_BANNER], "has_more": len(unheard) > IN_BANNER}
+def banner_of(request: HttpRequest, run: Run, place: str = "") -> dict:
+    """Open alerts that nobody has acknowledged, the newest first; one query where there is none.
+
+    `place`: the page it stands on. The overview tells of scorers and suspicions by itself.
+    """
+    told_there = TO_STEERERS if place == OVERVIEW else ()
+    unheard = Alert.objects.filter(run=run).unheard_by(request.user, IN_BANNER + 1, told_there)
+    return {"run": run, "place": place, "told": unheard[:IN_BANNER], "has_more": len(unheard) > IN_BANNER}
 
 
 def _theirs(request: HttpRequest, run: Run) -> QuerySet[Alert]:
@@ -118,12 +127,27 @@ def rules(request: HttpRequest, project: str, slug: str) -> HttpResponse:
     run = steered_run(request, project, slug)
     context = {"section": "runs", "run": run, "has_ended": run.state in Run.ENDED, "titles": TITLES}
     if request.method != "POST":
-        return render(request, "dashboard/alert_rules.html", {**context, "rules": rules_of(run)})
+        return render(request, "dashboard/alert_rules.html", {**context, "rules": rules_of(run), "seen": digest_of(run)})
     try:
-        run.change_config(request.user, alerts=values_of(request.POST))
+        is_changed = _change(run, request)
+    except ChangedMeanwhile:
+        run.refresh_from_db()
+        messages.error(request, ELSEWHERE)
+        context |= {"rules": posted_rules(request.POST, {}), "seen": digest_of(run)}
+        return render(request, "dashboard/alert_rules.html", context, status=409)
     except ConfigError as error:
         messages.error(request, f"Nothing was changed: {error}" if run.state in Run.ENDED else "Nothing was changed: see below.")
-        context["rules"] = posted_rules(request.POST, error.problems)
+        context |= {"rules": posted_rules(request.POST, error.problems), "seen": request.POST.get("seen", "")}
         return render(request, "dashboard/alert_rules.html", context, status=422)
-    messages.success(request, "Changed. The rules are looked at again within seconds.")
+    if is_changed:
+        messages.success(request, "Changed. The rules are looked at again within seconds.")
+    else:
+        messages.info(request, "Nothing differs from the rules as they stand.")
     return redirect("run-alerts", project, slug)
+
+
+def _change(run: Run, request: HttpRequest) -> bool:
+    """Whether anything changed. Raises ChangedMeanwhile, where the form was filled in before another change, and ConfigError."""
+    if request.POST.get("seen") != digest_of(run):
+        raise ChangedMeanwhile(run.slug)
+    return run.change_config(request.user, unless_changed=True, alerts=values_of(request.POST))

@@ -61,7 +61,7 @@ def budget(request: HttpRequest, project: str, slug: str) -> HttpResponse:
     typed = {name: request.POST.get(name, "").strip() for name in Budget.model_fields}
     limits = {name: text or None for name, text in typed.items()}
     try:
-        run.change_config(request.user, budget=limits if any(limits.values()) else None)
+        is_changed = run.change_config(request.user, budget=limits if any(limits.values()) else None)
         if "resume" in request.POST:
             run.resume(request.user)
     except ConfigError as error:
@@ -71,7 +71,10 @@ def budget(request: HttpRequest, project: str, slug: str) -> HttpResponse:
     except NotPossible as refused:
         messages.error(request, f"The limits are saved, but {refused}.")
         return redirect("run-cost", project, slug)
-    messages.success(request, "The limits are saved; they are looked at every ten seconds.")
+    if is_changed or "resume" in request.POST:
+        messages.success(request, "The limits are saved; they are looked at every ten seconds.")
+    else:
+        messages.info(request, "Nothing differs from the limits as they stand.")
     return redirect("run-cost", project, slug)
 
 

@@ -16,7 +16,7 @@ from apps.dashboard.paging import page_of
 from apps.dashboard.settings_form import SettingsForm, digest_of, form_of, putting_back, read
 from apps.runs.blindness import sees_judgements
 from apps.runs.config import ConfigError
-from apps.runs.models import Run, TrainStep
+from apps.runs.models import ChangedMeanwhile, Run, TrainStep
 from apps.streaming.models import Event
 
 CHANGES_A_PAGE = 20
@@ -57,11 +57,14 @@ def _posted(request: HttpRequest, run: Run) -> HttpResponse:
         return redirect("run-settings", run.project.slug, run.slug)
     if request.POST.get("apply") != form.digest:
         return _page(request, run, form)
-    if form.seen != digest_of(run):
-        messages.error(request, ELSEWHERE)
-        return _page(request, run, form, status=409)
     try:
-        run.change_config(request.user, reason=reason_of(request.POST.get("reason", "")), **form.fields)
+        if form.seen != digest_of(run):
+            raise ChangedMeanwhile(run.slug)
+        run.change_config(request.user, reason=reason_of(request.POST.get("reason", "")), unless_changed=True, **form.fields)
+    except ChangedMeanwhile:
+        run.refresh_from_db()
+        messages.error(request, ELSEWHERE)
+        return _page(request, run, read(run, request.POST), status=409)
     except NotAReason as error:
         messages.error(request, f"Nothing was changed: {error}")
         return _page(request, run, form, status=422)

@@ -33,6 +33,10 @@ class NotPossible(Exception):
     """The run's state does not allow this act; the message says which states do."""
 
 
+class ChangedMeanwhile(NotPossible):
+    """Somebody else changed the configuration since it was read."""
+
+
 class RunQuerySet(models.QuerySet):
     def visible_to(self, user: User) -> "RunQuerySet":
         return self.filter(project__in=Project.objects.visible_to(user))
@@ -333,13 +337,17 @@ class Run(models.Model):
             AuditEntry.record(f"run {act or self.State(to).name.lower()}", self.address, by, self.project, reason=reason)
             transaction.on_commit(lambda: bells.ring(*bells.STATIONS), robust=True)
 
-    def change_config(self, by: User | None, *, reason: str = "", **fields: object) -> None:
+    def change_config(self, by: User | None, *, reason: str = "", unless_changed: bool = False, **fields: object) -> bool:
         """Replace fields, and fields of sections (given as dicts); the event keeps before, after, who and why.
 
-        Raises ConfigError for a wrong value, and for a field that a run which has begun cannot take up any more.
+        False, and nothing is on record, where all of them stand so already. `unless_changed`: raise ChangedMeanwhile where the
+        configuration is not any more what this object has read. Raises ConfigError for a wrong value, and for a field that a run
+        which has begun cannot take up any more.
         """
         with transaction.atomic():
             locked = Run.objects.select_for_update().get(pk=self.pk)
+            if unless_changed and locked.config != self.config:
+                raise ChangedMeanwhile(f"the configuration of {self.slug} has changed")
             if locked.state in self.ENDED:
                 ended = locked.get_state_display()
                 raise ConfigError(
@@ -353,12 +361,15 @@ class Run(models.Model):
             if problems:
                 raise ConfigError(problems)
             before, after = locked.settings.model_dump(mode="json"), plan.model_dump(mode="json")
+            if before == after:
+                return False
             Run.objects.filter(pk=self.pk).update(config=after, planned_steps=plan.steps)
             turned = {"before": {name: before[name] for name in fields}, "after": {name: after[name] for name in fields}}
             self.topic.record("config_changed", **turned, by=str(by or ""), reason=reason)
             why = {"reason": reason} if reason else {}
             AuditEntry.record("run configuration changed", self.address, by, self.project, **turned, **why)
         self.refresh_from_db()
+        return True
 
     # -- the trainer's lease ----------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""An explorer that begins: what it says of itself. An engine that takes long to start: what the explorer holds for other runs stays its own, and it goes on being heard."""
+"""An explorer that begins: what it says of itself, and what stays its own while an engine takes long to start."""
 
 from importlib.metadata import version
 
