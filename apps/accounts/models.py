@@ -139,7 +139,10 @@ class Token(models.Model):
         return f"{self.name} (…{self.last_four})"
 
     @classmethod
-    def issue(cls, user: User, name: str, scopes: list[str], lifetime: timedelta = TOKEN_LIFETIME) -> tuple["Token", str]:
+    @transaction.atomic
+    def issue(
+        cls, user: User, name: str, scopes: list[str], lifetime: timedelta = TOKEN_LIFETIME, by: User | None = None
+    ) -> tuple["Token", str]:
         """A new token and its secret, which is never stored and cannot be shown again."""
         unknown = {scope for scope in scopes if not is_scope(scope)}
         if unknown:
@@ -154,6 +157,7 @@ class Token(models.Model):
             scopes=sorted(scopes),
             expires_at=timezone.now() + lifetime,
         )
+        AuditEntry.record("token issued", f"token {token} of {user}", by, scopes=token.scopes, until=token.expires_at.isoformat())
         return token, secret
 
     @transaction.atomic

@@ -99,9 +99,7 @@ def _write(run: Run, open_ones: dict, found: dict, new: dict, over: dict, pausin
     return Counter(opened=len(opened), closed=len(over), paused=paused)
 
 
-def _found(
-    run: Run, facts: Facts, open_ones: Mapping[tuple[str, str], Alert]
-) -> tuple[dict[tuple[str, str], Found], set[str]]:
+def _found(run: Run, facts: Facts, open_ones: Mapping[tuple[str, str], Alert]) -> tuple[dict[tuple[str, str], Found], set[str]]:
     """By rule and key; and the rules that broke over this run. One that does not run has nothing new the matter."""
     found: dict[tuple[str, str], Found] = {}
     broken: set[str] = set()

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from django.db import transaction
 from django.db.models import QuerySet
 
+from apps.accounts.models import AuditEntry, User
 from apps.feedback.forms import FORMS, Answer, BadAnswer
 from apps.feedback.forms.words import words
 from apps.feedback.known_answers import is_met
@@ -60,7 +61,7 @@ def expect(run: Run, rollouts: Sequence[Rollout], raw: object) -> Answer:
 
 
 @transaction.atomic
-def make(run: Run, rollouts: Sequence[Rollout], purpose: str, raw: object, explanation: str, by: object) -> Item:
+def make(run: Run, rollouts: Sequence[Rollout], purpose: str, raw: object, explanation: str, by: User) -> Item:
     """A known item over these replies, in the run's form of now. Raises BadAnswer."""
     problems: dict[str, str] = {}
     if purpose not in KNOWN:
@@ -77,16 +78,18 @@ def make(run: Run, rollouts: Sequence[Rollout], purpose: str, raw: object, expla
         members=[rollout.pk for rollout in rollouts], expected=expected, explanation=explanation,
     )  # fmt: skip
     run.topic.record("gold_made", by=str(by))  # not which: raters may follow the run's events
+    AuditEntry.record("gold made", run.address, by, run.project, purpose=purpose)
     return item
 
 
 @transaction.atomic
-def retire(item: Item, by: object) -> bool:
+def retire(item: Item, by: User) -> bool:
     """Ask nobody any more; what was answered stays. Returns whether it was asked until now."""
     was_open = Item.objects.filter(pk=item.pk, state=Item.State.OPEN).update(state=Item.State.CLOSED)
     if was_open:
         item.slots.filter(state="open").update(state="closed")
         item.run.topic.record("gold_retired", by=str(by))
+        AuditEntry.record("gold retired", item.run.address, by, item.run.project, purpose=item.purpose)
     return bool(was_open)
 
 

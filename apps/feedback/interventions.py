@@ -14,7 +14,7 @@ from django.db import connection, transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 
-from apps.accounts.models import Membership, User
+from apps.accounts.models import AuditEntry, Membership, User
 from apps.feedback.models import Demonstration, Intervention, Lesson, Preference
 from apps.rollouts.models import Rollout
 from apps.rollouts.turns import turns_of
@@ -23,6 +23,11 @@ from apps.streaming import bells
 
 LONGEST = 100_000  # characters; what fits the answer's tokens only the explorer can say
 UNHEARD_SECONDS = 120
+# Holding an answer and letting it go on change nothing of it.
+ON_RECORD = {
+    Intervention.Kind.STOP: "rollout stopped", Intervention.Kind.EDIT: "rollout edited",
+    Intervention.Kind.SEAT: "rollout's turn typed",
+}  # fmt: skip
 TYPES_TEXT = frozenset({Intervention.Kind.EDIT, Intervention.Kind.SEAT})
 
 
@@ -85,7 +90,7 @@ def ask(user: User, rollout_id: int, kind: str, text: str, client_uuid: uuid.UUI
     _require_act(kind, text, turn)
     with transaction.atomic():
         # Locked: a rollout ends after this act was written, and then refuses it, or before, and then we see so.
-        rollout = Rollout.objects.visible_to(user).select_related("run", "group").filter(pk=rollout_id)
+        rollout = Rollout.objects.visible_to(user).select_related("run__project", "group").filter(pk=rollout_id)
         rollout = rollout.select_for_update(of=("self",), no_key=True).first()
         if rollout is None or rollout.run_id not in runs_steered_by(user, [rollout.run]):
             raise CannotAct("not_yours", "there is no such answer that you may steer")
@@ -93,6 +98,8 @@ def ask(user: User, rollout_id: int, kind: str, text: str, client_uuid: uuid.UUI
             return _same(known, rollout_id, kind, text, turn)
         _require_streaming(rollout)
         act = Intervention.objects.create(rollout=rollout, by=user, kind=kind, text=text, turn=turn, client_uuid=client_uuid)
+        if verb := ON_RECORD.get(kind):
+            AuditEntry.record(verb, rollout.run.address, user, rollout.run.project, rollout=rollout.pk)
         transaction.on_commit(lambda: bells.ring("explore"), robust=True)
     return act
 

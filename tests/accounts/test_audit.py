@@ -2,8 +2,9 @@
 
 import pytest
 
-from apps.accounts.models import AuditEntry
+from apps.accounts.models import AuditEntry, Token
 from apps.runs.config import ConfigError
+from apps.runs.models import ChangedMeanwhile, Run
 
 
 def newest() -> AuditEntry:
@@ -27,6 +28,29 @@ def test_a_refused_change_leaves_no_entry(run, alice):
     with pytest.raises(ConfigError):
         run.change_config(alice, group_attempts=-1)
     assert AuditEntry.objects.count() == before
+
+
+def test_a_change_to_what_stands_is_no_change(run, alice):
+    before = AuditEntry.objects.count()
+    assert not run.change_config(alice, group_attempts=run.settings.group_attempts)
+    assert AuditEntry.objects.count() == before
+    assert not run.topic.events.filter(kind="config_changed").exists()
+
+
+def test_a_change_upon_what_somebody_else_has_changed_is_refused(run, alice):
+    theirs = Run.objects.get(pk=run.pk)
+    theirs.change_config(alice, group_attempts=7)
+    with pytest.raises(ChangedMeanwhile):
+        run.change_config(alice, unless_changed=True, group_attempts=5)
+    theirs.refresh_from_db()
+    assert theirs.settings.group_attempts == 7
+
+
+def test_a_token_that_is_issued_is_on_record_without_its_secret(alice):
+    token, secret = Token.issue(alice, "ci", [Token.Scope.READ], by=alice)
+    entry = newest()
+    assert (entry.act, entry.target, entry.by) == ("token issued", f"token {token} of alice", alice)
+    assert secret not in str(entry.details)
 
 
 def test_the_installation_itself_acts_without_a_name(run):

@@ -4,6 +4,7 @@ import uuid
 
 import pytest
 
+from apps.accounts.models import AuditEntry, User
 from apps.feedback import gold
 from apps.feedback.claiming import claim
 from apps.feedback.claiming import release as give_back
@@ -33,7 +34,11 @@ def asking(new_run, finish):
 
 def known(run: Run, purpose: str = "gold", stars: int = 5) -> Item:
     [rollout] = gold.candidates(run, [Rollout.objects.filter(run=run).first().pk])
-    return gold.make(run, [rollout], purpose, {"stars": stars}, "It is polite.", "alice")
+    return gold.make(run, [rollout], purpose, {"stars": stars}, "It is polite.", maker())
+
+
+def maker() -> User:
+    return User.objects.get_or_create(username="alice")[0]
 
 
 def purposes(held) -> list[str]:
@@ -157,6 +162,14 @@ def test_what_is_made_and_retired_is_an_event_that_does_not_say_which(asking, al
     assert all(payload == {"by": "alice"} for _, payload in events)
 
 
+def test_what_is_made_and_retired_is_on_record(asking, alice):
+    run, item = asking()
+    gold.retire(item, alice)
+    gold.retire(item, alice)
+    acts = AuditEntry.objects.filter(project=run.project, target=run.address, by=alice).order_by("pk")
+    assert list(acts.values_list("act", flat=True)) == ["gold made", "gold retired"]
+
+
 @pytest.mark.parametrize(
     ("changes", "field"),
     [
@@ -172,7 +185,7 @@ def test_a_wrong_gold_item_is_refused_by_field(new_run, finish, changes, field):
     rollouts = gold.candidates(run, [Rollout.objects.filter(run=run).first().pk])
     said = {"purpose": "gold", "raw": {"stars": 3}, "explanation": "", **changes}
     with pytest.raises(BadAnswer) as bad:
-        gold.make(run, rollouts, said["purpose"], said["raw"], said["explanation"], "alice")
+        gold.make(run, rollouts, said["purpose"], said["raw"], said["explanation"], maker())
     assert field in bad.value.problems and not Item.objects.exclude(purpose="reward").exists()
 
 

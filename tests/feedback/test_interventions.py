@@ -6,7 +6,7 @@ import uuid
 import pytest
 from django.db import connection, transaction
 
-from apps.accounts.models import Membership
+from apps.accounts.models import AuditEntry, Membership
 from apps.feedback.interventions import (
     CannotAct,
     Correction,
@@ -46,6 +46,24 @@ def test_an_owner_asks_and_the_act_waits_for_the_explorer(rollout, alice):
     act = ask(alice, rollout.pk, "edit", "12", uuid.uuid4(), turn=0)
     assert (act.state, act.kind, act.text, act.turn, act.by, act.done_at) == ("asked", "edit", "12", 0, alice, None)
     assert asked_of([rollout.pk]) == [act] and asked_of([rollout.pk + 1]) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "acts"),
+    [
+        ("stop", "", ["rollout stopped"]),
+        ("edit", "12", ["rollout edited"]),
+        ("seat", "12", ["rollout's turn typed"]),
+        ("hold", "", []),
+    ],
+)
+def test_what_changes_an_answer_is_on_record_once(rollout, alice, kind, text, acts):
+    name = uuid.uuid4()
+    for _ in range(2):
+        ask(alice, rollout.pk, kind, text, name)
+    entries = AuditEntry.objects.filter(by=alice)
+    assert list(entries.values_list("act", flat=True)) == acts
+    assert all(entry.target == rollout.run.address and entry.details == {"rollout": rollout.pk} for entry in entries)
 
 
 def test_the_explorers_bell_is_rung_once_the_act_is_there(rollout, alice, monkeypatch, django_capture_on_commit_callbacks):

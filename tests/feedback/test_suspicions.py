@@ -7,6 +7,7 @@ import pytest
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
+from apps.accounts.models import AuditEntry
 from apps.buffer.models import Experience
 from apps.dashboard.ledger import ledger_of
 from apps.dashboard.reconciliation import group_ledger
@@ -117,6 +118,8 @@ def test_what_was_dismissed_is_raised_again_only_by_what_is_drawn_later(watched,
     [act] = suspicion.acts.all()
     assert (act.verb, act.reason, act.by) == ("dismissed", "they quote a letter", alice)
     assert run.topic.events.filter(kind="suspicion_acted").get().payload["by"] == "alice"
+    entry = AuditEntry.objects.get(act="suspicion dismissed")
+    assert (entry.by, entry.target, entry.details["reason"]) == (alice, run.address, "they quote a letter")
     with pytest.raises(NotPossible):
         acting.drop(suspicion, alice)
     finish(run, [PLEA], groups=4)

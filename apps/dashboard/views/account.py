@@ -83,7 +83,7 @@ def issue_token(request: HttpRequest) -> HttpResponse:
     if not form.is_valid():
         return _page(request, form, status=422)
     wanted = form.cleaned_data
-    _, secret = Token.issue(request.user, wanted["name"], wanted["scopes"], timedelta(days=wanted["days"]))
+    _, secret = Token.issue(request.user, wanted["name"], wanted["scopes"], timedelta(days=wanted["days"]), request.user)
     return _page(request, TokenForm(request.user), secret)
 
 

@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 
 from django.db import transaction
+from django.db.models import QuerySet
 
-from apps.accounts.models import User
+from apps.accounts.models import AuditEntry, User
 from apps.buffer.models import Experience
 from apps.feedback.leaving_out import leave_out_made
 from apps.feedback.models import Slot, Suspicion, SuspicionAct
@@ -19,7 +20,7 @@ Verb = SuspicionAct.Verb
 
 def still_there(suspicion: Suspicion) -> Suspicion:
     """The suspicion, locked with nothing decided against it. Raises NotPossible where somebody dismissed it."""
-    locked = Suspicion.objects.select_for_update(of=("self",)).select_related("run__topic").get(pk=suspicion.pk)
+    locked = Suspicion.objects.select_for_update(of=("self",)).select_related("run__topic", "run__project").get(pk=suspicion.pk)
     if locked.state == Suspicion.State.DISMISSED:
         raise NotPossible("this suspicion was dismissed meanwhile")
     return locked
@@ -32,6 +33,8 @@ def record(suspicion: Suspicion, verb: str, by: User, reason: str = "", details:
     run.topic.record(
         "suspicion_acted", suspicion=suspicion.pk, suspected=suspicion.kind, verb=verb, reason=reason, by=str(by), **details
     )
+    why = {"reason": reason[:500]} if reason else {}
+    AuditEntry.record(f"suspicion {verb}", run.address, by, run.project, suspected=suspicion.kind, **why, **details)
     return act
 
 
@@ -56,9 +59,7 @@ def drop(suspicion: Suspicion, by: User, reason: str = "", with_tasks: bool = Fa
     suspicion = still_there(suspicion)
     run, why = suspicion.run, f"suspected of hacking: {TITLES[suspicion.kind].lower()}"
     tasks = tasks_of(suspicion) if with_tasks else set()
-    doubtful = Group.objects.filter(run=run, pk__in=groups_of(suspicion))
-    if tasks:
-        doubtful = Group.objects.filter(run=run, task__in=tasks, draw_index__isnull=False)
+    doubtful = _doubtful(suspicion, tasks)
     # As everywhere: groups first, then their run's row, and only under it tasks are left out. So nobody waits in a circle.
     dropped = doubtful.drop_open(why)
     locked = Run.objects.select_for_update().get(pk=run.pk)
@@ -86,11 +87,18 @@ def tasks_of(suspicion: Suspicion) -> set[int]:
     return set(Rollout.objects.filter(pk__in=suspicion.evidence, run=suspicion.run_id).values_list("group__task_id", flat=True))
 
 
-def untrained(suspicion: Suspicion) -> int:
-    """How many groups of its evidence may still be dropped."""
-    groups = groups_of(suspicion)
+def untrained(suspicion: Suspicion, with_tasks: bool = False) -> int:
+    """How many groups `drop` would leave out now: of its evidence, or of all that its tasks were drawn for."""
+    groups = _doubtful(suspicion, tasks_of(suspicion) if with_tasks else set())
     ready = Experience.objects.usual().filter(group__in=groups, state=Experience.State.READY).values("group").distinct().count()
-    return Group.objects.filter(pk__in=groups, state__in=Group.OPEN).count() + ready
+    return groups.filter(state__in=Group.OPEN).count() + ready
+
+
+def _doubtful(suspicion: Suspicion, tasks: set[int]) -> QuerySet[Group]:
+    """The groups of its evidence; where tasks are left out, all groups that were drawn of these."""
+    if tasks:
+        return Group.objects.filter(run=suspicion.run_id, task__in=tasks, draw_index__isnull=False)
+    return Group.objects.filter(run=suspicion.run_id, pk__in=groups_of(suspicion))
 
 
 def _leave_out(run: Run, tasks: set[int], why: str, by: User) -> int:

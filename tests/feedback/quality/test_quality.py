@@ -2,6 +2,7 @@
 
 import pytest
 
+from apps.accounts.models import User
 from apps.feedback import gold, rater_quality
 from apps.feedback.forms import FORMS
 from apps.feedback.quality.agreeing import agreements, asked_again, measured, pairs
@@ -148,9 +149,10 @@ def decided(new_run, finish, project):
         people={"per_group": 4, "deadline_s": 6000, "overlap": 3, "open_claims": 100, "gold": {"rate": 1.0}},
     )  # fmt: skip
     ask(run, finish, REPLIES, groups=1)
+    maker = User.objects.create(username="maker")
     for n, stars in ((0, 5), (1, 1)):
         rollouts = gold.candidates(run, [Rollout.objects.filter(run=run, text=REPLIES[n]).first().pk])
-        gold.make(run, rollouts, "gold", {"stars": stars}, "", "alice")
+        gold.make(run, rollouts, "gold", {"stars": stars}, "", maker)
     ask(run, finish, REPLIES, groups=5)
     everybody(project, run, {"ann": (strict, 6.2), "ben": (lenient, 9.0), "cem": (anyhow(3), 0.7)})
     return run

@@ -42,12 +42,12 @@ def test_stars_given_on_the_wall_about_a_settled_reply_are_set_aside_too(modelle
 
 
 @pytest.mark.parametrize("purpose", ["gold", "attention"])
-def test_known_answers_are_neither_learned_nor_waited_for(modelled, put, decide, bob, purpose):
+def test_known_answers_are_neither_learned_nor_waited_for(modelled, put, decide, alice, bob, purpose):
     share = "rate" if purpose == "gold" else "attention"
     run = modelled(gold={share: 1.0})
     put(run, groups=4)
     for rollout in Rollout.objects.filter(run=run)[:4]:
-        gold.make(run, gold.candidates(run, [rollout.pk]), purpose, {"stars": 5}, "It is polite.", "alice")
+        gold.make(run, gold.candidates(run, [rollout.pk]), purpose, {"stars": 5}, "It is polite.", alice)
     decide(bob, run, 4)
     assert set(Rating.objects.values_list("item__purpose", flat=True)) == {purpose}
     assert learn(run).learner.decisions == 0 and is_early(run)
