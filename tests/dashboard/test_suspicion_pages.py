@@ -7,8 +7,9 @@ from django.urls import reverse
 
 from apps.accounts.models import Membership, User
 from apps.feedback.models import Item, Suspicion
+from apps.feedback.suspicions import acting
 from apps.rewards.models import Rescoring
-from apps.rollouts.models import Rollout
+from apps.rollouts.models import Group, Rollout
 
 pytestmark = pytest.mark.django_db
 HOSTILE = "<script>alert(1)</script>"
@@ -98,9 +99,34 @@ def test_one_click_asks_people(client, suspected):
     assert "already" in text and "12 decisions still to come" in text
 
 
-def test_one_click_drops_and_names_who_did(client, suspected):
-    text = act(client, suspected.alice, suspected, "drop", reason="they plead")
+def test_a_drop_names_who_did_and_why(client, suspected):
+    text = act(client, suspected.alice, suspected, "drop", reason="they plead", name="tone-7")
     assert "groups are left out of training" in text and "left out of training" in text and "they plead" in text
+
+
+@pytest.mark.parametrize(
+    ("sent", "words"),
+    [({"reason": "they plead"}, "type the run"), ({"reason": "they plead", "name": "tone-8"}, "type the run"),
+     ({"name": "tone-7"}, "say in a few words why")],
+)  # fmt: skip
+def test_a_drop_takes_the_runs_name_and_a_reason(client, suspected, sent, words):
+    assert words in act(client, suspected.alice, suspected, "drop", **sent)
+    assert not suspected.suspicion.acts.exists()
+
+
+def test_before_a_drop_it_is_said_how_many_groups_will_fall_with_the_tasks_and_without(client, suspected):
+    run, shown = suspected.run, Rollout.objects.get(pk=suspected.suspicion.evidence[0]).group
+    other = Group.objects.filter(run=run, draw_index__isnull=False).exclude(pk=shown.pk).exclude(task=shown.task).first()
+    Group.objects.filter(pk__in=[shown.pk, other.pk]).update(state="waiting", task=shown.task)
+    Suspicion.objects.update(evidence=suspected.suspicion.evidence[:1])
+    suspected.suspicion.refresh_from_db()
+    text = page(client, suspected.alice, "run-suspicion", suspected.suspicion.pk)[1]
+    alone, with_tasks = acting.untrained(suspected.suspicion), acting.untrained(suspected.suspicion, with_tasks=True)
+    assert alone < with_tasks
+    assert f'<b class="num">{alone}</b> group' in text
+    assert f'not trained yet: <b class="num">{with_tasks}</b>' in text
+    act(client, suspected.alice, suspected, "drop", reason="they plead", name="tone-7", with_tasks="on")
+    assert suspected.suspicion.acts.get().details["groups"] == with_tasks
 
 
 def test_other_weights_hold_from_the_next_groups_on(client, suspected):

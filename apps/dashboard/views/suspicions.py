@@ -31,6 +31,7 @@ class ActForm(forms.Form):
     """What is sent with an act; which of it counts depends on the act. Weights come as `weight.SCORER`."""
 
     reason = forms.CharField(required=False, max_length=500)
+    name = forms.CharField(required=False, max_length=200)
     with_tasks = forms.BooleanField(required=False)
 
     def __init__(self, run: Run, data: object) -> None:
@@ -74,7 +75,8 @@ def suspicion(request: HttpRequest, project: str, slug: str, pk: int) -> HttpRes
         "drawing": drawing_of(found.series), "sample": _sample(request, found, answers),
         "figures": dict(sorted(found.figures.items())),
         "acts": found.acts.select_related("by"), "may_act": found.state != Suspicion.State.DISMISSED and run.state not in Run.ENDED,
-        "untrained": acting.untrained(found), "task_count": len(acting.tasks_of(found)), "tasks": tasks[:TASKS_SHOWN],
+        "untrained": acting.untrained(found), "untrained_of_tasks": acting.untrained(found, with_tasks=True),
+        "task_count": len(acting.tasks_of(found)), "tasks": tasks[:TASKS_SHOWN],
         "is_asked": answers.asked > 0, "rewards": run.settings.rewards, "asked_as": form_of(run.settings.people),
         "overlap": run.settings.people.overlap,
     }  # fmt: skip
@@ -125,6 +127,10 @@ def _ask(request: HttpRequest, found: Suspicion, form: ActForm) -> str:
 
 
 def _drop(request: HttpRequest, found: Suspicion, form: ActForm) -> str:
+    if form.cleaned_data["name"] != found.run.slug:
+        raise ValueError(f"type the run's name, {found.run.slug}, to drop them")
+    if not form.cleaned_data["reason"]:
+        raise ValueError("say in a few words why they are dropped")
     counts = acting.drop(found, request.user, form.cleaned_data["reason"], form.cleaned_data["with_tasks"])
     tasks = f", and {counts['tasks']:,} tasks are drawn no more" if form.cleaned_data["with_tasks"] else ""
     return f"{counts['groups']:,} groups are left out of training{tasks}."
