@@ -16,6 +16,7 @@ from apps.runs.models import LogLine
 
 LOOKED_THROUGH = 20_000  # lines at a time, where what is asked for has no index
 MOST_DOWNLOADED = 100_000
+GLANCED_AT = 1_000  # of a worker's, for the few that stand on its page
 LEVELS = (("", "all levels"), ("30", "warnings and errors"), ("40", "errors"))
 TIMES = ["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d"]
 
@@ -57,11 +58,19 @@ class LogSearch(forms.Form):
             lines = lines.filter(at__lte=until.replace(tzinfo=UTC))
         return lines
 
-    def page(self, lines: QuerySet[LogLine], request: HttpRequest) -> Page:
+    def page(self, lines: QuerySet[LogLine], request: HttpRequest, among: QuerySet[LogLine] | None = None) -> Page:
+        """Of `lines`. `among`: more than these, of which so many are looked through; None where an index finds each of them."""
         found = self.found(lines)
-        if not self.is_valid() or not (self.cleaned_data["level"] or self.cleaned_data["words"]):
+        is_narrowed = self.is_valid() and bool(self.cleaned_data["level"] or self.cleaned_data["words"])
+        if not self.is_valid() or (among is None and not is_narrowed):
             return page_of(found, request)
-        return page_within(found, self.in_time(lines), LOOKED_THROUGH, request)
+        return page_within(found, self.in_time(lines if among is None else among), LOOKED_THROUGH, request)
+
+
+def newest_of_worker(user: User, key: str, count: int) -> list[LogLine]:
+    """The newest lines of this worker that the person may read, among the last so many that it said."""
+    last = LogLine.objects.filter(worker=key).order_by("-pk").values("pk")[:GLANCED_AT]
+    return list(lines_for(user).filter(pk__in=last).order_by("-pk")[:count])
 
 
 def lines_for(user: User) -> QuerySet[LogLine]:

@@ -188,6 +188,7 @@ urlpatterns = [
     path("weights/", weights.weights, name="weights"),
     path("audit/<slug:project>/", audit.project_audit, name="project-audit"),
     path("logs/", logs.logs, name="logs"),
+    path("logs/<int:pk>/", logs.line, name="log-line"),
     path("workers/", workers.workers, name="workers"),
     path("workers/now/", workers.workers_now, name="workers-now"),
     path("workers/<int:pk>/", workers.worker, name="worker"),

@@ -17,6 +17,7 @@ const isInUse = (part) => part.contains(document.activeElement) || String(getSel
 htmx.registerExtension("keep-open", {
   htmx_before_morph_node(element, { newNode }) {
     if (element.matches("details[open]")) newNode.setAttribute("open", "");
+    if (element.matches("[data-kept]")) newNode.replaceChildren(...element.cloneNode(true).childNodes); // was fetched when it was opened
   },
 });
 

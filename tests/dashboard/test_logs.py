@@ -9,6 +9,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from apps.accounts.models import User
+from apps.dashboard import log_search
 from apps.runs.models import LogLine, Run, Worker
 
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
@@ -99,7 +100,7 @@ def test_what_is_followed_is_sent_again_only_when_there_is_something_new(watched
     say("engine_died", run)
     then = watched.get(page, {"part": "lines"}, headers={"If-None-Match": first["ETag"]})
     assert (first.status_code, again.status_code, again.content, then.status_code) == (200, 304, b"", 200)
-    assert "part=" not in then.content.decode()
+    assert "part=lines" not in then.content.decode()
 
 
 def test_a_link_to_a_line_shows_it_first(watched, page, run):
@@ -117,9 +118,48 @@ def test_a_file_of_lines_says_all_of_them_as_json(watched, page, run):
     assert 'filename="log-run-0.jsonl"' in answer["Content-Disposition"]
 
 
-def test_hostile_lines_are_words(watched, page, run):
-    say("<script>alert(1)</script>", run, reason="<img src=x onerror=alert(1)>")
+def test_what_a_line_says_in_full_is_sent_when_it_is_opened_and_has_an_address(watched, page, run):
+    line = say("engine_died", run, LogLine.Level.ERROR, reason="x" * 200, traceback="Traceback (most recent call last)")
+    own = reverse("log-line", args=[line.pk])
     shown = text(watched, page)
+    assert "Traceback" not in shown and "x" * 200 not in shown
+    assert f'href="{own}"' in shown and f'hx-get="{own}?part=details"' in shown
+    alone, details = text(watched, own), text(watched, own, part="details")
+    assert all("Traceback (most recent" in told and "x" * 200 in told for told in (alone, details))
+    assert "<html" in alone and "<html" not in details
+
+
+def test_a_line_is_for_those_who_read_the_log_it_is_in(client, cast, run):
+    line = reverse("log-line", args=[say("step_committed", run, loss=0.25).pk])
+    of_no_run = reverse("log-line", args=[say("database_away").pk])
+    met = {}
+    for person in (cast.alice, cast.bob, cast.carol, cast.admin):
+        client.force_login(person)
+        met[person.username] = (client.get(line).status_code, client.get(of_no_run).status_code)
+    assert met == {"alice": (200, 404), "bob": (404, 404), "carol": (404, 404), "root": (200, 200)}
+
+
+def test_for_lines_that_are_not_for_one_only_so_many_are_looked_through(client, carol, run, monkeypatch):
+    monkeypatch.setattr(log_search, "LOOKED_THROUGH", 3)
+    Worker.objects.create(key="scorer@here:1:1", role=Worker.Role.SCORER, host="here", pid=1)
+    for n in range(5):
+        say(f"said_{n}", run)
+    client.force_login(carol)
+    for address in (reverse("logs"), reverse("worker-logs", args=[Worker.objects.get().pk])):
+        shown = text(client, address)
+        assert "go on with “older”" in shown and "said_" not in shown
+
+
+def test_staff_are_told_which_lines_they_read(client, admin, run):
+    keeper = User.objects.create(username="keeper", is_staff=True)
+    for person, words in ((admin, "what every process said"), (keeper, "what was said of no run, and of the runs you see")):
+        client.force_login(person)
+        assert words in text(client, reverse("logs"))
+
+
+def test_hostile_lines_are_words(watched, page, run):
+    hostile = say("<script>alert(1)</script>", run, reason="<img src=x onerror=alert(1)>")
+    shown = text(watched, page) + text(watched, reverse("log-line", args=[hostile.pk]))
     assert "<script>alert" not in shown and "<img src=x" not in shown
 
 

@@ -5,8 +5,9 @@ from django.db.models.functions import Now
 from django.urls import reverse
 
 from apps.accounts.models import AuditEntry
+from apps.dashboard import log_search
 from apps.rollouts.models import Group
-from apps.runs.models import Run, StaleFence, Worker
+from apps.runs.models import LogLine, Run, StaleFence, Worker
 from apps.runs.models.run import after
 
 MINUTE = 60
@@ -97,6 +98,16 @@ def test_the_device_is_the_gpu_that_it_uses_and_what_cannot_be_read_of_it_says_w
     shown = text(client, alice, "worker", explorer.pk)
     assert "<dd>H100 MIG 1g</dd>" in shown
     assert "utilisation: Not Supported" in shown
+
+
+def test_a_workers_page_glances_at_its_newest_lines_alone(client, cast, run, explorer, monkeypatch):
+    monkeypatch.setattr(log_search, "GLANCED_AT", 2)
+    LogLine.objects.create(event="sampled", run=run, level=20, at=Now(), worker=explorer.key)
+    assert "<b>sampled</b>" in text(client, cast.alice, "worker", explorer.pk)
+    for _ in range(2):
+        LogLine.objects.create(event="of_no_run", level=20, at=Now(), worker=explorer.key)
+    assert "<b>sampled</b>" not in text(client, cast.alice, "worker", explorer.pk)
+    assert "<b>of_no_run</b>" in text(client, cast.admin, "worker", explorer.pk)
 
 
 def test_without_redis_the_page_says_so(client, alice, dead_redis):

@@ -10,7 +10,7 @@ from django.views.decorators.http import require_safe
 
 from apps.accounts.downloads import download, in_chunks
 from apps.dashboard.access import seen_run
-from apps.dashboard.log_search import LogSearch, as_jsonl, is_keeper, lines_for
+from apps.dashboard.log_search import LogSearch, as_jsonl, lines_for
 from apps.runs.blindness import sees_judgements
 from apps.runs.models import LogLine, Worker
 
@@ -30,18 +30,33 @@ def run_logs(request: HttpRequest, project: str, slug: str) -> HttpResponse:
 def worker_logs(request: HttpRequest, pk: int) -> HttpResponse:
     """Everybody signed in: what the worker said of the runs they see; who keeps the installation, all that it said."""
     worker = get_object_or_404(Worker.every, pk=pk)
-    return _answer(request, lines_for(request.user).filter(worker=worker.key), worker.key, section="workers", worker=worker)
+    said = LogLine.objects.filter(worker=worker.key)
+    return _answer(request, lines_for(request.user).filter(worker=worker.key), worker.key, said, section="workers", worker=worker)
 
 
 @require_safe
 @login_required
 def logs(request: HttpRequest) -> HttpResponse:
     """Everybody signed in: the lines of the runs they see; who keeps the installation, all of its processes."""
-    return _answer(request, lines_for(request.user), "all", section="workers")
+    return _answer(request, lines_for(request.user), "all", LogLine.objects.all(), section="workers")
 
 
-def _answer(request: HttpRequest, lines: QuerySet[LogLine], name: str, **context: object) -> HttpResponse:
-    """A page, its lines alone (`part=lines`, 304 while there is nothing new), or a file (`as=jsonl`)."""
+@require_safe
+@login_required
+def line(request: HttpRequest, pk: int) -> HttpResponse:
+    """Who may read the line: all that it says, as a page or alone (`part=details`)."""
+    found = get_object_or_404(lines_for(request.user), pk=pk)
+    template = "dashboard/_log_line.html" if request.GET.get("part") == "details" else "dashboard/log_line.html"
+    return render(request, template, {"section": "runs" if found.run else "workers", "line": found})
+
+
+def _answer(
+    request: HttpRequest, lines: QuerySet[LogLine], name: str, among: QuerySet[LogLine] | None = None, **context: object
+) -> HttpResponse:
+    """A page, its lines alone (`part=lines`, 304 while there is nothing new), or a file (`as=jsonl`).
+
+    `among`: what is looked through for lines that this person may read, where that is not all of it.
+    """
     asked = request.GET.copy()
     part, form = (asked.pop(option, [""])[-1] for option in ("part", "as"))
     request.GET = asked  # what stands in the links of the page
@@ -52,8 +67,8 @@ def _answer(request: HttpRequest, lines: QuerySet[LogLine], name: str, **context
             return HttpResponse(words, status=422, content_type="text/plain")
         file = f"log-{name.replace('@', '-').replace(':', '-')}.jsonl"
         return download(request, in_chunks(as_jsonl(search.found(lines))), "application/x-ndjson", file)
-    page = search.page(lines, request)
-    context |= {"page": page, "search": search, "is_open": True, "sees_all": is_keeper(request.user), **_addresses(request)}
+    page = search.page(lines, request, None if request.user.is_superuser else among)
+    context |= {"page": page, "search": search, "is_open": True, **_addresses(request)}
     if part != "lines":
         return render(request, "dashboard/logs.html", context, status=200 if search.is_valid() else 422)
     tag = f'"{hashlib.sha256(repr([line.pk for line in page.rows]).encode()).hexdigest()[:24]}"'

@@ -10,7 +10,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
 from apps.accounts.reasons import NotAReason, reason_of
-from apps.dashboard.log_search import is_keeper, lines_for
+from apps.dashboard.log_search import is_keeper, newest_of_worker
 from apps.dashboard.paging import page_of
 from apps.dashboard.workers_now import beside, due, here, queues, seen_by, services
 from apps.rewards.fencing import quarantine
@@ -65,7 +65,7 @@ def _one(request: HttpRequest, found: Worker) -> dict:
     return {
         "seen": seen, "worker": found, "is_keeper": is_keeper(request.user), "lease_s": settings.LEASE_SECONDS,
         "groups": held.count(), "trains": Run.objects.filter(lease_owner=found.key, lease_until__gte=Now()).count(),
-        "lines": list(lines_for(request.user).filter(worker=found.key).order_by("-pk")[:LINES_SHOWN]),
+        "lines": newest_of_worker(request.user, found.key, LINES_SHOWN),
     }  # fmt: skip
 
 
