@@ -14,7 +14,7 @@ from rest_framework.views import APIView
 
 from apps.accounts import once
 from apps.accounts.listing import page, page_of
-from apps.accounts.models import Project
+from apps.accounts.models import AuditEntry, Project
 from apps.accounts.problems import Conflict, NotNow
 from apps.environments.access import MayLook, MayPlay, environment_of, episode_of, home_of, require_scope, require_to_play
 from apps.environments.errors import CannotPlay
@@ -107,7 +107,10 @@ class OneEnvironment(Looked):
         if {"address", "options"} & asked.validated_data.keys():
             with refused_by_field():
                 require_callable(environment)
-        environment.save(update_fields=list(asked.validated_data))
+        with transaction.atomic():
+            environment.save(update_fields=list(asked.validated_data))
+            target, fields = f"environment {environment.project.slug}/{environment.name}", sorted(asked.validated_data)
+            AuditEntry.record("environment changed", target, request.user, environment.project, fields=fields)
         return Response(EnvironmentDocument(environment).data)
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from django.db import IntegrityError, transaction
 
-from apps.accounts.models import User
+from apps.accounts.models import AuditEntry, User
 from apps.feedback import gold
 from apps.feedback.forms import FORMS, BadAnswer, critique_of
 from apps.feedback.models import FLAG, Adjudication, Item, Rating, Slot
@@ -49,6 +49,7 @@ def adjudicate(
     if group.state == Group.State.WAITING:
         settle(group)
     item.run.topic.record("dispute_settled", by=str(by))
+    AuditEntry.record("dispute settled", item.run.address, by, item.run.project, item=item.pk)
     if make_gold:
         _make_gold(item, form, raw, explanation, by)
     return Settled(adjudication, rating.is_late, make_gold)

@@ -7,7 +7,7 @@ from django.db import models, transaction
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from apps.accounts.models import User
+from apps.accounts.models import AuditEntry, User
 from apps.runs.models import NotPossible, Run
 from apps.tasksets.models import Task, Taskset
 
@@ -71,4 +71,6 @@ class AskedTask(models.Model):
         if run.asked_tasks.waiting().count() >= MOST_WAITING:
             raise NotPossible(f"{MOST_WAITING} tasks wait to be drawn already")
         _, is_new = cls.objects.get_or_create(run=run, task=task, draw_index=None, defaults={"by": by})
+        if is_new:
+            AuditEntry.record("task asked for", run.address, by, run.project, task=f"{taskset.slug} {index}")
         return is_new

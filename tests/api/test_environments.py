@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from apps.accounts.models import Project
+from apps.accounts.models import AuditEntry, Project
 from apps.environments.choosing import find
 from apps.environments.closing import Ending, settle
 from apps.environments.models import Environment, Episode
@@ -70,6 +70,13 @@ def test_an_environment_is_registered_shown_listed_and_changed(maze):
     changed = maze.patch("environments/maze/", {"version": "2", "parallel": 3})
     assert changed.status_code == 200 and (changed.json()["version"], changed.json()["parallel"]) == ("2", 3)
     assert Environment.objects.get(name="maze").turn_limit == 5
+
+
+def test_registering_and_changing_one_is_on_record(maze):
+    maze.patch("environments/maze/", {"version": "2", "parallel": 3})
+    acts = AuditEntry.objects.filter(target="environment lab/maze").order_by("pk")
+    assert list(acts.values_list("act", "name")) == [("environment registered", "alice"), ("environment changed", "alice")]
+    assert acts.last().details == {"fields": ["parallel", "version"]}
 
 
 def test_registered_again_it_is_the_same_and_otherwise_a_conflict(maze):

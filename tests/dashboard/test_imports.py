@@ -11,6 +11,7 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.urls import reverse
 
+from apps.accounts.models import AuditEntry
 from apps.dashboard.views import imports
 from apps.tasksets import keeping, unpacking
 from apps.tasksets.models import Taskset, TasksetImport
@@ -150,6 +151,8 @@ def test_an_import_can_be_stopped_and_its_file_goes(send, choose, alice_client, 
     assert "stopped by alice" in page("taskset-import", one.pk) and list(folder.iterdir()) == []
     html = alice_client.post(reverse("taskset-import-stop", args=[one.pk]), follow=True).content.decode()
     assert "it is stopped already" in html
+    acts = AuditEntry.objects.filter(project=one.project, name="alice").order_by("pk").values_list("act", "target")
+    assert list(acts) == [("taskset import started", "taskset lab/sums"), ("taskset import stopped", str(one))]
 
 
 def test_an_import_is_started_once(send, choose):

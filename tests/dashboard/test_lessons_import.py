@@ -9,6 +9,7 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.urls import reverse
 
+from apps.accounts.models import AuditEntry
 from apps.dashboard.views import lessons
 from apps.feedback.models import Demonstration, Preference
 
@@ -46,13 +47,15 @@ def test_bad_lines_are_named_with_their_field_and_nothing_is_stored(send):
     status, html = send(lines(PAIR, {**PAIR, "rejected": [{"role": "critic", "content": "x"}, *PAIR["rejected"]]}, {"prompt": "a"}))
     assert status == 422
     assert "rejected[0]: its role is" in html and "no column &#x27;chosen&#x27;" in html
-    assert not Preference.objects.exists()
+    assert not Preference.objects.exists() and not AuditEntry.objects.exists()
 
 
 def test_bad_lines_are_left_out_when_that_is_asked(send):
     status, html = send(lines(PAIR, {"prompt": "a"}), leave_out="on")
     assert (status, "1 stored, 0 were there already, 1 lines left out" in html) == (200, True)
     assert Preference.objects.get().source == "pairs.jsonl"
+    entry = AuditEntry.objects.get(act="lessons imported")
+    assert (entry.name, entry.project.slug, entry.details) == ("alice", "lab", {"file": "pairs.jsonl"})
 
 
 def test_ten_thousand_rows_come_in_and_come_in_once(send):

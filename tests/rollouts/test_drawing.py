@@ -3,6 +3,7 @@
 import pytest
 from django.db import transaction
 
+from apps.accounts.models import AuditEntry
 from apps.rollouts.asked import AskedTask
 from apps.rollouts.left_out import LeftOut
 from apps.rollouts.models import Group
@@ -108,6 +109,7 @@ def test_what_people_ask_for_is_drawn_first_and_the_shuffle_goes_on_where_it_sto
     order = [position(draw, 4, 7) for draw in range(8)]
     assert drawn(asked_run, 2) == order[:2]
     assert ask(asked_run, order[0], alice) and ask(asked_run, order[3], alice)
+    assert AuditEntry.objects.filter(act="task asked for", target=asked_run.address, by=alice).count() == 2
     assert drawn(asked_run, 1) == [order[0]]
     assert drawn(asked_run, 3) == [order[3], *order[2:4]]
     assert drawn(asked_run, 4) == order[4:]

@@ -204,7 +204,7 @@ def stop(request: HttpRequest, pk: int) -> HttpResponse:
     """Owners and researchers of the project: nothing of the file is stored, and it is deleted."""
     found = _import(request, pk)
     try:
-        found.stop(f"stopped by {request.user}")
+        found.stop(f"stopped by {request.user}", request.user)
     except ImportOver as error:
         messages.error(request, f"It was not stopped: {error}.")
     return redirect("taskset-import", found.pk)
@@ -238,7 +238,7 @@ def _chosen(request: HttpRequest, found: TasksetImport, form: Choices, before: H
     is_other = (how.format, how.split) != (before.format, before.split)
     try:
         if request.POST.get("act") == "import" and not is_other:
-            found.start(slug, how.written())
+            found.start(slug, how.written(), request.user)
         else:
             other = replace(guessed(found.path, how.format, how.split), version_of=how.version_of) if is_other else how
             found.draft(slug, other.written())

@@ -8,12 +8,13 @@ from pathlib import Path
 from django import forms
 from django.contrib.auth.decorators import login_required
 from django.core.files.uploadedfile import UploadedFile
+from django.db import transaction
 from django.db.models import Count
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_http_methods
 
-from apps.accounts.models import Project
+from apps.accounts.models import AuditEntry, Project, User
 from apps.feedback.importing import BadLessons, Destination, Imported, import_lessons
 from apps.feedback.layouts import LAYOUTS
 from apps.feedback.models import LESSONS
@@ -65,29 +66,32 @@ def import_page(request: HttpRequest, project: str) -> HttpResponse:
     }  # fmt: skip
     status = 200
     if request.method == "POST":
-        context |= _done(form, request.POST.get("act") == "store") if form.is_valid() else {}
+        context |= _done(form, request.POST.get("act") == "store", request.user) if form.is_valid() else {}
         status = 200 if form.is_valid() and "refusal" not in context else 422
         context["sources"] = _sources(found)
     return render(request, "dashboard/lessons_import.html", context, status=status)
 
 
-def _done(form: Upload, store: bool) -> dict:
+def _done(form: Upload, store: bool, by: User) -> dict:
     try:
-        return {"stored": _store(form)} if store else {"preview": _preview(form)}
+        return {"stored": _store(form, by)} if store else {"preview": _preview(form)}
     except NotParquet as damage:
         return {"refusal": f"The file is no Parquet that can be read: {damage}."}
     except BadLessons as refusal:
         return {"refusal": f"Nothing was stored: {refusal}.", "bad": refusal.lines[:BAD_SHOWN], "bad_count": refusal.count}
 
 
-def _store(form: Upload) -> Imported:
+@transaction.atomic
+def _store(form: Upload, by: User) -> Imported:
     """All of the file, or all but its bad lines where these may be left out."""
+    to = form.destination
+    AuditEntry.record("lessons imported", f"project {to.project.slug}", by, to.project, file=to.source)
     with tempfile.NamedTemporaryFile(suffix=".lessons") as copy, tempfile.TemporaryFile() as aside:
         for piece in form.cleaned_data["file"].chunks():
             copy.write(piece)
         copy.flush()
         leave_out = aside if form.cleaned_data["leave_out"] else None
-        return import_lessons(Path(copy.name), form.cleaned_data["kind"], form.destination, leave_out)
+        return import_lessons(Path(copy.name), form.cleaned_data["kind"], to, leave_out)
 
 
 def _preview(form: Upload) -> dict:

@@ -24,7 +24,7 @@ from apps.pipelines.dry_run import dry_run
 from apps.rollouts.left_out import release
 from apps.runs.blindness import sees_judgements
 from apps.runs.config import ConfigError
-from apps.runs.models import NotPossible, Run
+from apps.runs.models import ChangedMeanwhile, NotPossible, Run
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -78,17 +78,25 @@ def release_task(request: HttpRequest, project: str, slug: str, pk: int) -> Http
 def _save(request: HttpRequest, run: Run) -> HttpResponse:
     form = _read(request, run)
     if form.seen != digest_of(run):
-        said = "Somebody changed this meanwhile. What you see is yours; save again to put it in the place of theirs."
-        messages.error(request, said)
-        return _page(request, run, PipelineForm(form.text, digest_of(run), form.pipeline, form.problems), status=409)
+        return _changed_meanwhile(request, run, form)
     if form.pipeline is None:
         return _page(request, run, form, status=422)
     try:
-        run.change_config(request.user, pipeline=[choice.model_dump(mode="json") for choice in form.pipeline])
+        pipeline = [choice.model_dump(mode="json") for choice in form.pipeline]
+        run.change_config(request.user, unless_changed=True, pipeline=pipeline)
+    except ChangedMeanwhile:
+        run.refresh_from_db()
+        return _changed_meanwhile(request, run, form)
     except ConfigError as error:  # the run ended, or was changed, between the two looks
         return _page(request, run, PipelineForm(form.text, form.seen, None, error.problems), status=422)
     messages.success(request, "Changed. What is drawn, judged and trained from now on goes through it.")
     return redirect("run-pipeline", run.project.slug, run.slug)
+
+
+def _changed_meanwhile(request: HttpRequest, run: Run, form: PipelineForm) -> HttpResponse:
+    said = "Somebody changed this meanwhile. What you see is yours; save again to put it in the place of theirs."
+    messages.error(request, said)
+    return _page(request, run, PipelineForm(form.text, digest_of(run), form.pipeline, form.problems), status=409)
 
 
 def _read(request: HttpRequest, run: Run) -> PipelineForm:

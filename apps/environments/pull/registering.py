@@ -6,8 +6,9 @@ import time
 from contextlib import suppress
 
 from django.core.exceptions import ValidationError
+from django.db import transaction
 
-from apps.accounts.models import Project, User
+from apps.accounts.models import AuditEntry, Project, User
 from apps.environments.models import Environment
 from apps.environments.pull import verifiers
 from apps.environments.pull.addresses import parsed, resolved
@@ -31,7 +32,9 @@ def register(project: Project, name: str, kind: str, address: str, created_by: U
     )
     require_callable(environment)
     environment.full_clean(exclude=["open_until"])
-    environment.save()
+    with transaction.atomic():
+        environment.save()
+        AuditEntry.record("environment registered", f"environment {project.slug}/{name}", created_by, project, kind=kind)
     return environment
 
 

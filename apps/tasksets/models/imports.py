@@ -9,11 +9,11 @@ from datetime import timedelta
 from pathlib import Path
 
 from django.conf import settings
-from django.db import models
+from django.db import models, transaction
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
-from apps.accounts.models import Project, User
+from apps.accounts.models import AuditEntry, Project, User
 from apps.tasksets.leasing import LeasedQuerySet, LeasedWork
 from apps.tasksets.models.tasksets import Taskset
 
@@ -97,10 +97,12 @@ class TasksetImport(LeasedWork):
         wanted = TasksetImport.objects.filter(pk=self.pk, state=self.State.LOOKED_AT)
         self._require(wanted.update(slug=slug, how=how))
 
-    def start(self, slug: str, how: dict) -> None:
+    @transaction.atomic
+    def start(self, slug: str, how: dict, by: User | None = None) -> None:
         """To be read by the next worker. Raises ImportOver when it was started before."""
         wanted = TasksetImport.objects.filter(pk=self.pk, state=self.State.LOOKED_AT)
         self._require(wanted.update(state=self.State.WAITING, slug=slug, how=how))
+        AuditEntry.record("taskset import started", f"taskset {self.project.slug}/{slug}", by, self.project, file=self.name)
 
     def keep(self, rows: int, at: int, seconds: float) -> bool:
         """Say how far it is and stay its reader; whether we are still that."""
@@ -129,10 +131,12 @@ class TasksetImport(LeasedWork):
         self._require(self._ours().update(state=self.State.FAILED, lease_until=None, ended_at=Now(), **said))
         self.forget_file()
 
-    def stop(self, reason: str) -> None:
+    def stop(self, reason: str, by: User | None = None) -> None:
         """Nothing of it is stored. Raises ImportOver when it is over."""
         wanted = TasksetImport.objects.filter(pk=self.pk).exclude(state__in=self.OVER)
-        self._require(wanted.update(state=self.State.STOPPED, reason=reason[:300], lease_until=None, ended_at=Now()))
+        with transaction.atomic():
+            self._require(wanted.update(state=self.State.STOPPED, reason=reason[:300], lease_until=None, ended_at=Now()))
+            AuditEntry.record("taskset import stopped", f"{self}"[:200], by, self.project, reason=reason[:300])
         self.forget_file()
 
     def _require(self, changed: int) -> None:

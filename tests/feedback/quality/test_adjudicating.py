@@ -4,6 +4,7 @@ import uuid
 
 import pytest
 
+from apps.accounts.models import AuditEntry
 from apps.feedback.adjudicating import adjudicate
 from apps.feedback.claiming import claim
 from apps.feedback.forms import BadAnswer
@@ -58,6 +59,7 @@ def test_sent_twice_it_is_one_word(disputed, alice):
     _, item = disputed()
     same = uuid.uuid4()
     first, second = settle(item, alice, client_uuid=same), settle(item, alice, client_uuid=same)
+    assert AuditEntry.objects.get(act="dispute settled").by == alice
     assert first.adjudication == second.adjudication
     assert Rating.objects.filter(item=item, rater=alice).count() == 1
 
