@@ -78,6 +78,7 @@ def _filled(route: str, run: Run, rollouts: list[int]) -> list[str]:
         "imports/": [importing],
         "suspicions/": [suspicion],
         "workers/": [worker],
+        "logs/": [run.log_lines.values_list("pk", flat=True).first() or 0],
         "compare/": [run.comparisons.values_list("pk", flat=True).first() or 0],
         "weights/exports/": [0],
         "chat/": [0],

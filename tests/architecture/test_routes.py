@@ -14,7 +14,7 @@ from apps.environments.models import Environment, Episode
 from apps.feedback.models import Arena, Contestant, Rating
 from apps.rewards.models import Rescoring
 from apps.rollouts.models import Chat, Comparison, Rollout
-from apps.runs.models import Run, WeightOrder, Worker
+from apps.runs.models import LogLine, Run, WeightOrder, Worker
 from apps.tasksets.models import Picture, TasksetImport
 
 DOT = b64decode("R0lGODlhAQABAIAAAAAAAP///ywAAAAAAQABAAACAUwAOw==")  # a GIF of one pixel
@@ -155,6 +155,7 @@ TABLE = {
     RUN + "audit/": {"GET": STEERER, "POST": None},
     "audit/<slug:project>/": {"GET": STEERER, "POST": None},
     "logs/": {"GET": PERSON, "POST": None},
+    "logs/<int:pk>/": {"GET": ("login", "absent", "absent", "in", "in"), "POST": None},  # who judges blind reads no line
     "workers/": {"GET": PERSON, "POST": None},
     "workers/now/": {"GET": PERSON, "POST": None},
     "workers/<int:pk>/": {"GET": PERSON, "POST": None},
@@ -314,6 +315,7 @@ def visit(cast, run, finish, tmp_path):
     rival = Run.create(project=run.project, slug="rival", title="Another", plan=run.settings)
     Contestant.objects.bulk_create(Contestant(arena=arena, run=one, place=n) for n, one in enumerate((run, rival)))
     worker = Worker.objects.create(key="scorer@here:1:1", role=Worker.Role.SCORER, host="here", pid=1)
+    line = LogLine.objects.create(event="scored", run=run, level=LogLine.Level.INFO, at=run.created_at, worker=worker.key)
     rescoring = Rescoring.create(run, run.settings, {}, [(group.pk, 2)])
     base = run.weight_versions.get()
     compared = Comparison.objects.create(run=run, one=base, other=base, temperature=1.0, max_tokens=8)
@@ -338,6 +340,7 @@ def visit(cast, run, finish, tmp_path):
         pk = episode.pk if "episodes/<" in route else pk
         pk = rescoring.pk if "rescorings/<int:pk>" in route else pk
         pk = worker.pk if "workers/<int:pk>" in route else pk
+        pk = line.pk if route.startswith("logs/") else pk
         pk = importing.pk if "imports/<int:pk>" in route else pk
         pk = arena.pk if "arenas/" in route else pk
         pk = {"compare": compared.pk, "exports": order.pk, "chat": talk.pk}.get(weights_part(route), pk)

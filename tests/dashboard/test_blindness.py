@@ -11,7 +11,7 @@ from apps.environments.models import EpisodeTurn
 from apps.feedback.models import Rating
 from apps.rewards.models import Reward
 from apps.rollouts.models import Rollout
-from apps.runs.models import Acknowledgement, Metric, MetricSpan, Run, WeightVersion
+from apps.runs.models import Acknowledgement, LogLine, Metric, MetricSpan, Run, WeightVersion
 from tests.crawling import addresses
 from tests.played import play
 
@@ -37,6 +37,7 @@ def marked(seeded):
     MetricSpan.objects.filter(run=run).update(mean=VALUE, low=VALUE, high=VALUE)
     Run.objects.filter(pk=run.pk).update(published_version=VERSION, reward_now=VALUE)
     Acknowledgement.objects.filter(weight_version__run=run).update(probe_gap=VALUE)
+    LogLine.objects.create(event="scored", run=run, level=LogLine.Level.INFO, at=run.created_at, fields={"reward": VALUE})
     play(run)
     EpisodeTurn.objects.filter(number__gt=0).update(reward=None)  # so that an episode's sum, and the mean of all, are the mark too
     EpisodeTurn.objects.filter(reward__isnull=False).update(reward=VALUE, info={"score": VALUE, "by": NAME})
