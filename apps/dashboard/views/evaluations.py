@@ -14,7 +14,7 @@ from apps.dashboard.arenas import offers_of
 from apps.dashboard.evaluations import Shown, overview_of, slices, table_rows, words_of
 from apps.feedback.evaluation.asking import evaluate
 from apps.feedback.evaluation.figures import MEASURES, ks_of
-from apps.feedback.evaluation.results import found_of
+from apps.feedback.evaluation.so_far import found_of
 from apps.rewards import scorers
 from apps.runs.blindness import sees_judgements
 from apps.runs.config import ConfigError
@@ -168,7 +168,10 @@ def _one(request: HttpRequest, run: Run) -> dict:
     }  # fmt: skip
     if not context["is_open"]:
         return context
-    found, ks = found_of(run), ks_of(plan.group_size)
+    so_far, ks = found_of(run), ks_of(plan.group_size)
+    found, context = so_far.found, {**context, "so_far": so_far, "tasks": run.tasks_asked, "moves": not context["is_over"] or so_far.found is None}
+    if found is None:
+        return context
     measures = {name: words for name, words in MEASURES.items() if name in found.figures}
     hardest = run.taskset.tasks.filter(index__in=[one["index"] for one in found.hardest]).only("index", "prompt")
     questions = {task.index: task.question[:LONGEST_QUESTION] for task in hardest}

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 
+import structlog
+from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import F
 from django.db.models.functions import Right
 
@@ -23,6 +25,8 @@ AT_ONCE = 5_000  # rollouts whose rewards are read together
 ENDING, LONGEST_ANSWER = 2_000, 200  # characters: of a reply, searched for its final answer, and of one that can be compared
 BANDS, SCALES, HARDEST = 4, 4, 20
 DIGITS = 6  # of a task's figure that are kept
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
@@ -68,18 +72,25 @@ class ByTask:
     figures: dict[str, dict[str, list[float | None]]]
 
 
-def found_of(run: Run) -> Found:
-    """Of a completed evaluation as it was summed up, of another as far as it is."""
-    figures = EvaluationResult.objects.filter(run=run).values_list("figures", flat=True).first()
-    return Found(**figures) if figures else summed_up(run)
-
-
 def keep_results() -> int:
-    """Sum up the evaluations that are complete; returns how many. One that two do at once is kept once."""
-    due = Run.objects.filter(is_evaluation=True, state=Run.State.COMPLETED, result=None).select_related("taskset")
-    made = [_result(run) for run in due]
-    EvaluationResult.objects.bulk_create(made, ignore_conflicts=True)
-    return len(made)
+    """Sum up the evaluations that are complete, one by one; returns how many. One that two do at once is kept once.
+
+    One that cannot be summed up is logged, and keeps no other from it.
+    """
+    due = Run.objects.filter(is_evaluation=True, state=Run.State.COMPLETED, result=None).order_by("pk")
+    return sum(_keep_result(run) for run in due.select_related("taskset"))
+
+
+def _keep_result(run: Run) -> bool:
+    try:
+        with transaction.atomic():
+            EvaluationResult.objects.bulk_create([_result(run)], ignore_conflicts=True)
+    except (OperationalError, InterfaceError):
+        raise
+    except Exception:  # whatever its answers hold: the others are none of its business, nor is what else the sweep does
+        log.exception("evaluation_not_summed_up", run=run)
+        return False
+    return True
 
 
 def _result(run: Run) -> EvaluationResult:
