@@ -11,6 +11,7 @@ from apps.feedback.evaluation.figures import MEASURES, Mean, ks_of
 from apps.feedback.evaluation.results import Found
 from apps.rollouts.models import Group
 from apps.runs.config import RunConfig, parse
+from apps.runs.evaluation import Scheduled
 from apps.runs.models import Run
 
 SETS_SHOWN, VERSIONS_SHOWN, POINTS = 6, 40, 200
@@ -173,6 +174,19 @@ def words_of(plan: RunConfig) -> str:
     people = " · people" if plan.people.per_group else ""
     count = f"{plan.group_size} answer{'' if plan.group_size == 1 else 's'}"
     return f"{most}{count} · T {plan.sampling.temperature:g} · {plan.sampling.max_tokens:,} tokens · by {judges}{people}"
+
+
+def words_of_schedule(one: Scheduled) -> str:
+    """When, what, and all in which it differs from how the run itself samples and judges."""
+    times = f"{one.every:,} " if one.every > 1 else ""
+    words = [f"every {times}{'update' if one.unit == 'steps' else 'version'}{'s' if one.every > 1 else ''}"]
+    words.append(f"{one.samples} answer{'' if one.samples == 1 else 's'}")
+    told = {
+        "first {:,} tasks": one.tasks, "T {:g}": one.temperature, "{:,} tokens": one.max_tokens,
+        "by {}": ", ".join(choice.scorer for choice in one.rewards) or None,
+        "right from {:.0%}": None if one.right_from == 1 else one.right_from, "{} judged by people": one.people or None,
+    }  # fmt: skip
+    return ", ".join([*words, *(text.format(value) for text, value in told.items() if value is not None)])
 
 
 # -- one evaluation -----------------------------------------------------------------------------------------------------

@@ -1,12 +1,13 @@
-"""Schedules at work: a run's due versions are evaluated once each, whoever looks and however often."""
+"""Schedules: added and removed by people, and at work: due versions are evaluated once each, however often one looks."""
 
 from datetime import timedelta
 
 import structlog
-from django.db import IntegrityError
+from django.db import IntegrityError, transaction
 from django.db.models import Exists, OuterRef, Q, Subquery
 from django.db.models.functions import Coalesce, Now
 
+from apps.accounts.models import User
 from apps.feedback.evaluation.asking import evaluate, plan_of
 from apps.runs.config import ConfigError
 from apps.runs.evaluation import Scheduled, set_of
@@ -15,6 +16,33 @@ from apps.runs.models import Run, WeightVersion
 AFTER_THE_END = timedelta(hours=1)  # for who died between a run's last version and its evaluation
 
 log = structlog.get_logger(__name__)
+
+
+@transaction.atomic
+def add(run: Run, scheduled: Scheduled, by: User | None = None) -> None:
+    """One more schedule, beside those that others add meanwhile. Raises ConfigError."""
+    kept = _locked(run)
+    if scheduled in kept:
+        raise ConfigError({"schedule": "is there already"})
+    run.change_config(by, evaluations=_written([*kept, scheduled]))
+
+
+@transaction.atomic
+def remove(run: Run, key: str, by: User | None = None) -> None:
+    """The schedule of this `key` goes; what it made stays. Raises ConfigError where it has gone."""
+    kept = _locked(run)
+    left = [one for one in kept if one.key != key]
+    if len(left) == len(kept):
+        raise ConfigError({"schedule": "it is there no longer"})
+    run.change_config(by, evaluations=_written(left))
+
+
+def _locked(run: Run) -> tuple[Scheduled, ...]:
+    return Run.objects.select_for_update().get(pk=run.pk).settings.evaluations
+
+
+def _written(schedules: list[Scheduled]) -> list[dict]:
+    return [one.model_dump(mode="json") for one in schedules]
 
 
 def keep_up_all() -> int:
