@@ -51,6 +51,19 @@ def test_a_conversation_begins_goes_on_and_is_found_again(alice, seeded):
     assert f"?chat={first.chat_id}" in alice.get(at("run-weight-chat", 3)).content.decode()
 
 
+def test_the_base_milestones_and_what_is_kept_are_offered_beside_the_newest(alice, seeded):
+    run = seeded.run
+    run.change_config(seeded.alice, checkpoints={"milestones": 10})
+    for number in range(4, 61):
+        state, pinned = "published" if number % 10 == 0 or number in (7, *range(46, 61)) else "retired", timezone.now()
+        run.weight_versions.create(
+            version=number, step=number, state=state, folder="/nowhere", pinned_at=pinned if number == 7 else None
+        )
+    html = alice.get(at("run-weight-chat", 3)).content.decode()
+    offered = re.findall(r'">v(\d+)</a>', html.split("Chat with another version")[1].split("</nav>")[0])
+    assert [int(number) for number in offered] == [*range(60, 48, -1), 40, 30, 20, 10, 7, 3, 0]
+
+
 def test_model_output_is_never_markup_of_its_own(alice):
     turn = said(asked(alice, "<b>me</b>"), "<script>alert(1)</script>")
     html = alice.get(at("run-weight-chat-now", 3, turn.chat_id)).content.decode()

@@ -14,6 +14,7 @@ from apps.policies.manifest import read_manifest, verify
 from apps.runs.models import NotPossible, Run, WeightOrder
 from tests.workers.trainer.feeding import feed, train_to_the_end
 from workers import weights
+from workers.orders import filling
 from workers.orders.filling import fill_next
 
 LORA = {"rank": 4, "alpha": 8, "target_modules": ["q_proj", "v_proj"]}
@@ -95,6 +96,17 @@ def test_a_name_that_is_taken_fails_the_order_and_says_so(trained, alice):
     order = filled(WeightOrder.place("promote", trained.weight_versions.get(version=1), alice, slug="tiny", title="Again"))
     assert order.state == "failed"
     assert "tiny" in order.reason
+
+
+def test_a_branch_says_how_much_of_the_policy_it_begins_with_is_written(tiny_run, settings, alice):
+    run = tiny_run(steps=6)
+    version = run.weight_versions.create(version=3, step=3, state="published", folder="/nowhere", bytes=1000)
+    order = WeightOrder.place("branch", version, alice, **BRANCH)
+    assert filling._share(order) == 0
+    unfinished = settings.WEIGHTS_ROOT / "policies" / "lab-run-0-v3.17.tmp"
+    unfinished.mkdir(parents=True)
+    (unfinished / "model.safetensors").write_bytes(b"0" * 250)
+    assert filling._share(order) == 0.25
 
 
 def test_a_branch_begins_with_the_version_and_names_its_parent(tiny_run, new_station, alice):
