@@ -1,5 +1,7 @@
 """Evaluations in the pages: a table of versions, asking more of them, schedules, and what one evaluation found."""
 
+import re
+
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -31,6 +33,10 @@ def shown(client, run: Run, query: str = "") -> str:
     return client.get(address(run) + query).content.decode()
 
 
+def versions_in(text: str) -> list[int]:
+    return [int(number) for number in re.findall(r'<td class="r num strong">v(\d+)', text)]
+
+
 def test_versions_stand_beside_each_other_with_their_figures(client, published, alice, finish):
     client.force_login(alice)
     assert "No version was evaluated yet" in shown(client, published)
@@ -40,8 +46,38 @@ def test_versions_stand_beside_each_other_with_their_figures(client, published, 
     text = shown(client, published)
     assert "25.0 %" in text and "75.0 %" in text and "0/4</span> tasks" in text
     by_set = Run.objects.filter(is_evaluation=True).first().evaluation_set
-    rows = shown(client, published, f"?by={by_set}").split("<tbody>")[1]
-    assert [part.split("<")[0] for part in rows.split(">v")[1:4]] == ["1", "0", "2"]  # the best first, what is not known last
+    assert versions_in(shown(client, published, f"?by={by_set}")) == [1, 0, 2]  # the best first, what is not known last
+
+
+def test_versions_are_paged_by_their_number_and_the_first_stays(client, published, alice, finish):
+    client.force_login(alice)
+    publish(published, *range(3, 92))
+    for version in published.weight_versions.all():
+        evaluate(version, Asked(taskset="sort", samples=2))
+    assert versions_in(text := shown(client, published)) == [*range(91, 51, -1), 0]
+    assert "?below=52" in text
+    assert versions_in(text := shown(client, published, "?below=52&measure=mean")) == [*range(51, 11, -1), 0]
+    assert "?below=12&amp;measure=mean" in text
+    assert versions_in(text := shown(client, published, "?below=12")) == [*range(11, -1, -1)]
+    assert 'rel="next"' not in text.split("<tbody>")[1].split("</section>")[0]
+
+
+def test_any_of_what_was_asked_can_be_chosen(client, published, alice):
+    client.force_login(alice)
+    base = published.weight_versions.get(version=0)
+    made = [evaluate(base, Asked(taskset="sort", samples=samples))[0] for samples in range(1, 9)]
+    text = shown(client, published)
+    assert [f"by={one.evaluation_set}" in text for one in made] == [False, False, *[True] * 6]
+    assert all(f'name="set" value="{one.evaluation_set}"' in text for one in made)
+    text = shown(client, published, f"?set={made[0].evaluation_set}&set={made[3].evaluation_set}&set=%00&set=nothing")
+    assert [one for one in made if f"by={one.evaluation_set}" in text] == [made[0], made[3]]
+
+
+def test_a_version_leads_to_its_comparison_with_the_first(client, published, alice, finish):
+    client.force_login(alice)
+    for number in (1, 2):
+        complete(evaluate(published.weight_versions.get(version=number), Asked(taskset="sort", samples=2))[0], finish, number)
+    assert f"{address(published, 'run-weights-compare')}?one=1&amp;other=2" in shown(client, published)
 
 
 def test_another_figure_stands_in_the_address(client, published, alice, finish):
@@ -198,4 +234,4 @@ def test_more_versions_cost_no_more_queries(client, published, alice, finish):
     publish(published, *range(3, 12))
     for version in published.weight_versions.all():
         evaluate(version, Asked(taskset="sort", samples=2))
-    assert queries() <= few <= 16
+    assert queries() <= few <= 20
