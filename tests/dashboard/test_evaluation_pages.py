@@ -12,6 +12,7 @@ from apps.feedback.evaluation.scheduled import add
 from apps.rollouts.models import Rollout
 from apps.runs.evaluation import Asked, Scheduled
 from apps.runs.models import Run
+from apps.tasksets.scales import scale_of
 from tests.dashboard.evaluating import complete, publish
 
 pytestmark = pytest.mark.django_db
@@ -214,6 +215,24 @@ def test_an_evaluation_shows_its_figures_what_is_missing_and_its_hardest_tasks(c
     assert "v1 of run-0 on sort" in text and "pass@k" in text and "75.0 %" in text
     assert f"{reverse('rollouts', args=['lab', made.slug])}?task=3" in text
     assert "evaluating" not in shown(client, published) and "Evaluated: nothing is learned" in _rollout(client, made)
+
+
+def test_a_scale_that_comes_after_an_evaluation_tells_it_by_difficulty(client, published, alice, finish, monkeypatch):
+    monkeypatch.setattr("apps.feedback.evaluation.results.BANDS", 2)
+    client.force_login(alice)
+    made, _ = evaluate(published.weight_versions.get(version=1), Asked(taskset="sort", samples=2))
+    complete(made, finish, 2)
+    assert "no scale of difficulty of sort; all its tasks are of one domain" in shown(client, made)
+    for task in made.taskset.tasks.all():
+        task.meta = {"digits": 5 + task.index}
+        task.save()
+    scale_of(made.taskset, "digits")
+    text = shown(client, made)
+    assert "no scale of difficulty" not in text
+    by_digits = text.split("By digits")[1].split("</section>")[0]
+    assert re.findall(r'<td class="wrap">(.*?)</td>|<b class="num">(.*?)</b>', by_digits) == [
+        ("5 – 6", ""), ("", "100.0 %"), ("7 – 8", ""), ("", "0.0 %"),
+    ]  # fmt: skip
 
 
 def _rollout(client, made: Run) -> str:

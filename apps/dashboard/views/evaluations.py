@@ -1,6 +1,7 @@
 """A run's evaluations: versions by what they were asked, asking more, schedules; and of an evaluation itself, what it found."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
@@ -11,9 +12,11 @@ from pydantic import ValidationError
 
 from apps.dashboard.access import may_steer, seen_run, steered_run
 from apps.dashboard.arenas import offers_of
+from apps.dashboard.comparing_evaluations import figures_by_task
 from apps.dashboard.evaluations import Shown, overview_of, slices, table_rows, words_of, words_of_schedule
 from apps.feedback.evaluation.asking import evaluate_several
 from apps.feedback.evaluation.figures import MEASURES, ks_of
+from apps.feedback.evaluation.results import Found, by_scale, why_not_by_scale
 from apps.feedback.evaluation.scheduled import add, remove
 from apps.feedback.evaluation.so_far import found_of
 from apps.rewards import scorers
@@ -177,8 +180,25 @@ def _one(request: HttpRequest, run: Run) -> dict:
     context |= {"so_far": so_far, "tasks": run.tasks_asked, "moves": not context["is_over"] or found is None}
     if found is None:
         return context
+    found = _by_its_scales(run, found, shown)
     measures = {name: words for name, words in MEASURES.items() if name in found.figures}
     hardest = run.taskset.tasks.filter(index__in=[one["index"] for one in found.hardest]).only("index", "prompt")
     questions = {task.index: task.question[:LONGEST_QUESTION] for task in hardest}
     figures = {"rows": table_rows(found, ks), "slices": slices(found, shown), "measures": measures, "questions": questions}
-    return {**context, **figures, "found": found, "ks": ks, "why": MEASURES[shown.measure]}
+    absent = [why_not_by_scale(run, found.tasks - found.dropped), "" if found.domains else "all its tasks are of one domain"]
+    return {
+        **context,
+        **figures,
+        "found": found,
+        "ks": ks,
+        "absent": [why for why in absent if why],
+        "why": MEASURES[shown.measure],
+    }
+
+
+def _by_its_scales(run: Run, found: Found, shown: Shown) -> Found:
+    """With the scales that there are by now: one that was estimated since it was summed up is told, too."""
+    known = figures_by_task([run.pk], shown).get(run.pk)
+    if known is None:  # it is not summed up yet, or was by an earlier release
+        return found
+    return replace(found, scales=by_scale(run, list(known), {shown.measure: {shown.k: list(known.values())}}))

@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 
@@ -125,7 +125,8 @@ def _found(run: Run, asked: Sequence[Asked], table: Table) -> Found:
     return Found(
         tasks=run.tasks_asked, closed=closed, dropped=run.groups_dropped, samples=samples, judged=judged,
         unjudged=finished - judged, failed=samples - finished, figures=means_of(table), domains=_domains(asked, table),
-        scales=_scales(run, asked, table), judges=_judges(asked), hardest=_hardest(asked, plan.evaluation.right_from),
+        scales=by_scale(run, [one.task for one in asked], table), judges=_judges(asked),
+        hardest=_hardest(asked, plan.evaluation.right_from),
     )  # fmt: skip
 
 
@@ -172,19 +173,31 @@ def _domains(asked: Sequence[Asked], table: Table) -> dict[str, dict]:
     return {name: means_of(table, lambda n, name=name: asked[n].domain == name) for name in names}
 
 
-def _scales(run: Run, asked: Sequence[Asked], table: dict) -> dict[str, list[dict]]:
-    """By each scale of the taskset: its quarters, each as many tasks, the lowest numbers first."""
-    found = {}
-    scales = run.taskset.scales.filter(ready=True).exclude(source=DOMAIN).order_by("pk")[:SCALES]
-    for scale in scales:
-        rows = scale.difficulties.filter(task__in=[one.task for one in asked]).order_by("place").values_list("task", "value")
-        found[scale.name] = [_band(asked, table, quarter) for quarter in _quarters(list(rows))]
+def by_scale(run: Run, tasks: Sequence[int], table: Table) -> dict[str, list[dict]]:
+    """By each of the taskset's newest scales: its quarters, each as many of these tasks (ids), the lowest numbers first.
+
+    `table`: figures in the order of the tasks.
+    """
+    found, place = {}, {task: n for n, task in enumerate(tasks)}
+    for scale in run.taskset.scales.filter(ready=True).exclude(source=DOMAIN).order_by("-pk")[:SCALES]:
+        rows = scale.difficulties.filter(task__in=tasks).order_by("place").values_list("task", "value")
+        found[scale.name] = [_band(place, table, quarter) for quarter in _quarters(list(rows))]
     return {name: bands for name, bands in found.items() if bands}
 
 
-def _band(asked: Sequence[Asked], table: dict, rows: Sequence[tuple[int, float]]) -> dict:
-    tasks = {task for task, _ in rows}
-    return {"from": rows[0][1], "to": rows[-1][1], "figures": means_of(table, lambda n: asked[n].task in tasks)}
+def _band(place: Mapping[int, int], table: Table, rows: Sequence[tuple[int, float]]) -> dict:
+    places = {place[task] for task, _ in rows}
+    return {"from": rows[0][1], "to": rows[-1][1], "figures": means_of(table, places.__contains__)}
+
+
+def why_not_by_scale(run: Run, tasks: int) -> str:
+    """Why so many tasks are told by no scale of difficulty; empty where they are by all that there are."""
+    scales = run.taskset.scales.exclude(source=DOMAIN)
+    if not scales.exists():
+        return f"no scale of difficulty of {run.taskset.slug}"
+    if waiting := scales.filter(ready=False).order_by("-pk").values_list("name", flat=True).first():
+        return f"the scale {waiting} is not ready"
+    return f"{tasks} tasks have figures, and quarters of a scale need {2 * BANDS}" if tasks < 2 * BANDS else ""
 
 
 def _quarters(rows: list) -> Iterable[list]:
