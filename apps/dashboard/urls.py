@@ -155,6 +155,7 @@ urlpatterns = [
     path(RUN + "weights/exports/<int:pk>.zip", weight_acts.zip_of, name="run-weight-zip"),
     path(RUN + "weights/exports/<int:pk>/delete/", weight_acts.drop, name="run-weight-drop"),
     path(WEIGHT, weights.version, name="run-weight"),
+    path(WEIGHT + "adapter.zip", weight_acts.adapter, name="run-weight-adapter"),
     path(WEIGHT + "manifest.json", weights.manifest, name="run-weight-manifest"),
     path(WEIGHT + "now/", weights.version_now, name="run-weight-now"),
     path(WEIGHT + "act/<slug:verb>/", weight_acts.act, name="run-weight-act"),

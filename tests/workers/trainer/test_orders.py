@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.urls import reverse
+from peft import PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from apps.accounts.models import AuditEntry
@@ -67,6 +69,23 @@ def test_an_adapter_is_exported_merged(tiny_run, new_station, alice):
     probe = read_manifest(version.folder).probe
     assert says(Path(order.folder), probe) == pytest.approx(probe.logprobs, abs=1e-4)
     assert "merged into its base" in (Path(order.folder) / "README.md").read_text()
+
+
+def test_an_adapter_by_itself_is_what_peft_loads_over_its_base(tiny_run, new_station, alice, client, tmp_path):
+    run = train_to_the_end(new_station(), tiny_run(steps=1, lora=LORA))
+    client.force_login(alice)
+    address = reverse("run-weight-adapter", args=["lab", run.slug, 1])
+    assert address in client.get(reverse("run-weight", args=["lab", run.slug, 1])).content.decode()
+    with zipfile.ZipFile(io.BytesIO(client.get(address).getvalue())) as archive:
+        assert archive.testzip() is None
+        archive.extractall(tmp_path / "given")
+    [folder] = (tmp_path / "given").iterdir()
+    assert str(run.policy.folder) not in (folder / "adapter_config.json").read_text()
+    probe = read_manifest(run.weight_versions.get(version=1).folder).probe
+    base = AutoModelForCausalLM.from_pretrained(run.policy.folder)
+    said = weights.probe_logprobs(PeftModel.from_pretrained(base, folder), probe.token_ids)
+    assert said == pytest.approx(probe.logprobs, abs=1e-4)
+    assert client.get(reverse("run-weight-adapter", args=["lab", run.slug, 0])).status_code == 404
 
 
 def test_the_zip_holds_the_folder_to_the_bit_a_piece_at_a_time(trained, alice):
