@@ -240,7 +240,7 @@ def words_of_schedule(one: Scheduled) -> str:
     told = {
         "first {:,} tasks": one.tasks, "T {:g}": one.temperature, "{:,} tokens": one.max_tokens,
         "by {}": ", ".join(choice.scorer for choice in one.rewards) or None,
-        "right from {:.0%}": None if one.right_from == 1 else one.right_from, "{} judged by people": one.people or None,
+        "right from {:g} %": None if one.right_from == 1 else 100 * one.right_from, "{} judged by people": one.people or None,
     }  # fmt: skip
     return ", ".join([*words, *(text.format(value) for text, value in told.items() if value is not None)])
 

@@ -171,7 +171,7 @@ def test_a_schedule_is_listed_with_how_it_samples_and_judges(client, published, 
     client.force_login(alice)
     told = {"temperature": "0.2", "scorer": "sort", "right_from": "0.5", "every": "5", "tasks": "3"}
     client.post(address(published, "run-evaluation-schedules"), {**ASKED, **told})
-    assert "every 5 versions, 2 answers, first 3 tasks, T 0.2, by sort, right from 50%" in shown(client, published)
+    assert "every 5 versions, 2 answers, first 3 tasks, T 0.2, by sort, right from 50 %" in shown(client, published)
 
 
 def test_a_refused_schedule_keeps_what_was_typed_and_says_what_is_wrong_in_its_own_form(client, published, alice):
