@@ -3,6 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from django.db.models import Count, F, Q, Window
+from django.db.models.functions import RowNumber
+
 from apps.accounts.models import User
 from apps.feedback.arena.making import contestable
 from apps.feedback.arena.standings import Score, Standing, Standings
@@ -10,7 +13,7 @@ from apps.feedback.models import Arena, Contestant
 from apps.runs.blindness import open_among
 from apps.runs.models import Run
 
-OFFERED = 60  # evaluations of a run, and as many of other runs
+OFFERED = 200  # evaluations of a run, and as many of other runs
 DOMAINS_SHOWN = 40
 
 
@@ -21,6 +24,7 @@ class Offer:
     taskset: str
     own: list[Run]
     others: list[Run]
+    hidden: int = 0  # of the run, and older than those offered
 
     @property
     def is_enough(self) -> bool:
@@ -28,13 +32,20 @@ class Offer:
 
 
 def offers_of(run: Run) -> list[Offer]:
-    """Complete evaluations of the run, by taskset, and what others were asked of the same tasksets: the newest. Two statements."""
+    """Complete evaluations of the run, by taskset: the newest and its base's; and the newest of others that were asked the same
+    tasksets. Three statements."""
     found = contestable(run.project).select_related("taskset", "policy", "evaluates__run").order_by("-pk")
-    own = list(found.filter(evaluates__run=run)[:OFFERED])
+    of_run = found.filter(evaluates__run=run)
+    rank = Window(RowNumber(), partition_by=F("taskset"), order_by="-pk")
+    own = list(of_run.annotate(rank=rank).filter(Q(rank__lte=OFFERED) | Q(evaluates__version=0)))
+    counts = dict(of_run.order_by().values_list("taskset").annotate(n=Count("pk")))
     tasksets = list(dict.fromkeys(one.taskset for one in own))
-    others = list(found.filter(taskset__in=tasksets).exclude(pk__in=[one.pk for one in own])[:OFFERED]) if own else []
-    found = (Offer(s.slug, [r for r in own if r.taskset == s], [r for r in others if r.taskset == s]) for s in tasksets)
-    return [offer for offer in found if offer.is_enough]
+    others = list(found.filter(taskset__in=tasksets).exclude(evaluates__run=run)[:OFFERED]) if own else []
+    offers = []
+    for one in tasksets:
+        ours = [run for run in own if run.taskset == one]
+        offers.append(Offer(one.slug, ours, [run for run in others if run.taskset == one], counts[one.pk] - len(ours)))
+    return [offer for offer in offers if offer.is_enough]
 
 
 def label_of(run: Run) -> str:

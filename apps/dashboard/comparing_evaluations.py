@@ -96,7 +96,7 @@ def _beside(sides: Sequence[Side], found: QuerySet[Run], owners: Sequence[str], 
     plans = plans_of(list(first.values()))
     closed = closed_of([row["pk"] for row in rows if row["state"] not in Run.ENDED])
     lines = {one: [_sided(side, by_set[one].get(side.pk, ()), plans[one[0]], closed, choice) for side in sides] for one in chosen}
-    figures = _by_task({line.chosen.cell.run for some in lines.values() for line in some if line.is_known}, shown)
+    figures = figures_by_task({line.chosen.cell.run for some in lines.values() for line in some if line.is_known}, shown)
     asked = [_asked(next(iter(by_set[one].values()))[0]["taskset__slug"], plans[one[0]], lines[one], figures) for one in chosen]
     samples = max((plan.group_size for plan in plans.values()), default=1)
     return Beside(asked, len(by_set) - len(chosen), ks_of(samples))
@@ -132,7 +132,7 @@ def _against(line: Line, base: Line | None, figures: Mapping[int, Mapping[int, f
     return line if one is None or other is None else replace(line, difference=paired(one, other))
 
 
-def _by_task(evaluations: Iterable[int], shown: Shown) -> dict[int, dict[int, float]]:
+def figures_by_task(evaluations: Iterable[int], shown: Shown) -> dict[int, dict[int, float]]:
     """{evaluation: {task: its figure}}; without those of which no task's figures were kept."""
     results = EvaluationResult.objects.filter(run__in=list(evaluations), by_task__isnull=False)
     rows = results.values_list("run", KeyTransform("tasks", "by_task"), shown.within("by_task"))

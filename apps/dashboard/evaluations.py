@@ -2,38 +2,44 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from django.db.models import Count, F, Q
+from django.db.models import Count, F, Max, Min, Q, QuerySet
 from django.db.models.fields.json import KeyTransform
+from django.http import QueryDict
 
 from apps.feedback.evaluation.figures import MEASURES, Mean, ks_of
 from apps.feedback.evaluation.results import Found
 from apps.rollouts.models import Group
 from apps.runs.config import RunConfig, parse
+from apps.runs.evaluation import Scheduled
 from apps.runs.models import Run
 
-SETS_SHOWN, VERSIONS_SHOWN, POINTS = 6, 40, 200
+SETS_SHOWN, SETS_OFFERED, VERSIONS_SHOWN = 6, 40, 40
+SORTED, EACH = 200, 10  # versions that are looked at for the best; evaluations of a version that was asked the same again
 FIELDS = ("pk", "slug", "state", "version", "evaluation_set", "figure", "taskset__slug", "taskset__size")
 WIDTH, HEIGHT, EDGE = 96, 22, 3  # of a sparkline, in its own pixels
-MOST_DIGITS = 9
+MOST_DIGITS, MOST_KEY = 9, 16
 
 
 @dataclass(frozen=True)
 class Shown:
-    """What the page's address asks for: a measure, its k, and by which column the versions stand ("" is their number)."""
+    """What the page's address asks for: a measure, its k, by which column the versions stand ("" is their number), which sets
+    (none: the newest), and the version that this page's come below."""
 
     measure: str
     k: int
     by: str = ""
+    sets: tuple[str, ...] = ()
+    below: int | None = None
 
     @classmethod
-    def read(cls, asked: dict, default: str = "pass") -> "Shown":
+    def read(cls, asked: QueryDict, default: str = "pass") -> "Shown":
         """What cannot be read is what nobody asked for."""
-        k = asked.get("k", "")
-        measure = asked.get("measure", default)
-        whole = int(k) if k.isascii() and k.isdigit() and 0 < len(k) <= MOST_DIGITS else 1
-        return cls(measure if measure in MEASURES else default, max(whole, 1), asked.get("by", "")[:16])
+        measure, below = asked.get("measure", default), _whole(asked.get("below", ""))
+        sets = tuple(key[:MOST_KEY] for key in asked.getlist("set")[:SETS_SHOWN] if "\x00" not in key)
+        k = max(_whole(asked.get("k", "")) or 1, 1)
+        return cls(measure if measure in MEASURES else default, k, asked.get("by", "")[:MOST_KEY], sets, below)
 
     @property
     def words(self) -> str:
@@ -42,6 +48,10 @@ class Shown:
     def within(self, column: str) -> KeyTransform:
         """What is asked for, of a column whose JSON has `figures` by measure and k."""
         return KeyTransform(str(self.k), KeyTransform(self.measure, KeyTransform("figures", column)))
+
+
+def _whole(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS else None
 
 
 @dataclass(frozen=True)
@@ -94,12 +104,32 @@ class Column:
 
 
 @dataclass(frozen=True)
+class Offered:
+    """A set that may be shown, with how many evaluations there are of it."""
+
+    key: str
+    taskset: str
+    words: str
+    count: int
+    is_shown: bool
+
+
+@dataclass(frozen=True)
 class Overview:
+    """`versions`: those of this page, and the first of all, from which one measures. `older`: the version that the next page's
+    come below; None where there is none, and where the best come first: of the newest of that column."""
+
     columns: list[Column]
     versions: list[int]
     ks: list[int]
-    hidden: int  # sets that are not shown
-    open: int
+    offered: list[Offered]
+    hidden: int  # sets that are not offered either
+    older: int | None
+
+    @property
+    def first(self) -> int:
+        """The version from which one measures."""
+        return min(self.versions, default=0)
 
     @property
     def rows(self) -> list[tuple[int, list[tuple[Cell | None, bool]]]]:
@@ -112,20 +142,47 @@ class Overview:
 
 
 def overview_of(run: Run, shown: Shown) -> Overview:
-    """The newest sets by the newest versions; five statements whatever there is."""
-    own = Run.objects.filter(evaluates__run=run).annotate(version=F("evaluates__version"), figure=shown.within("result__figures"))
-    rows = list(own.order_by("-pk").values(*FIELDS)[:POINTS])
-    sets = list(dict.fromkeys(row["evaluation_set"] for row in rows))
-    plans = plans_of([next(row["pk"] for row in rows if row["evaluation_set"] == key) for key in sets[:SETS_SHOWN]])
+    """Chosen sets, or the newest, by a page of versions; seven statements whatever there is."""
+    own = Run.objects.filter(evaluates__run=run).order_by().annotate(version=F("evaluates__version"))
+    counted = own.values("evaluation_set").annotate(newest=Max("pk"), count=Count("pk")).order_by("-newest")
+    sets = {row["evaluation_set"]: row for row in counted}
+    offered = [*dict.fromkeys([*(key for key in shown.sets if key in sets), *list(sets)[:SETS_OFFERED]])]
+    keys = [key for key in offered if key in shown.sets] or offered[:SETS_SHOWN]
+    plans = plans_of([sets[key]["newest"] for key in offered])
+    versions, older = _versions(own.filter(evaluation_set__in=keys), shown if shown.by in keys else replace(shown, by=""))
+    told = own.filter(evaluation_set__in=keys, version__in=versions).annotate(figure=shown.within("result__figures"))
+    rows = list(told.order_by("-pk").values(*FIELDS)[: EACH * SETS_SHOWN * (VERSIONS_SHOWN + 1)])
     closed = closed_of([row["pk"] for row in rows if row["state"] not in Run.ENDED])
-    columns = [Column(key, plans[key].taskset, words_of(plans[key])) for key in sets[:SETS_SHOWN]]
-    for column in columns:
-        for row in (row for row in rows if row["evaluation_set"] == column.key):
-            _place(column, row, plans[column.key], closed)
-    versions = sorted({version for column in columns for version in column.cells}, reverse=True)
-    samples = max((plan.group_size for plan in plans.values()), default=1)
-    is_open = sum(row["state"] not in Run.ENDED for row in rows)
-    return Overview(columns, _sorted(versions, columns, shown)[:VERSIONS_SHOWN], ks_of(samples), len(sets) - len(columns), is_open)
+    columns = {key: Column(key, plans[key].taskset, words_of(plans[key])) for key in keys}
+    for row in rows:
+        _place(columns[row["evaluation_set"]], row, plans[row["evaluation_set"]], closed)
+    samples = max((plans[key].group_size for key in keys), default=1)
+    choice = [Offered(key, plans[key].taskset, words_of(plans[key]), sets[key]["count"], key in keys) for key in offered]
+    told = list(columns.values())
+    return Overview(told, _sorted(versions, told, shown), ks_of(samples), choice, len(sets) - len(offered), older)
+
+
+def _versions(asked: QuerySet[Run], shown: Shown) -> tuple[list[int], int | None]:
+    """The page's versions, newest first, with the first of all behind them; and the one that older ones are below."""
+    if shown.by:
+        newest = asked.filter(evaluation_set=shown.by, result__isnull=False).order_by("-version", "-pk")[:SORTED]
+        known = newest.annotate(figure=shown.within("result__figures")).values_list("version", "figure")
+        values = {version: figure[0] for version, figure in known if figure and figure[0] is not None}
+        unknown = [version for version in _numbers(asked)[:VERSIONS_SHOWN] if version not in values]
+        best = sorted(values, key=lambda version: (-values[version], -version))
+        return _with_first([*best, *unknown][:VERSIONS_SHOWN], asked), None
+    some = _numbers(asked if shown.below is None else asked.filter(version__lt=shown.below))[: VERSIONS_SHOWN + 1]
+    found = list(some)
+    return _with_first(found[:VERSIONS_SHOWN], asked), found[VERSIONS_SHOWN - 1] if len(found) > VERSIONS_SHOWN else None
+
+
+def _numbers(asked: QuerySet[Run]) -> QuerySet:
+    return asked.order_by("-version").values_list("version", flat=True).distinct()
+
+
+def _with_first(versions: list[int], asked: QuerySet[Run]) -> list[int]:
+    first = asked.aggregate(first=Min("version"))["first"]
+    return versions if first is None or first in versions else [*versions, first]
 
 
 def _place(column: Column, row: dict, plan: RunConfig, closed: dict[int, int]) -> None:
@@ -173,6 +230,19 @@ def words_of(plan: RunConfig) -> str:
     people = " · people" if plan.people.per_group else ""
     count = f"{plan.group_size} answer{'' if plan.group_size == 1 else 's'}"
     return f"{most}{count} · T {plan.sampling.temperature:g} · {plan.sampling.max_tokens:,} tokens · by {judges}{people}"
+
+
+def words_of_schedule(one: Scheduled) -> str:
+    """When, what, and all in which it differs from how the run itself samples and judges."""
+    times = f"{one.every:,} " if one.every > 1 else ""
+    words = [f"every {times}{'update' if one.unit == 'steps' else 'version'}{'s' if one.every > 1 else ''}"]
+    words.append(f"{one.samples} answer{'' if one.samples == 1 else 's'}")
+    told = {
+        "first {:,} tasks": one.tasks, "T {:g}": one.temperature, "{:,} tokens": one.max_tokens,
+        "by {}": ", ".join(choice.scorer for choice in one.rewards) or None,
+        "right from {:g} %": None if one.right_from == 1 else 100 * one.right_from, "{} judged by people": one.people or None,
+    }  # fmt: skip
+    return ", ".join([*words, *(text.format(value) for text, value in told.items() if value is not None)])
 
 
 # -- one evaluation -----------------------------------------------------------------------------------------------------

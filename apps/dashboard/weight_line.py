@@ -7,16 +7,16 @@ from datetime import datetime
 
 from django.db.models import Avg, Count, Q
 
-from apps.buffer.models import StepItem
+from apps.buffer.models import StepItem, StepLesson
 from apps.dashboard.trends import Drawing, drawing_of
-from apps.feedback.models import Rating
+from apps.feedback.tracing import shaped_by
 from apps.policies.damage import DamagedWeights
 from apps.policies.manifest import Manifest, read_manifest
 from apps.policies.registering import parameter_count
 from apps.runs.models import Acknowledgement, Metric, TrainStep, WeightVersion
 from apps.tasksets.models import Task
 
-TASKS_SHOWN = 12
+TASKS_SHOWN, MOST_TASKS = 12, 500
 
 
 @dataclass(frozen=True)
@@ -94,10 +94,10 @@ class Stage:
 
 
 def way_of(version: WeightVersion) -> list[Stage]:
-    """Requested, pushed, offered: of the trainer's side. Engines answer with acknowledgements."""
+    """Written, verified, published: of the trainer's side. Engines answer with acknowledgements."""
     told = (
-        ("requested", "The trainer has sealed the folder and committed its update.", version.staged_at),
-        ("pushed", "Every byte was read back from disk and compared with the manifest.", version.verified_at),
+        ("written", "The trainer has sealed the folder and committed its update.", version.staged_at),
+        ("verified", "Every byte was read back from disk and compared with the manifest.", version.verified_at),
         ("published", "Offered to the engines; they look for it by themselves.", version.published_at),
     )
     found, before = [], None
@@ -108,9 +108,16 @@ def way_of(version: WeightVersion) -> list[Stage]:
 
 
 def engines_of(version: WeightVersion) -> list[tuple[Acknowledgement, float | None]]:
-    """Every engine's word, with the milliseconds from publication to it, first come first."""
+    """Every engine's word, with the milliseconds from publication to it, first come first.
+
+    None of an engine that was not there yet: it loaded the version when it came.
+    """
     words = version.acknowledgements.select_related("worker").order_by("at", "pk")
-    return [(word, _since(version.published_at, word.at)) for word in words]
+    return [(word, None if _is_younger(word, version) else _since(version.published_at, word.at)) for word in words]
+
+
+def _is_younger(word: Acknowledgement, version: WeightVersion) -> bool:
+    return bool(version.published_at) and word.worker.started_at > version.published_at
 
 
 def _since(before: datetime | None, at: datetime | None) -> float | None:
@@ -133,7 +140,10 @@ class Content:
 def content_of(version: WeightVersion) -> Content | str:
     """Or the sentence that says why nothing can be told."""
     if version.state == WeightVersion.State.RETIRED:
-        return "Its folder was retired: newer versions took its place. Its row, its trace and its figures stay."
+        return (
+            "Its folder was retired: newer versions took its place. Its manifest, with what its files and tensors were, went with "
+            "it; its fingerprint, its trace and its figures stay."
+        )
     try:
         manifest = read_manifest(version.folder)
     except (DamagedWeights, OSError) as error:
@@ -144,15 +154,30 @@ def content_of(version: WeightVersion) -> Content | str:
 
 @dataclass(frozen=True)
 class Origin:
-    """What a version was made of, behind its parent: updates, their tasks (the first few), rollouts and people's ratings."""
+    """What a version was made of, behind its parent: updates, with their rollouts and lessons, tasks, and what people said.
+
+    `ratings` are those that counted when their groups were judged, in whatever form. `models`: rater models whose rewards
+    were used, by number with how many; `shown_by`: people whose answers were imitated, with how many ("": imported ones).
+    """
 
     since: int
     until: int
     rollouts: int
+    lessons: int
     tasks: list[Task]
     task_count: int
     ratings: int
     raters: int
+    models: dict[int, int]
+    shown_by: dict[str, int]
+
+    @property
+    def first(self) -> list[Task]:
+        return self.tasks[:TASKS_SHOWN]
+
+    @property
+    def others(self) -> list[Task]:
+        return self.tasks[TASKS_SHOWN:]
 
 
 def origin_of(version: WeightVersion) -> Origin | None:
@@ -160,13 +185,18 @@ def origin_of(version: WeightVersion) -> Origin | None:
     since = version.parent.step if version.parent else 0
     if version.version == 0 or version.step <= since:
         return None
-    items = StepItem.objects.filter(step__run=version.run_id, step__number__gt=since, step__number__lte=version.step)
-    rollouts = items.values("experience__rollout")
-    tasks = Task.objects.filter(pk__in=items.values("experience__group__task")).select_related("taskset__project")
-    said = Rating.objects.filter(rollout__in=rollouts).aggregate(n=Count("pk"), raters=Count("rater", distinct=True))
+    steps = TrainStep.objects.filter(run=version.run_id, number__gt=since, number__lte=version.step)
+    shapings = shaped_by(steps.filter(state=TrainStep.State.COMMITTED))
+    ratings = {rating.pk: rating.rater_id for shaping in shapings for rating in shaping.ratings}
+    models: Counter[int] = sum((Counter(shaping.models) for shaping in shapings), Counter())
+    answers = {answer.pk: answer for shaping in shapings for answer in shaping.answers}
+    authors = Counter(answer.author.username if answer.author else "" for answer in answers.values())
+    groups = StepItem.objects.filter(step__in=steps).values("experience__group__task")
+    tasks = Task.objects.filter(pk__in=groups).select_related("taskset__project").order_by("taskset", "index")
     return Origin(
-        since + 1, version.step, items.count(), list(tasks.order_by("taskset", "index")[:TASKS_SHOWN]), tasks.count(),
-        said["n"], said["raters"],
+        since + 1, version.step, sum(shaping.rollouts for shaping in shapings), StepLesson.objects.filter(step__in=steps).count(),
+        list(tasks[:MOST_TASKS]), tasks.count(), len(ratings), len(set(ratings.values())), dict(sorted(models.items())),
+        dict(authors.most_common()),
     )  # fmt: skip
 
 

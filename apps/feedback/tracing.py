@@ -53,6 +53,13 @@ def shaped(version: WeightVersion, before: int | None = None, most: int = STEPS_
     return list(found.values()), len(steps) > most
 
 
+def shaped_by(steps: QuerySet[TrainStep]) -> list[Shaping]:
+    """Of these updates, the newest first. Ten queries at most."""
+    found = {step.pk: Shaping(step) for step in steps.order_by("-number")}
+    _fill(found)
+    return list(found.values())
+
+
 def _fill(found: dict[int, Shaping]) -> None:
     items = StepItem.objects.filter(step__in=found)
     taken = list(items.values_list("step", "experience__group", "experience__rollout", "experience__kind"))

@@ -1,15 +1,17 @@
 """A sealed version as a standard Hugging Face folder: whole weights, configuration, tokenizer, generation defaults, model card."""
 
+import io
 import json
 import os
 import shutil
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from apps.accounts import strict_json
 from apps.policies.copying import copy_as_base
-from apps.policies.folder import MANIFEST
+from apps.policies.folder import ADAPTER, ADAPTER_CONFIG, MANIFEST
 
 GENERATION = "generation_config.json"
 CARD = "README.md"
@@ -50,13 +52,29 @@ def _write_generation(folder: Path) -> None:
 
 def zipped(folder: Path) -> Iterator[bytes]:
     """The folder as a zip, made while it is sent: stored, as weights do not get smaller, a piece in memory at a time."""
+    return _zipped((f"{folder.name}/{path.name}", path.stat().st_size, path.open("rb")) for path in sorted(folder.iterdir()))
+
+
+def adapter_zipped(source: Path, name: str, base: str) -> Iterator[bytes]:
+    """The adapter in `source` by itself, as a folder `name` that peft loads over its base, which it calls `base`: the place where
+    that lies on this machine is nobody's business. Raises OSError."""
+    config = strict_json.read(source / ADAPTER_CONFIG, 64 << 20)
+    told = json.dumps({**config, "base_model_name_or_path": base}, indent=1, sort_keys=True).encode() + b"\n"
+    tensors = (source / ADAPTER).open("rb")  # at once: it stays readable when the folder is retired meanwhile
+    size = os.fstat(tensors.fileno()).st_size
+    files = ((ADAPTER_CONFIG, len(told), io.BytesIO(told)), (ADAPTER, size, tensors))
+    return _zipped((f"{name}/{file}", size, stream) for file, size, stream in files)
+
+
+def _zipped(files: Iterable[tuple[str, int, BinaryIO]]) -> Iterator[bytes]:
+    """`files`: name, bytes, and what they are read from, which is closed."""
     out = _Outbox()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
-        for path in sorted(folder.iterdir()):
-            entry = zipfile.ZipInfo(f"{folder.name}/{path.name}", EPOCH)
+        for name, size, stream in files:
+            entry = zipfile.ZipInfo(name, EPOCH)
             entry.external_attr = 0o644 << 16
-            entry.file_size = path.stat().st_size
-            with archive.open(entry, "w", force_zip64=True) as target, path.open("rb") as stream:
+            entry.file_size = size
+            with archive.open(entry, "w", force_zip64=True) as target, stream:
                 while piece := stream.read(PIECE):
                     target.write(piece)
                     yield out.take()

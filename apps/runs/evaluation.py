@@ -58,6 +58,11 @@ class Scheduled(Asked):
     unit: Literal["versions", "steps"] = Field("versions", description="What `every` counts: published versions, or updates.")
 
     @property
+    def key(self) -> str:
+        """Names it by what it says: its place changes when another one is taken away."""
+        return _digest(self.model_dump(mode="json"))
+
+    @property
     def asked(self) -> Asked:
         return Asked(**self.model_dump(exclude={"every", "unit"}))
 
@@ -71,6 +76,10 @@ class Scheduled(Asked):
 def set_of(plan: "RunConfig") -> str:
     """The same for all evaluations that ask the same, whatever weights; fields with their defaults count as not there."""
     told = plan.model_dump(mode="json", exclude_defaults=True, exclude=NOT_ASKED)
+    return _digest(told)
+
+
+def _digest(told: dict) -> str:
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
 
 

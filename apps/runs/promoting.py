@@ -34,10 +34,15 @@ def promoted(version: WeightVersion, by: User | None = None, slug: str = "", tit
     known = run.project.policies.filter(source=source, **({"slug": slug} if slug else {})).first()
     if known is not None and Path(known.folder).is_dir():
         return known
-    slug = slug or free_name(f"{run.slug[: LONGEST_SLUG - 8]}-v{version.version}", run.project.policies)
+    slug = slug or free_name(name_of_policy(version), run.project.policies)
     folder = folder_of_policy(run, slug)
     copy_as_base(Path(version.folder), folder)
     return register(run.project, slug, folder, source, title or f"{run.title}, version {version.version}"[:200], by)
+
+
+def name_of_policy(version: WeightVersion) -> str:
+    """Under which a version becomes a policy where nobody says a name, if that is free."""
+    return f"{version.run.slug[: LONGEST_SLUG - 8]}-v{version.version}"
 
 
 def folder_of_policy(run: Run, slug: str) -> Path:

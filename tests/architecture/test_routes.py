@@ -27,6 +27,8 @@ STEERER = ("login", "absent", "forbidden", "in", "in")
 MAKER = ("login", "forbidden", "forbidden", "in", "in")  # of things in a project of theirs
 TO_LOGIN = ("login", "login", "login", "login", "login")  # closed: leads to the login page
 SECOND_FACTOR = ("login", "absent", "absent", "absent", "absent")  # for those who have one
+# Of a version whose folder is not there; tests of weights see who is let in where it is.
+NO_FOLDER, NO_ADAPTER = ("login", "absent", "absent", "absent", "absent"), ("login", "absent", "forbidden", "absent", "absent")
 NOWHERE = ("absent", "absent", "absent", "absent", "absent")
 API_PERSON = ("unknown", "in", "in", "in", "in")
 API_MEMBER = ("unknown", "absent", "in", "in", "in")
@@ -228,6 +230,8 @@ TABLE = {
     RUN + "weights/compare/": {"GET": STEERER, "POST": STEERER},
     RUN + "weights/compare/<int:pk>/": {"GET": STEERER, "POST": None},
     RUN + "weights/compare/<int:pk>/now/": {"GET": STEERER, "POST": None},
+    WEIGHT + "manifest.json": {"GET": NO_FOLDER, "POST": None},
+    WEIGHT + "adapter.zip": {"GET": NO_ADAPTER, "POST": None},
     RUN + "weights/exports/<int:pk>.zip": {"GET": STEERER, "POST": None},
     RUN + "weights/exports/<int:pk>/delete/": {"GET": None, "POST": STEERER},
     WEIGHT: {"GET": MEMBER, "POST": None},

@@ -10,6 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from apps.accounts.models import Membership, User
+from apps.dashboard import arenas
 from apps.feedback.arena.making import make
 from apps.feedback.models import Arena, Pairing, Vote
 from apps.runs.models import Run
@@ -53,6 +54,15 @@ def test_ticked_evaluations_become_an_arena(client, run, finish, alice, bob):
     client.force_login(bob)
     assert client.post(address, {"contestant": [one.pk for one in runs]}).status_code == 403
     assert 'name="contestant"' not in client.get(reverse("run-evaluations", args=["lab", run.slug])).content.decode()
+
+
+def test_the_newest_are_offered_with_the_base_and_it_is_said_how_many_are_not(client, run, finish, alice, monkeypatch):
+    monkeypatch.setattr(arenas, "OFFERED", 2)
+    runs = evaluated(run, finish, [["a"], ["b"], ["c"], ["d"]])
+    client.force_login(alice)
+    page = client.get(reverse("run-evaluations", args=["lab", run.slug])).content.decode()
+    assert [f'name="contestant" value="{one.pk}"' in page for one in runs] == [True, False, True, True]
+    assert "1 older evaluation is not offered" in page
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,9 @@ from django.utils import timezone
 
 from apps.accounts.models import Membership, User
 from apps.dashboard.views import comparing_versions
+from apps.feedback.evaluation.asking import evaluate
 from apps.rollouts.models import Chat, ChatTurn, Comparison
+from apps.runs.evaluation import Asked
 from apps.runs.models import Worker
 
 KNOBS = {"temperature": "0.5", "max_tokens": "20"}
@@ -49,6 +51,19 @@ def test_a_conversation_begins_goes_on_and_is_found_again(alice, seeded):
     assert "Waiting for an engine" in html
     assert 'value="0.5"' in html
     assert f"?chat={first.chat_id}" in alice.get(at("run-weight-chat", 3)).content.decode()
+
+
+def test_the_base_milestones_and_what_is_kept_are_offered_beside_the_newest(alice, seeded):
+    run = seeded.run
+    run.change_config(seeded.alice, checkpoints={"milestones": 10})
+    for number in range(4, 61):
+        state, pinned = "published" if number % 10 == 0 or number in (7, *range(46, 61)) else "retired", timezone.now()
+        run.weight_versions.create(
+            version=number, step=number, state=state, folder="/nowhere", pinned_at=pinned if number == 7 else None
+        )
+    html = alice.get(at("run-weight-chat", 3)).content.decode()
+    offered = re.findall(r'">v(\d+)</a>', html.split("Chat with another version")[1].split("</nav>")[0])
+    assert [int(number) for number in offered] == [*range(60, 48, -1), 40, 30, 20, 10, 7, 3, 0]
 
 
 def test_model_output_is_never_markup_of_its_own(alice):
@@ -155,6 +170,32 @@ def test_two_versions_are_asked_the_same(alice, seeded):
     html = alice.get(at("run-weights-answers-now", made.pk)).content.decode()
     assert "1 of 4 answers are the same" in html
     assert "data-ended" in html
+
+
+def test_prompts_of_several_lines_stand_in_blocks(alice, seeded):
+    fields = {**KNOBS, "one": "1", "other": "3", "prompts": "Dear shop,\n\nmy lamp\n---\nHello\n---\n\n", "tasks": "0"}
+    alice.post(at("run-weights-compare"), fields)
+    asked = ChatTurn.objects.order_by("chat__place").values_list("prompt", flat=True)
+    assert [one[0]["content"] for one in asked[::2]] == ["Dear shop,\n\nmy lamp", "Hello"]
+
+
+def test_members_who_see_the_run_compare_its_versions_and_ask_nothing(client, seeded):
+    viewer = User.objects.create(username="vera")
+    Membership.objects.create(project=seeded.run.project, user=viewer, role=Membership.Role.VIEWER)
+    client.force_login(viewer)
+    answer = client.get(at("run-weights-compare") + "?one=1&other=3")
+    assert answer.status_code == 200 and "norm change" in answer.content.decode() and "Ask both" not in answer.content.decode()
+    fields = {**KNOBS, "one": "1", "other": "3", "prompts": "Hello", "tasks": "0"}
+    assert client.post(at("run-weights-compare"), fields).status_code == 403
+
+
+def test_versions_that_were_evaluated_are_compared_when_their_folders_are_gone(alice, seeded):
+    version = seeded.run.weight_versions.get(version=1)
+    evaluate(version, Asked(taskset=seeded.run.taskset.slug))
+    seeded.run.weight_versions.filter(version__in=(1, 2)).update(state="retired")
+    html = alice.get(at("run-weights-compare") + "?one=1&other=3").content.decode()
+    assert re.findall(r'<option value="(\d+)"', html.split('id="pick-other"')[0]) == ["3", "1", "0"]
+    assert "cannot be asked prompts any more" in html and "Ask both" not in html
 
 
 @pytest.mark.parametrize(("wrong", "words"), [

@@ -1,14 +1,18 @@
 """Evaluations in the pages: a table of versions, asking more of them, schedules, and what one evaluation found."""
 
+import re
+
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from apps.feedback.evaluation.asking import evaluate
+from apps.feedback.evaluation.scheduled import add
 from apps.rollouts.models import Rollout
-from apps.runs.evaluation import Asked
+from apps.runs.evaluation import Asked, Scheduled
 from apps.runs.models import Run
+from apps.tasksets.scales import scale_of
 from tests.dashboard.evaluating import complete, publish
 
 pytestmark = pytest.mark.django_db
@@ -30,6 +34,10 @@ def shown(client, run: Run, query: str = "") -> str:
     return client.get(address(run) + query).content.decode()
 
 
+def versions_in(text: str) -> list[int]:
+    return [int(number) for number in re.findall(r'<td class="r num strong">v(\d+)', text)]
+
+
 def test_versions_stand_beside_each_other_with_their_figures(client, published, alice, finish):
     client.force_login(alice)
     assert "No version was evaluated yet" in shown(client, published)
@@ -39,8 +47,38 @@ def test_versions_stand_beside_each_other_with_their_figures(client, published, 
     text = shown(client, published)
     assert "25.0 %" in text and "75.0 %" in text and "0/4</span> tasks" in text
     by_set = Run.objects.filter(is_evaluation=True).first().evaluation_set
-    rows = shown(client, published, f"?by={by_set}").split("<tbody>")[1]
-    assert [part.split("<")[0] for part in rows.split(">v")[1:4]] == ["1", "0", "2"]  # the best first, what is not known last
+    assert versions_in(shown(client, published, f"?by={by_set}")) == [1, 0, 2]  # the best first, what is not known last
+
+
+def test_versions_are_paged_by_their_number_and_the_first_stays(client, published, alice, finish):
+    client.force_login(alice)
+    publish(published, *range(3, 92))
+    for version in published.weight_versions.all():
+        evaluate(version, Asked(taskset="sort", samples=2))
+    assert versions_in(text := shown(client, published)) == [*range(91, 51, -1), 0]
+    assert "?below=52" in text
+    assert versions_in(text := shown(client, published, "?below=52&measure=mean")) == [*range(51, 11, -1), 0]
+    assert "?below=12&amp;measure=mean" in text
+    assert versions_in(text := shown(client, published, "?below=12")) == [*range(11, -1, -1)]
+    assert 'rel="next"' not in text.split("<tbody>")[1].split("</section>")[0]
+
+
+def test_any_of_what_was_asked_can_be_chosen(client, published, alice):
+    client.force_login(alice)
+    base = published.weight_versions.get(version=0)
+    made = [evaluate(base, Asked(taskset="sort", samples=samples))[0] for samples in range(1, 9)]
+    text = shown(client, published)
+    assert [f"by={one.evaluation_set}" in text for one in made] == [False, False, *[True] * 6]
+    assert all(f'name="set" value="{one.evaluation_set}"' in text for one in made)
+    text = shown(client, published, f"?set={made[0].evaluation_set}&set={made[3].evaluation_set}&set=%00&set=nothing")
+    assert [one for one in made if f"by={one.evaluation_set}" in text] == [made[0], made[3]]
+
+
+def test_a_version_leads_to_its_comparison_with_the_first(client, published, alice, finish):
+    client.force_login(alice)
+    for number in (1, 2):
+        complete(evaluate(published.weight_versions.get(version=number), Asked(taskset="sort", samples=2))[0], finish, number)
+    assert f"{address(published, 'run-weights-compare')}?one=1&amp;other=2" in shown(client, published)
 
 
 def test_another_figure_stands_in_the_address(client, published, alice, finish):
@@ -77,6 +115,24 @@ def test_what_cannot_be_asked_is_said_by_its_field(client, published, alice, wro
     assert not Run.objects.filter(is_evaluation=True).exists()
 
 
+def test_all_chosen_versions_are_asked_or_none_is(client, published, alice):
+    client.force_login(alice)
+    published.weight_versions.filter(version=2).update(state="retired")
+    for chosen in (["0", "2"], ["0", "9"]):
+        answer = client.post(address(published), {**ASKED, "version": chosen})
+        assert answer.status_code == 422 and "Nothing was asked" in answer.content.decode()
+        assert not Run.objects.filter(is_evaluation=True).exists()
+
+
+def test_every_version_that_is_kept_is_offered_and_benched(client, published, alice):
+    client.force_login(alice)
+    publish(published, *range(3, 61))
+    text = shown(client, published)
+    assert all(f'name="version" value="{number}"' in text for number in range(61)) and "Bench all 61 versions" in text
+    client.post(address(published), {**ASKED, "versions": "all"})
+    assert Run.objects.filter(is_evaluation=True).count() == 61
+
+
 def test_schedules_are_added_and_removed(client, published, alice):
     client.force_login(alice)
     there = address(published, "run-evaluation-schedules")
@@ -84,10 +140,60 @@ def test_schedules_are_added_and_removed(client, published, alice):
     published.refresh_from_db()
     assert [(one.taskset, one.every, one.unit, one.samples) for one in published.settings.evaluations] == [("sort", 5, "steps", 2)]
     assert client.post(there, {**ASKED, "every": "0"}).status_code == 422
+    assert client.post(there, {**ASKED, "every": "5", "unit": "steps"}).status_code == 422  # it is there
     assert client.post(there, {"remove": "7"}).status_code == 422
-    client.post(there, {"remove": "0"})
+    client.post(there, {"remove": published.settings.evaluations[0].key})
     published.refresh_from_db()
     assert published.settings.evaluations == ()
+
+
+def test_a_schedule_that_is_removed_twice_takes_no_other_with_it(client, published, alice):
+    client.force_login(alice)
+    there = address(published, "run-evaluation-schedules")
+    for samples in ("1", "2"):
+        client.post(there, {**ASKED, "samples": samples, "every": "5"})
+    published.refresh_from_db()
+    first = published.settings.evaluations[0].key
+    assert [client.post(there, {"remove": first}).status_code for _ in range(2)] == [302, 422]
+    published.refresh_from_db()
+    assert [one.samples for one in published.settings.evaluations] == [2]
+
+
+def test_two_who_add_schedules_at_once_lose_none(published):
+    seen, other = Run.objects.get(pk=published.pk), Run.objects.get(pk=published.pk)
+    add(seen, Scheduled(taskset="sort", samples=1))
+    add(other, Scheduled(taskset="sort", samples=2))  # which had read the run before
+    published.refresh_from_db()
+    assert [one.samples for one in published.settings.evaluations] == [1, 2]
+
+
+def test_a_schedule_is_listed_with_how_it_samples_and_judges(client, published, alice):
+    client.force_login(alice)
+    told = {"temperature": "0.2", "scorer": "sort", "right_from": "0.5", "every": "5", "tasks": "3"}
+    client.post(address(published, "run-evaluation-schedules"), {**ASKED, **told})
+    assert "every 5 versions, 2 answers, first 3 tasks, T 0.2, by sort, right from 50 %" in shown(client, published)
+
+
+def test_a_refused_schedule_keeps_what_was_typed_and_says_what_is_wrong_in_its_own_form(client, published, alice):
+    client.force_login(alice)
+    told = {"every": "7", "unit": "steps", "temperature": "0", "samples": "3"}
+    text = client.post(address(published, "run-evaluation-schedules"), {**ASKED, **told}).content.decode()
+    asking, schedule = text.split('id="ask"')[1].split('id="schedules"')
+    assert 'class="wrong"' not in asking and 'name="samples" type="number" min="1" max="1024" value="4"' in asking
+    assert 'value="7"' in schedule and 'value="steps" selected' in schedule and 'class="wrong"' in schedule
+
+
+def test_greedy_answers_are_asked_for_as_in_a_chat(client, published, alice):
+    client.force_login(alice)
+    text = shown(client, published)
+    assert 'name="temperature" type="number" step="any" min="0.01"' in text and "0.01 always says the likeliest token" in text
+
+
+def test_a_k_of_which_no_figure_is_kept_is_said_to_be_none_of_those(client, published, alice, finish):
+    client.force_login(alice)
+    complete(evaluate(published.weight_versions.get(version=1), Asked(taskset="sort", samples=2))[0], finish, 2)
+    assert "None is kept at k = 3</b>: take 1, 2." in shown(client, published, "?k=3")
+    assert "None is kept" not in shown(client, published, "?k=2")
 
 
 def test_who_judges_a_run_blind_learns_nothing_of_its_versions(client, published, bob, finish):
@@ -111,6 +217,24 @@ def test_an_evaluation_shows_its_figures_what_is_missing_and_its_hardest_tasks(c
     assert "evaluating" not in shown(client, published) and "Evaluated: nothing is learned" in _rollout(client, made)
 
 
+def test_a_scale_that_comes_after_an_evaluation_tells_it_by_difficulty(client, published, alice, finish, monkeypatch):
+    monkeypatch.setattr("apps.feedback.evaluation.results.BANDS", 2)
+    client.force_login(alice)
+    made, _ = evaluate(published.weight_versions.get(version=1), Asked(taskset="sort", samples=2))
+    complete(made, finish, 2)
+    assert "no scale of difficulty of sort; all its tasks are of one domain" in shown(client, made)
+    for task in made.taskset.tasks.all():
+        task.meta = {"digits": 5 + task.index}
+        task.save()
+    scale_of(made.taskset, "digits")
+    text = shown(client, made)
+    assert "no scale of difficulty" not in text
+    by_digits = text.split("By digits")[1].split("</section>")[0]
+    assert re.findall(r'<td class="wrap">(.*?)</td>|<b class="num">(.*?)</b>', by_digits) == [
+        ("5 – 6", ""), ("", "100.0 %"), ("7 – 8", ""), ("", "0.0 %"),
+    ]  # fmt: skip
+
+
 def _rollout(client, made: Run) -> str:
     return client.get(reverse("rollout", args=[Rollout.objects.filter(run=made).first().pk])).content.decode()
 
@@ -129,4 +253,4 @@ def test_more_versions_cost_no_more_queries(client, published, alice, finish):
     publish(published, *range(3, 12))
     for version in published.weight_versions.all():
         evaluate(version, Asked(taskset="sort", samples=2))
-    assert queries() <= few <= 16
+    assert queries() <= few <= 20

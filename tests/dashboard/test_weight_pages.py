@@ -1,6 +1,8 @@
 """The pages of weight versions: the line, one of them, what may be made of it, and who is shown any of it."""
 
 import io
+import json
+import uuid
 import zipfile
 from datetime import timedelta
 
@@ -11,9 +13,14 @@ from django.urls import reverse
 from django.utils import timezone
 
 from apps.accounts.models import AuditEntry
+from apps.buffer.models import Experience
+from apps.dashboard import weight_line
+from apps.feedback.models import Demonstration, ExpertAnswer, Rating
+from apps.feedback.tracing import shaped
 from apps.policies.manifest import read_manifest
 from apps.policies.models import Policy
-from apps.runs.models import Acknowledgement, Run, WeightOrder, WeightVersion
+from apps.rewards.models import Reward
+from apps.runs.models import Acknowledgement, Run, WeightOrder, WeightVersion, Worker
 from workers.policies.tiny import build_tiny
 
 MOVED = {"whole": 0.00125, "groups": [["embedding", 0.0005], ["layer 0", 0.002], ["last norm", 0.0]], "sampled": False}
@@ -53,10 +60,48 @@ def test_a_version_tells_its_way_to_every_engine(alice, seeded):
     staged = timezone.now()
     told = {"staged_at": staged, "verified_at": staged + timedelta(milliseconds=40), "published_at": staged + timedelta(seconds=2)}
     WeightVersion.objects.filter(pk=version.pk).update(**told, movement=MOVED)
+    Worker.objects.update(started_at=staged - timedelta(days=1))
     Acknowledgement.objects.filter(weight_version=version).update(at=staged + timedelta(seconds=2.5), fingerprint="other")
     html = alice.get(at("run-weight", 3)).content.decode()
     for words in ("+40 ms", "+2.0 s", "+500 ms", "other bytes", "layer 0", "0.200 %", "Update 3", "the whole trace"):
         assert words in html, words
+
+
+def test_a_version_counts_what_people_said_as_its_trace_lists_it(alice, seeded):
+    version = seeded.run.weight_versions.get(version=3)
+    [shaping] = [one for one in shaped(version)[0] if one.step.number == 3]
+    first = shaping.ratings[0]
+    compared = Rating.objects.filter(item__isnull=False, pk__in=[rating.pk for rating in shaping.ratings])
+    compared.update(rollout=None)  # as those are kept that rank, or choose one of two
+    late = Rating.objects.create(
+        item=first.item, rollout=first.rollout, run=seeded.run, rater=seeded.alice, form=first.form, answer=first.answer,
+        client_uuid=uuid.uuid4(), is_late=True, shown=first.shown,
+    )  # fmt: skip
+    told = weight_line.origin_of(version)
+    again = next(one for one in shaped(version)[0] if one.step.number == 3).ratings
+    assert compared.exists() and late not in again
+    assert (told.ratings, told.raters) == (len(shaping.ratings), shaping.people) == (len(again), shaping.people)
+
+
+def test_all_tasks_of_a_version_lead_to_its_rollouts_at_them(alice, seeded, monkeypatch):
+    monkeypatch.setattr(weight_line, "TASKS_SHOWN", 1)
+    version = seeded.run.weight_versions.get(version=3)
+    html, told = alice.get(at("run-weight", 3)).content.decode(), weight_line.origin_of(version)
+    assert told.task_count == len(told.tasks) > 1
+    for task in told.tasks:
+        assert f"{at('rollouts')}?task={task.index}&amp;from_step=3&amp;to_step=3" in html
+
+
+def test_rater_models_and_shown_answers_stand_on_the_page_of_a_version(alice, seeded):
+    rollout = seeded.run.rollouts.filter(experiences__step_items__step__number=3).first()
+    Reward.objects.create(rollout=rollout, source="model", scorer="rater_model", value=0.5, details={"rater_model": 4})
+    shown = Demonstration.objects.create(
+        project=seeded.run.project, run=seeded.run, author=seeded.bob, prompt=[{"role": "user", "content": "?"}], answer="!",
+    )  # fmt: skip
+    ExpertAnswer.objects.create(run=seeded.run, rollout=rollout, demonstration=shown)
+    Experience.objects.filter(rollout=rollout).update(kind="expert")
+    html = alice.get(at("run-weight", 3)).content.decode()
+    assert at("run-trace-model", 4) in html and "1 by bob" in html
 
 
 def test_a_version_whose_folder_is_gone_says_so_and_offers_nothing_of_it(alice, seeded):
@@ -75,6 +120,33 @@ def test_what_its_folder_holds_is_shown(alice, seeded, tmp_path):
     assert "model.embed_tokens.weight" in html
 
 
+def test_fingerprints_and_sums_of_files_are_told_in_full_and_as_json_while_the_folder_is_there(alice, seeded, tmp_path):
+    version = seal(seeded.run, 3, tmp_path / "v3")
+    manifest, html = read_manifest(version.folder), alice.get(at("run-weight", 3)).content.decode()
+    assert version.fingerprint in html and all(entry.sha256 in html for entry in manifest.files.values())
+    assert version.fingerprint in alice.get(at("run-weights")).content.decode()
+    answer = alice.get(at("run-weight-manifest", 3))
+    assert "attachment" in answer["Content-Disposition"] and answer.json() == json.loads(manifest.to_json())
+    seeded.run.weight_versions.filter(version=3).update(state="retired")
+    assert alice.get(at("run-weight-manifest", 3)).status_code == 404
+    html = alice.get(at("run-weight", 3)).content.decode()
+    assert version.fingerprint in html and "Its manifest" in html
+
+
+def test_times_of_a_version_have_a_date_and_a_zone(alice, seeded):
+    published = timezone.now().replace(year=2024, month=2, day=29, hour=5, minute=6, second=7)
+    seeded.run.weight_versions.filter(version=3).update(published_at=published)
+    assert "2024-02-29 05:06:07 UTC" in alice.get(at("run-weight", 3)).content.decode()
+
+
+def test_an_engine_that_is_younger_than_a_version_loaded_it_when_it_came(alice, seeded):
+    version = seeded.run.weight_versions.get(version=3)
+    WeightVersion.objects.filter(pk=version.pk).update(published_at=timezone.now() - timedelta(days=2))
+    Worker.objects.update(started_at=timezone.now() - timedelta(days=1))
+    html = alice.get(at("run-weight", 3)).content.decode()
+    assert "when it came" in html and "172800" not in html
+
+
 def test_who_judges_blind_learns_nothing_from_these_pages(client, seeded):
     client.force_login(seeded.bob)
     seeded.run.weight_versions.filter(version=3).update(movement=MOVED, fingerprint="feedface")
@@ -83,6 +155,7 @@ def test_who_judges_blind_learns_nothing_from_these_pages(client, seeded):
         assert "You judge this run blind" in html
         assert "feedface" not in html
         assert "gauge" not in html
+    assert client.get(at("run-weight-manifest", 3)).status_code == 404
     for name in ("run-weight-chat", "run-weight-now"):
         assert client.get(at(name, 3)).status_code == 403
     assert client.get(at("run-weights-compare")).status_code == 403

@@ -15,7 +15,7 @@ from apps.policies.models import Policy
 from apps.runs.config import ConfigError
 from apps.runs.model_card import card_of, name_of
 from apps.runs.models import NotPossible, OrderOver, WeightOrder
-from apps.runs.promoting import branch, folder_of_policy, promoted
+from apps.runs.promoting import branch, folder_of_policy, name_of_policy, promoted
 from apps.tasksets.leasing import MOST_ATTEMPTS
 from workers.leases import kept
 
@@ -93,10 +93,18 @@ MAKE = {WeightOrder.Kind.PROMOTE: _promote, WeightOrder.Kind.BRANCH: _branch, We
 def _share(order: WeightOrder) -> float:
     """Of the bytes that the whole weights have, those that lie there already, under a name of their own until all do."""
     version = order.weight_version
+    written = sum(path.stat().st_size for path in _place(order).glob("*") if path.is_file())
+    whole = version.run.weight_versions.filter(version=0).values_list("bytes", flat=True).first() or 0
+    return min(0.99, written / max(whole, version.bytes, 1))
+
+
+def _place(order: WeightOrder) -> Path:
+    """The folder that is being written, or was: of a branch that of the policy which its run will begin with."""
     if order.kind == WeightOrder.Kind.EXPORT:
         place = folder_of_export(order)
     else:
-        place = folder_of_policy(version.run, order.wanted.get("slug") or f"{version.run.slug}-v{version.version}")
-    written = sum(path.stat().st_size for path in place.parent.glob(f"{place.name}*/*") if path.is_file())
-    whole = version.run.weight_versions.filter(version=0).values_list("bytes", flat=True).first() or 0
-    return min(0.99, written / max(whole, version.bytes, 1))
+        named = order.wanted["slug"] if order.kind == WeightOrder.Kind.PROMOTE else name_of_policy(order.weight_version)
+        place = folder_of_policy(order.weight_version.run, named)
+    # Its name may have been taken (…-2), and goes on (.PID.tmp) until all is there.
+    unfinished = [path for end in (".*", "-[0-9]*.*") for path in place.parent.glob(f"{place.name}{end}")]
+    return max(unfinished, key=lambda path: path.stat().st_mtime, default=place)

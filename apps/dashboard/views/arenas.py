@@ -101,7 +101,7 @@ def make_arena(request: HttpRequest, project: str, slug: str) -> HttpResponse:
         again = _share(request.POST.get("again", ""))
         made = make(run.project, request.user, request.POST.get("title", ""), _ticked(request), again)
     except ConfigError as wrong:
-        return refused(request, run, wrong, "No arena was made")
+        return refused(request, run, wrong, "No arena was made", "arena")
     messages.success(request, "The arena is open: everybody who rates in this project finds it under Rate.")
     return redirect("arena", project, made.pk)
 

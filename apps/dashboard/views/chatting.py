@@ -6,8 +6,8 @@ from django import forms
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.db import transaction
-from django.db.models import QuerySet
-from django.db.models.functions import Now
+from django.db.models import Q, QuerySet
+from django.db.models.functions import Mod, Now
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -21,7 +21,7 @@ from apps.rollouts.models.chats import COLDEST, LONGEST_TEXT, MOST_TOKENS
 from apps.runs.models import NotPossible, Run, WeightVersion, Worker
 
 TEMPERATURE, TOKENS = 0.7, 256
-CHATS_SHOWN, VERSIONS_SHOWN = 12, 12
+CHATS_SHOWN, VERSIONS_SHOWN, FOR_GOOD_SHOWN = 12, 12, 24
 SLOW_S = 5.0  # after which waiting is explained
 HEARD_S = 15.0  # within which an explorer that lives has said so
 
@@ -124,13 +124,22 @@ def _page(request: HttpRequest, run: Run, version: WeightVersion, talk: Chat | N
     knobs = form.data if form is not None else {
         "temperature": f"{last.temperature:g}" if last else f"{TEMPERATURE:g}", "max_tokens": last.max_tokens if last else TOKENS,
     }  # fmt: skip
-    others = [one for one in run.weight_versions.order_by("-version")[: 4 * VERSIONS_SHOWN] if one.has_folder][:VERSIONS_SHOWN]
     first = {turn.chat_id: turn for turn in ChatTurn.objects.filter(chat__in=_newest(request, version), number=0)}
     return {
         "section": "weights", "run": run, "version": version, "chat": talk, **shown, "form": form, "knobs": knobs,
-        "others": others, "longest": LONGEST_TEXT, "coldest": COLDEST, "most_tokens": MOST_TOKENS,
+        "others": _offered(run, version), "longest": LONGEST_TEXT, "coldest": COLDEST, "most_tokens": MOST_TOKENS,
         "earlier": [(one, first[one.pk].prompt[-1]["content"]) for one in _newest(request, version) if one.pk in first],
     }  # fmt: skip
+
+
+def _offered(run: Run, version: WeightVersion) -> list[WeightVersion]:
+    """Of those whose folders are there the newest, the milestones and what somebody keeps, the base, and this one."""
+    there = run.weight_versions.filter(state__in=(WeightVersion.State.PUBLISHED, WeightVersion.State.VERIFIED))
+    newest, every = list(there[:VERSIONS_SHOWN]), run.settings.checkpoints.milestones
+    for_good = Q(pinned_at__isnull=False) | (Q(after=0) if every else Q())
+    older = there.annotate(after=Mod("version", every or 1)).filter(for_good, version__gt=0)[:FOR_GOOD_SHOWN]
+    own = there.filter(version__in=(0, version.version))
+    return sorted({one.pk: one for one in (*newest, *older, *own)}.values(), key=lambda one: -one.version)
 
 
 def _newest(request: HttpRequest, version: WeightVersion) -> list[Chat]:

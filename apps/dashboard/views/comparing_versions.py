@@ -1,32 +1,35 @@
 """Two versions of a run side by side: their figures, and what they answer to the same prompts."""
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from django import forms
 from django.contrib.auth.decorators import login_required
-from django.db.models import Max, Min, Q
+from django.core.exceptions import PermissionDenied
+from django.db.models import Exists, Max, Min, OuterRef, Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
 from apps.dashboard import weight_line
-from apps.dashboard.access import steered_run
+from apps.dashboard.access import may_steer, seen_run, steered_run
 from apps.dashboard.comparing_evaluations import of_versions
 from apps.dashboard.evaluations import Shown
 from apps.dashboard.views.chatting import TOKENS, Knobs, explorer_is_there, seconds_of, waiting_words
 from apps.feedback.evaluation.figures import MEASURES
 from apps.rollouts.models import ChatTurn, Comparison
 from apps.rollouts.models.chats import COLDEST, LONGEST_TEXT, MOST_TOKENS
+from apps.runs.blindness import sees_judgements
 from apps.runs.models import NotPossible, Run, WeightVersion
 from apps.tasksets.messages import pictures_of
 
 MOST_PROMPTS, TASKS = 12, 4
+BETWEEN = "---"  # a line of its own, between prompts of several lines
 EARLIER_SHOWN, VERSIONS_OFFERED = 10, 60
 
 
 class Asking(Knobs):
-    """Which prompts are asked of both: typed, one a line, and tasks of the run."""
+    """Which prompts are asked of both: typed, one a line or in blocks with a line `---` between them, and tasks of the run."""
 
     one = forms.IntegerField(min_value=0)
     other = forms.IntegerField(min_value=0)
@@ -34,8 +37,14 @@ class Asking(Knobs):
     tasks = forms.IntegerField(min_value=0, max_value=MOST_PROMPTS, required=False)
 
     def clean_prompts(self) -> list[list[dict]]:
-        lines = [line.strip() for line in self.cleaned_data["prompts"].splitlines()]
-        return [[{"role": "user", "content": line}] for line in lines if line]
+        lines, blocks = self.cleaned_data["prompts"].splitlines(), [[]]
+        for line in lines:
+            if line.strip() == BETWEEN:
+                blocks.append([])
+            else:
+                blocks[-1].append(line)
+        said = ["\n".join(block).strip() for block in blocks] if len(blocks) > 1 else [line.strip() for line in lines]
+        return [[{"role": "user", "content": text}] for text in said if text]
 
     def clean(self) -> dict:
         said = super().clean()
@@ -50,9 +59,11 @@ class Asking(Knobs):
 @require_http_methods(["GET", "HEAD", "POST"])
 @login_required
 def compare(request: HttpRequest, project: str, slug: str) -> HttpResponse:
-    """Owners and researchers of the project: `?one=3&other=5` side by side (GET), and asking both the same prompts (POST)."""
-    run = steered_run(request, project, slug)
-    offered = _offered(run)
+    """Members who do not judge the run blind: `?one=3&other=5` side by side. Owners and researchers ask both the same (POST)."""
+    run = (steered_run if request.method == "POST" else seen_run)(request, project, slug)
+    if not sees_judgements(request.user, run):
+        raise PermissionDenied("You judge this run blind: how good its versions are is shown to those who steer it.")
+    steers, offered = may_steer(request, run), _offered(run)
     form = Asking(request.POST) if request.method == "POST" else None
     if form is not None and form.is_valid():
         try:
@@ -64,6 +75,7 @@ def compare(request: HttpRequest, project: str, slug: str) -> HttpResponse:
     measured = Shown.read(request.GET)
     context = {
         "section": "weights", "run": run, "offered": _with_chosen(offered, chosen), "chosen": chosen, "form": form,
+        "steers": steers, "may_ask": steers and None not in chosen and all(version.has_folder for version in chosen),
         "sides": sides_of(chosen),
         "earlier": run.comparisons.filter(by=request.user).select_related("one", "other")[:EARLIER_SHOWN],
         "knobs": form.data if form is not None else {"temperature": f"{COLDEST:g}", "max_tokens": TOKENS, "tasks": TASKS},
@@ -134,16 +146,15 @@ def _drawn(run: Run, count: int) -> list[list[dict]]:
 
 
 def _offered(run: Run) -> list[WeightVersion]:
-    """The newest whose folder is there, and of the older ones version 0 and those that were evaluated."""
+    """The newest whose folder is there, and of all others version 0 and those that were evaluated, kept or not."""
     kept = run.weight_versions.filter(state__in=(WeightVersion.State.PUBLISHED, WeightVersion.State.VERIFIED)).order_by("-version")
     newest = list(kept[:VERSIONS_OFFERED])
-    if len(newest) < VERSIONS_OFFERED:
-        return newest
-    older = kept.filter(version__lt=newest[-1].version).filter(Q(version=0) | Q(evaluations__isnull=False))
-    return [*newest, *older.distinct()[:VERSIONS_OFFERED]]
+    others = run.weight_versions.exclude(pk__in=[version.pk for version in newest]).exclude(state=WeightVersion.State.STAGED)
+    others = others.filter(Q(version=0) | Q(Exists(Run.objects.filter(evaluates=OuterRef("pk"))))).order_by("-version")
+    return _with_chosen([*newest, *others[:VERSIONS_OFFERED], *run.weight_versions.filter(version=0)], [])
 
 
-def _with_chosen(offered: list[WeightVersion], chosen: list[WeightVersion | None]) -> list[WeightVersion]:
+def _with_chosen(offered: Sequence[WeightVersion], chosen: Sequence[WeightVersion | None]) -> list[WeightVersion]:
     """What is offered, and what an address named besides."""
     found = {version.version: version for version in (*offered, *filter(None, chosen))}
     return [found[number] for number in sorted(found, reverse=True)]

@@ -1,6 +1,7 @@
 """A run's evaluations: versions by what they were asked, asking more, schedules; and of an evaluation itself, what it found."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
@@ -11,18 +12,23 @@ from pydantic import ValidationError
 
 from apps.dashboard.access import may_steer, seen_run, steered_run
 from apps.dashboard.arenas import offers_of
-from apps.dashboard.evaluations import Shown, overview_of, slices, table_rows, words_of
-from apps.feedback.evaluation.asking import evaluate
+from apps.dashboard.comparing_evaluations import figures_by_task
+from apps.dashboard.evaluations import Shown, overview_of, slices, table_rows, words_of, words_of_schedule
+from apps.feedback.evaluation.asking import evaluate_several
 from apps.feedback.evaluation.figures import MEASURES, ks_of
-from apps.feedback.evaluation.results import found_of
+from apps.feedback.evaluation.results import Found, by_scale, why_not_by_scale
+from apps.feedback.evaluation.scheduled import add, remove
+from apps.feedback.evaluation.so_far import found_of
 from apps.rewards import scorers
+from apps.rollouts.models.chats import COLDEST
 from apps.runs.blindness import sees_judgements
 from apps.runs.config import ConfigError
 from apps.runs.evaluation import Asked, Scheduled
 from apps.runs.models import Run, WeightVersion
 from apps.tasksets.models import Taskset
 
-TASKSETS_OFFERED, VERSIONS_OFFERED, AT_ONCE = 100, 50, 50
+TASKSETS_OFFERED, NEWEST_KEPT = 1_000, 24  # kept versions beyond those are offered apart
+FORMS = ("ask", "schedule", "arena")
 LONGEST_QUESTION = 200  # characters
 FIELDS = ("taskset", "samples", "tasks", "temperature", "max_tokens", "right_from", "people")
 OF_SCHEDULES = (*FIELDS, "every", "unit")
@@ -53,31 +59,27 @@ def evaluations_now(request: HttpRequest, project: str, slug: str) -> HttpRespon
 @require_POST
 @login_required
 def schedules(request: HttpRequest, project: str, slug: str) -> HttpResponse:
-    """Owners and researchers of the project: one more schedule, or (`remove`: its place) one less."""
+    """Owners and researchers of the project: one more schedule, or (`remove`: its key) one less."""
     run = steered_run(request, project, slug)
-    kept = [one.model_dump(mode="json") for one in run.settings.evaluations]
-    place = request.POST.get("remove", "")
+    key = request.POST.get("remove", "")
     try:
-        if place:
-            if not (place.isascii() and place.isdigit() and len(place) < 4 and int(place) < len(kept)):
-                raise ConfigError({"schedule": "it is there no longer"})
-            kept.pop(int(place))
+        if key:
+            remove(run, key, request.user)
         else:
             scheduled = Scheduled.model_validate(_said(request.POST, OF_SCHEDULES))
             _require_taskset(run, scheduled.taskset)
-            kept.append(scheduled.model_dump(mode="json"))
-        run.change_config(request.user, evaluations=kept)
+            add(run, scheduled, request.user)
     except (ConfigError, ValidationError) as wrong:
-        return refused(request, run, wrong, "Nothing was changed")
-    messages.success(request, "The schedule is gone; what it made stays." if place else "Due versions are evaluated from now on.")
+        return refused(request, run, wrong, "Nothing was changed", "schedule")
+    messages.success(request, "The schedule is gone; what it made stays." if key else "Due versions are evaluated from now on.")
     return redirect("run-evaluations", project, slug)
 
 
-def refused(request: HttpRequest, run: Run, wrong: ConfigError | ValidationError, words: str) -> HttpResponse:
-    """The page again, with what is wrong at its fields."""
+def refused(request: HttpRequest, run: Run, wrong: ConfigError | ValidationError, words: str, form: str) -> HttpResponse:
+    """The page again, with what is wrong at the fields of this form, and what was said in it: `ask`, `schedule`, `arena`."""
     problems = _problems(wrong)
     messages.error(request, f"{words}. {'; '.join(f'{name}: {why}' for name, why in problems.items())}.")
-    return render(request, "dashboard/evaluations.html", _page(request, run, problems), status=422)
+    return render(request, "dashboard/evaluations.html", _page(request, run, form, problems), status=422)
 
 
 def _ask(request: HttpRequest, run: Run) -> HttpResponse:
@@ -87,26 +89,20 @@ def _ask(request: HttpRequest, run: Run) -> HttpResponse:
             raise ConfigError({"run": "is an evaluation itself: evaluate versions of the run that it asks"})
         asked = Asked.model_validate(_said(request.POST, FIELDS))
         _require_taskset(run, asked.taskset)
-        versions = _versions(run, request.POST)
-        made = [evaluate(one, asked, request.user, again=bool(request.POST.get("again")))[1] for one in versions]
+        made = evaluate_several(run, _numbers(request.POST), asked, request.user, again=bool(request.POST.get("again")))
     except (ConfigError, ValidationError) as wrong:
-        return refused(request, run, wrong, "Nothing was asked")
-    new, known = sum(made), len(made) - sum(made)
-    told = f"{new} evaluation{'' if new == 1 else 's'} started" if new else "Nothing new"
+        return refused(request, run, wrong, "Nothing was asked", "ask")
+    new = sum(is_new for _, is_new in made)
+    told, known = f"{new} evaluation{'' if new == 1 else 's'} started" if new else "Nothing new", len(made) - new
     messages.success(request, told + (f"; {known} had been asked this already." if known else "."))
     return redirect("run-evaluations", run.project.slug, run.slug)
 
 
-def _versions(run: Run, said: QueryDict) -> list[WeightVersion]:
-    """All kept ones (bench), or those that were ticked. Raises ConfigError."""
-    kept = run.weight_versions.filter(state=WeightVersion.State.PUBLISHED).order_by("version")
+def _numbers(said: QueryDict) -> set[int] | None:
+    """Of the versions that were ticked; None for all that are kept (bench)."""
     if said.get("versions") == "all":
-        return list(kept[:AT_ONCE])
-    numbers = {int(text) for text in said.getlist("version") if text.isascii() and text.isdigit() and len(text) < 10}
-    found = list(run.weight_versions.filter(version__in=numbers).order_by("version")[:AT_ONCE])
-    if not found:
-        raise ConfigError({"version": "choose one or more of the versions whose folders are kept"})
-    return found
+        return None
+    return {int(text) for text in said.getlist("version") if text.isascii() and text.isdigit() and len(text) < 10}
 
 
 def _said(said: QueryDict, fields: tuple[str, ...]) -> dict:
@@ -137,23 +133,34 @@ def _table(request: HttpRequest, run: Run) -> dict:
     }  # fmt: skip
 
 
-def _page(request: HttpRequest, run: Run, problems: Mapping[str, str] | None = None) -> dict:
+def _page(request: HttpRequest, run: Run, form: str = "", problems: Mapping[str, str] | None = None) -> dict:
+    """`form`: the one that was refused, with its `problems`; it shows what was said in it."""
     plan, table = run.settings, _table(request, run)
-    kept = run.weight_versions.filter(state=WeightVersion.State.PUBLISHED)
+    filled = {name: {"said": request.POST, "problems": problems} if name == form else {} for name in FORMS}
     return {
-        **table, "section": "runs", "may_steer": may_steer(request, run), "problems": problems or {}, "said": request.POST,
-        "tasksets": _tasksets(run), "kept": kept[:VERSIONS_OFFERED], "schedules": plan.evaluations,
+        **table, **filled, "section": "runs", "may_steer": may_steer(request, run), "tasksets": _tasksets(run),
+        "kept": _kept(run), "ticked_versions": request.POST.getlist("version"),
+        "ticked_scorers": request.POST.getlist("scorer"), "schedules": [(one, words_of_schedule(one)) for one in plan.evaluations],
         "known": scorers.names(), "own": [choice.scorer for choice in plan.rewards], "temperature": plan.sampling.temperature,
-        "max_tokens": plan.sampling.max_tokens, "has_ended": run.state in Run.ENDED,
+        "coldest": COLDEST, "max_tokens": plan.sampling.max_tokens, "keeps": plan.checkpoints,
+        "has_ended": run.state in Run.ENDED,
         "offers": offers_of(run) if table["is_open"] else [], "ticked": request.POST.getlist("contestant"),
     }  # fmt: skip
+
+
+def _kept(run: Run) -> dict:
+    """All versions whose folders are there: the newest, the base among them, and older ones."""
+    found = list(run.weight_versions.filter(state=WeightVersion.State.PUBLISHED).only("run", "version", "pinned_at"))
+    newest = [one for place, one in enumerate(found) if place < NEWEST_KEPT or one.version == 0]
+    older = [one for one in found[NEWEST_KEPT:] if one.version]
+    return {"newest": newest, "older": older, "count": len(found)}
 
 
 def _tasksets(run: Run) -> list[Taskset]:
     """What may be asked; what it does not learn from first."""
     own = set(run.taskset_ids)
-    found = run.project.tasksets.order_by("slug")[:TASKSETS_OFFERED]
-    return sorted((one for one in found if not one.grows), key=lambda one: (one.pk in own, one.slug))
+    found = run.project.tasksets.filter(grows=False).order_by("slug")[:TASKSETS_OFFERED]
+    return sorted(found, key=lambda one: (one.pk in own, one.slug))
 
 
 def _one(request: HttpRequest, run: Run) -> dict:
@@ -168,9 +175,30 @@ def _one(request: HttpRequest, run: Run) -> dict:
     }  # fmt: skip
     if not context["is_open"]:
         return context
-    found, ks = found_of(run), ks_of(plan.group_size)
+    so_far, ks = found_of(run), ks_of(plan.group_size)
+    found = so_far.found
+    context |= {"so_far": so_far, "tasks": run.tasks_asked, "moves": not context["is_over"] or found is None}
+    if found is None:
+        return context
+    found = _by_its_scales(run, found, shown)
     measures = {name: words for name, words in MEASURES.items() if name in found.figures}
     hardest = run.taskset.tasks.filter(index__in=[one["index"] for one in found.hardest]).only("index", "prompt")
     questions = {task.index: task.question[:LONGEST_QUESTION] for task in hardest}
     figures = {"rows": table_rows(found, ks), "slices": slices(found, shown), "measures": measures, "questions": questions}
-    return {**context, **figures, "found": found, "ks": ks, "why": MEASURES[shown.measure]}
+    absent = [why_not_by_scale(run, found.tasks - found.dropped), "" if found.domains else "all its tasks are of one domain"]
+    return {
+        **context,
+        **figures,
+        "found": found,
+        "ks": ks,
+        "absent": [why for why in absent if why],
+        "why": MEASURES[shown.measure],
+    }
+
+
+def _by_its_scales(run: Run, found: Found, shown: Shown) -> Found:
+    """With the scales that there are by now: one that was estimated since it was summed up is told, too."""
+    known = figures_by_task([run.pk], shown).get(run.pk)
+    if known is None:  # it is not summed up yet, or was by an earlier release
+        return found
+    return replace(found, scales=by_scale(run, list(known), {shown.measure: {shown.k: list(known.values())}}))

@@ -1,5 +1,7 @@
 """Acts on a weight version: keep its folder, make it a policy, begin a run with it, export it."""
 
+from pathlib import Path
+
 from django import forms
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
@@ -12,8 +14,10 @@ from apps.accounts.downloads import download
 from apps.accounts.models import AuditEntry
 from apps.dashboard.access import steered_run
 from apps.dashboard.views.weights import about, version_of
-from apps.policies.exporting import zipped
+from apps.dashboard.weight_line import content_of
+from apps.policies.exporting import adapter_zipped, zipped
 from apps.runs.config import ConfigError
+from apps.runs.model_card import name_of
 from apps.runs.models import NotPossible, Run, WeightOrder, WeightVersion
 from apps.runs.promoting import plan_of_branch, why_no_branch
 
@@ -129,6 +133,21 @@ def zip_of(request: HttpRequest, project: str, slug: str, pk: int) -> HttpRespon
         raise Http404("the export is not there any more")
     AuditEntry.record("weight version downloaded", order.weight_version.address, request.user, run.project)
     return download(request, zipped(order.path), "application/zip", f"{order.path.name}.zip")
+
+
+@require_safe
+@login_required
+def adapter(request: HttpRequest, project: str, slug: str, version: int) -> HttpResponse:
+    """Owners and researchers of the project: a version that is an adapter, not merged, as a zip, while its folder is there."""
+    run = steered_run(request, project, slug)
+    found = version_of(run, version)
+    content = content_of(found)
+    if isinstance(content, str) or content.manifest.base is None:
+        raise Http404(content if isinstance(content, str) else "it holds whole weights")
+    name = f"{name_of(found)}-adapter"
+    pieces = adapter_zipped(Path(found.folder), name, run.policy.slug)
+    AuditEntry.record("weight version downloaded", found.address, request.user, run.project, form="adapter")
+    return download(request, pieces, "application/zip", f"{name}.zip")
 
 
 @require_POST

@@ -2,7 +2,7 @@
 
 from django.contrib.auth.decorators import login_required
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_safe
 
@@ -11,8 +11,8 @@ from apps.dashboard.access import may_steer, seen_run, steered_run
 from apps.dashboard.paging import page_of
 from apps.runs.blindness import judged_openly, sees_judgements
 from apps.runs.models import Run, WeightOrder, WeightVersion
-from apps.runs.naming import LONGEST_SLUG, free_name
-from apps.runs.promoting import why_no_branch
+from apps.runs.naming import free_name
+from apps.runs.promoting import name_of_policy, why_no_branch
 
 ORDERS_SHOWN = 10
 NEIGHBOURS = 12
@@ -57,6 +57,21 @@ def version(request: HttpRequest, project: str, slug: str, version: int) -> Http
 
 @require_safe
 @login_required
+def manifest(request: HttpRequest, project: str, slug: str, version: int) -> HttpResponse:
+    """Members of the run's project who do not judge it blind: what its folder holds, as JSON, while that is there."""
+    run = seen_run(request, project, slug)
+    content = (
+        weight_line.content_of(version_of(run, version)) if sees_judgements(request.user, run) else "You judge this run blind."
+    )
+    if isinstance(content, str):
+        raise Http404(content)
+    answer = HttpResponse(content.manifest.to_json(), "application/json")
+    answer["Content-Disposition"] = f'attachment; filename="{run.slug}-v{version}-manifest.json"'
+    return answer
+
+
+@require_safe
+@login_required
 def version_now(request: HttpRequest, project: str, slug: str, version: int) -> HttpResponse:
     """Owners and researchers of the project: what was ordered of the version, which moves."""
     run = steered_run(request, project, slug)
@@ -82,7 +97,7 @@ def about(request: HttpRequest, run: Run, number: int) -> dict:
     offered = {
         "orders": orders, "is_busy": any(one.is_open for one in orders), "no_branch": why_no_branch(run),
         "branch_slug": free_name(f"{run.slug[:42]}-from-v{number}", run.project.runs),
-        "policy_slug": free_name(f"{run.slug[: LONGEST_SLUG - 8]}-v{number}", run.project.policies),
+        "policy_slug": free_name(name_of_policy(found), run.project.policies),
         "is_stoppable": run.state not in Run.ENDED,
     }  # fmt: skip
     beside = {"section": "weights", "run": run, "version": found, "line": list(line), "steers": steers, "is_open": True}

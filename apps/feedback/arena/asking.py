@@ -1,11 +1,13 @@
 """What a person is asked next in an arena: of the two contestants with the fewest votes, a task that this person has not judged.
 
-Each person goes through the tasks in a shuffle of their own: two meet the same pair late. A chosen share of questions asks for a
+Each person goes through the tasks in steps of their own: two meet the same pair late. A chosen share of questions asks for a
 second opinion. Read are one pairing's votes and places in the set, never all pairs of the arena.
 """
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import count
+from math import gcd
 
 from django.db import connection
 from django.utils import timezone
@@ -50,16 +52,16 @@ def progress_of(user: User, arena: Arena, pairings: Sequence[Pairing]) -> Progre
 
 
 def next_pairs(
-    user: User, arena: Arena, pairings: Sequence[Pairing], progress: Progress, count: int, held: Collection[Pair] = ()
+    user: User, arena: Arena, pairings: Sequence[Pairing], progress: Progress, most: int, held: Collection[Pair] = ()
 ) -> list[Pair]:
-    """Up to `count` pairs that this person has not judged, none of those `held`; fewer where fewer are left."""
+    """Up to `most` pairs that this person has not judged, none of those `held`; fewer where fewer are left."""
     found: list[Pair] = []
     given = {one.pk: one.votes for one in pairings}
     mine = {one.pk: progress.by_pairing.get(one.pk, 0) for one in pairings}
     for pair in held:
         given[pair.pairing.pk] += 1
     open_ones = [one for one in pairings if mine[one.pk] < one.size]
-    while open_ones and len(found) < count:
+    while open_ones and len(found) < most:
         pairing = min(open_ones, key=lambda one: (given[one.pk], drawn(arena, "pairing", user.pk, one.pk)))
         pair = _one(user, arena, pairing, [*held, *found], mine[pairing.pk])
         if pair is None:
@@ -74,53 +76,80 @@ def next_pairs(
 def _one(user: User, arena: Arena, pairing: Pairing, held: Collection[Pair], judged: int) -> Pair | None:
     luck = int.from_bytes(drawn(arena, "again", user.pk, pairing.pk, judged)[:8]) / 2**64
     own = [pair for pair in held if pair.pairing.pk == pairing.pk]
+    seed = drawn(arena, "order", user.pk, pairing.pk)
     asked = {
         "pairing": pairing.pk, "rater": user.pk, "taskset": arena.taskset_id, "tasks": arena.tasks, "samples": arena.samples,
-        "one": pairing.first.run_id, "other": pairing.second.run_id, "again": luck < arena.again,
-        "seed": int.from_bytes(drawn(arena, "order", user.pk, pairing.pk)[:8], signed=True),
-        "held_tasks": [pair.task_id for pair in own], "held_samples": [pair.sample for pair in own],
+        "one": pairing.first.run_id, "other": pairing.second.run_id, "seed": int.from_bytes(seed[:8], signed=True),
+        "stride": _stride(arena.tasks, seed[8:16]), "begin": int.from_bytes(seed[16:24]) % arena.tasks,
+        "held_tasks": [pair.index for pair in own], "held_samples": [pair.sample for pair in own],
     }  # fmt: skip
-    for limit, offset in _reaches():
-        with connection.cursor() as cursor:
-            cursor.execute(NEXT, {**asked, "limit": limit, "offset": offset})
-            row = cursor.fetchone()
-        if row:
+    for places in (SECOND, FRESH) if luck < arena.again else (FRESH,):
+        if row := _first(places, asked):
             return Pair(pairing, *row)
+    row = _first(HEARD, asked)
+    return Pair(pairing, *row) if row else None
+
+
+def _stride(tasks: int, seed: bytes) -> int:
+    """A number without a factor in common with that of the tasks: steps of it meet each task once."""
+    first = int.from_bytes(seed) % tasks
+    return next(n for n in count(first) if gcd(n, tasks) == 1)
+
+
+def _first(places: str, asked: dict) -> tuple | None:
+    for limit, offset in _reaches(asked["tasks"] * asked["samples"]):
+        with connection.cursor() as cursor:
+            cursor.execute(NEXT.format(places=places), {**asked, "limit": limit, "offset": offset})
+            if row := cursor.fetchone():
+                return row
     return None
 
 
-def _reaches() -> Iterator[tuple[int | None, int]]:
+def _reaches(places: int) -> Iterator[tuple[int | None, int]]:
     offset = 0
     for limit in LOOKED_AT:
-        yield limit, offset
+        if offset < places:
+            yield limit, offset
         offset += limit or 0
 
 
-# Places (task, sample) in this person's order: those with the fewest opinions first, or those with one if a second is wanted;
-# each task once before any of them with another sample. Then the first of them at which both answers came and differ.
+# Places (task, sample) that nobody judged, in this person's order: each task once before any of them with another sample. They are
+# counted up one by one, and no more of them than are looked at: a set of many thousands is never put in order for a question. That
+# needs NOT IN, which PostgreSQL looks up place by place as they come, and no ORDER BY.
+FRESH = """
+    SELECT index, n, place FROM (
+        SELECT place, index, ((place / %(tasks)s + shift) %% %(samples)s)::int AS n FROM (
+            SELECT place, index, hashint4extended(index, %(seed)s) & 65535 AS shift FROM (
+                SELECT place, ((place * %(stride)s + %(begin)s) %% %(tasks)s)::int AS index FROM (
+                    SELECT generate_series(0, %(tasks)s::bigint * %(samples)s - 1) AS place) counted) walked) shifted) placed
+    WHERE (index, n) NOT IN (SELECT index, sample_index FROM said) AND (index, n) NOT IN (SELECT task, sample FROM held)"""
+# Those that others judged and this person did not, the fewest opinions first.
+HEARD = """
+    SELECT index, sample_index AS n,
+        row_number() OVER (
+            ORDER BY opinions,
+                (sample_index + 65536 * %(samples)s::bigint - (hashint4extended(index, %(seed)s) & 65535)) %% %(samples)s,
+                hashint8extended(index, %(seed)s)) AS place
+    FROM said WHERE mine IS NOT TRUE AND index < %(tasks)s AND sample_index < %(samples)s
+        AND (index, sample_index) NOT IN (SELECT task, sample FROM held)"""
+SECOND = HEARD + " AND opinions = 1"
+# The first of them at which both answers came and differ.
 NEXT = """
     WITH newest AS MATERIALIZED (
         SELECT DISTINCT ON (task_id, sample_index, rater_id) task_id, sample_index, rater_id, choice
         FROM feedback_vote WHERE pairing_id = %(pairing)s ORDER BY task_id, sample_index, rater_id, id DESC),
     said AS MATERIALIZED (
-        SELECT task_id, sample_index, count(*) AS opinions, bool_or(rater_id = %(rater)s) AS mine
-        FROM newest WHERE choice <> 'back' GROUP BY 1, 2),
-    places AS MATERIALIZED (
-        SELECT t.id, t.index, s.n, coalesce(said.opinions, 0) AS opinions, coalesce(said.opinions, 0) = 1 AND %(again)s AS wanted,
-            (s.n + (t.shuffled & 65535)) %% %(samples)s AS round, t.shuffled
-        FROM (SELECT id, index, hashint8extended(id, %(seed)s) AS shuffled FROM tasksets_task
-              WHERE taskset_id = %(taskset)s AND index < %(tasks)s OFFSET 0) t
-            CROSS JOIN generate_series(0, %(samples)s - 1) s(n)
-            LEFT JOIN said ON said.task_id = t.id AND said.sample_index = s.n
-        WHERE said.mine IS NOT TRUE
-            AND NOT EXISTS (SELECT 1 FROM unnest(%(held_tasks)s::bigint[], %(held_samples)s::int[]) held(task, sample)
-                            WHERE held.task = t.id AND held.sample = s.n)
-        ORDER BY wanted DESC, opinions, round, shuffled LIMIT %(limit)s OFFSET %(offset)s)
-    SELECT places.id, places.index, places.n FROM places
+        SELECT t.index, sample_index, count(*) AS opinions, bool_or(rater_id = %(rater)s) AS mine
+        FROM newest JOIN tasksets_task t ON t.id = task_id WHERE choice <> 'back' GROUP BY 1, 2),
+    held AS MATERIALIZED (
+        SELECT * FROM unnest(%(held_tasks)s::int[], %(held_samples)s::int[]) held(task, sample)),
+    places AS MATERIALIZED (SELECT * FROM ({places}) found LIMIT %(limit)s OFFSET %(offset)s)
+    SELECT t.id, t.index, places.n FROM places
+        JOIN tasksets_task t ON t.taskset_id = %(taskset)s AND t.index = places.index
         JOIN rollouts_group one ON one.run_id = %(one)s AND one.draw_index = places.index
         JOIN rollouts_rollout a ON a.group_id = one.id AND a.origin = 'policy' AND a.sample_index = places.n
             AND a.state = 'finished'
         JOIN rollouts_group other ON other.run_id = %(other)s AND other.draw_index = places.index
         JOIN rollouts_rollout b ON b.group_id = other.id AND b.origin = 'policy' AND b.sample_index = places.n
             AND b.state = 'finished'
-    WHERE a.text <> b.text ORDER BY places.wanted DESC, places.opinions, places.round, places.shuffled LIMIT 1"""
+    WHERE a.text <> b.text ORDER BY places.place LIMIT 1"""

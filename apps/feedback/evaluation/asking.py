@@ -1,5 +1,7 @@
 """Evaluating a weight version: a run of its own is made and started, once for the same question."""
 
+from collections.abc import Collection
+
 from django.db import transaction
 
 from apps.accounts.models import User
@@ -36,6 +38,27 @@ def evaluate(version: WeightVersion, asked: Asked, by: User | None = None, again
     told = {"version": version.version, "evaluation": made.slug, "taskset": asked.taskset, "samples": asked.samples}
     run.topic.record("version_evaluated", **told, by=str(by or ""))
     return made, True
+
+
+@transaction.atomic
+def evaluate_several(
+    run: Run, numbers: Collection[int] | None, asked: Asked, by: User | None = None, again: bool = False
+) -> list[tuple[Run, bool]]:
+    """As `evaluate`, the versions of these numbers, None: all whose folders are kept. All of them are asked, or none is.
+
+    Raises ConfigError. None of them retires in between, which takes the run's row.
+    """
+    Run.objects.select_for_update().get(pk=run.pk)
+    versions = run.weight_versions.order_by("version")
+    if numbers is None:
+        found = list(versions.filter(state=WeightVersion.State.PUBLISHED))
+    else:
+        found = list(versions.filter(version__in=numbers))
+        if missing := sorted(set(numbers) - {one.version for one in found}):
+            raise ConfigError({"version": f"{run.slug!r} has no version {', '.join(map(str, missing))}"})
+    if not found:
+        raise ConfigError({"version": "choose one or more of the versions whose folders are kept"})
+    return [evaluate(one, asked, by, again) for one in found]
 
 
 def evaluations_of(version: WeightVersion):

@@ -2,10 +2,12 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 
+import structlog
+from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import F
 from django.db.models.functions import Right
 
@@ -23,6 +25,8 @@ AT_ONCE = 5_000  # rollouts whose rewards are read together
 ENDING, LONGEST_ANSWER = 2_000, 200  # characters: of a reply, searched for its final answer, and of one that can be compared
 BANDS, SCALES, HARDEST = 4, 4, 20
 DIGITS = 6  # of a task's figure that are kept
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
@@ -68,18 +72,25 @@ class ByTask:
     figures: dict[str, dict[str, list[float | None]]]
 
 
-def found_of(run: Run) -> Found:
-    """Of a completed evaluation as it was summed up, of another as far as it is."""
-    figures = EvaluationResult.objects.filter(run=run).values_list("figures", flat=True).first()
-    return Found(**figures) if figures else summed_up(run)
-
-
 def keep_results() -> int:
-    """Sum up the evaluations that are complete; returns how many. One that two do at once is kept once."""
-    due = Run.objects.filter(is_evaluation=True, state=Run.State.COMPLETED, result=None).select_related("taskset")
-    made = [_result(run) for run in due]
-    EvaluationResult.objects.bulk_create(made, ignore_conflicts=True)
-    return len(made)
+    """Sum up the evaluations that are complete, one by one; returns how many. One that two do at once is kept once.
+
+    One that cannot be summed up is logged, and keeps no other from it.
+    """
+    due = Run.objects.filter(is_evaluation=True, state=Run.State.COMPLETED, result=None).order_by("pk")
+    return sum(_keep_result(run) for run in due.select_related("taskset"))
+
+
+def _keep_result(run: Run) -> bool:
+    try:
+        with transaction.atomic():
+            EvaluationResult.objects.bulk_create([_result(run)], ignore_conflicts=True)
+    except (OperationalError, InterfaceError):
+        raise
+    except Exception:  # whatever its answers hold: the others are none of its business, nor is what else the sweep does
+        log.exception("evaluation_not_summed_up", run=run)
+        return False
+    return True
 
 
 def _result(run: Run) -> EvaluationResult:
@@ -114,7 +125,8 @@ def _found(run: Run, asked: Sequence[Asked], table: Table) -> Found:
     return Found(
         tasks=run.tasks_asked, closed=closed, dropped=run.groups_dropped, samples=samples, judged=judged,
         unjudged=finished - judged, failed=samples - finished, figures=means_of(table), domains=_domains(asked, table),
-        scales=_scales(run, asked, table), judges=_judges(asked), hardest=_hardest(asked, plan.evaluation.right_from),
+        scales=by_scale(run, [one.task for one in asked], table), judges=_judges(asked),
+        hardest=_hardest(asked, plan.evaluation.right_from),
     )  # fmt: skip
 
 
@@ -161,19 +173,31 @@ def _domains(asked: Sequence[Asked], table: Table) -> dict[str, dict]:
     return {name: means_of(table, lambda n, name=name: asked[n].domain == name) for name in names}
 
 
-def _scales(run: Run, asked: Sequence[Asked], table: dict) -> dict[str, list[dict]]:
-    """By each scale of the taskset: its quarters, each as many tasks, the lowest numbers first."""
-    found = {}
-    scales = run.taskset.scales.filter(ready=True).exclude(source=DOMAIN).order_by("pk")[:SCALES]
-    for scale in scales:
-        rows = scale.difficulties.filter(task__in=[one.task for one in asked]).order_by("place").values_list("task", "value")
-        found[scale.name] = [_band(asked, table, quarter) for quarter in _quarters(list(rows))]
+def by_scale(run: Run, tasks: Sequence[int], table: Table) -> dict[str, list[dict]]:
+    """By each of the taskset's newest scales: its quarters, each as many of these tasks (ids), the lowest numbers first.
+
+    `table`: figures in the order of the tasks.
+    """
+    found, place = {}, {task: n for n, task in enumerate(tasks)}
+    for scale in run.taskset.scales.filter(ready=True).exclude(source=DOMAIN).order_by("-pk")[:SCALES]:
+        rows = scale.difficulties.filter(task__in=tasks).order_by("place").values_list("task", "value")
+        found[scale.name] = [_band(place, table, quarter) for quarter in _quarters(list(rows))]
     return {name: bands for name, bands in found.items() if bands}
 
 
-def _band(asked: Sequence[Asked], table: dict, rows: Sequence[tuple[int, float]]) -> dict:
-    tasks = {task for task, _ in rows}
-    return {"from": rows[0][1], "to": rows[-1][1], "figures": means_of(table, lambda n: asked[n].task in tasks)}
+def _band(place: Mapping[int, int], table: Table, rows: Sequence[tuple[int, float]]) -> dict:
+    places = {place[task] for task, _ in rows}
+    return {"from": rows[0][1], "to": rows[-1][1], "figures": means_of(table, places.__contains__)}
+
+
+def why_not_by_scale(run: Run, tasks: int) -> str:
+    """Why so many tasks are told by no scale of difficulty; empty where they are by all that there are."""
+    scales = run.taskset.scales.exclude(source=DOMAIN)
+    if not scales.exists():
+        return f"no scale of difficulty of {run.taskset.slug}"
+    if waiting := scales.filter(ready=False).order_by("-pk").values_list("name", flat=True).first():
+        return f"the scale {waiting} is not ready"
+    return f"{tasks} tasks have figures, and quarters of a scale need {2 * BANDS}" if tasks < 2 * BANDS else ""
 
 
 def _quarters(rows: list) -> Iterable[list]:

@@ -1,6 +1,8 @@
 """A version is evaluated once for each question, by whoever asks or by its run's schedule; what was judged is closed as it is."""
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from apps.buffer.models import Experience
 from apps.dashboard.reconciliation import group_ledger, reconcile
@@ -137,3 +139,15 @@ def test_a_schedule_leaves_alone_what_was_stopped_and_what_is_retired(new_run):
 def test_a_schedule_whose_taskset_is_gone_stops_nobody(new_run, taskset):
     run = new_run(evaluations=[{"taskset": "gone"}, {"taskset": "sort"}])
     assert keep_up(run) == 1
+
+
+def test_a_schedule_asks_for_nothing_but_kept_versions_that_were_not_asked_it(new_run):
+    run = new_run(evaluations=[{"taskset": "sort", "every": 3, "unit": "steps"}])
+    published(run, *range(1, 9))
+    run.weight_versions.filter(version__in=(2, 4, 5)).update(state="retired")
+    assert keep_up(run) == 4  # after updates 0, 6, 12 and 16: those after 4 and 10 have gone, the others are not due
+    asked = Run.objects.filter(is_evaluation=True).values_list("evaluates__version", flat=True)
+    assert sorted(asked) == [0, 3, 6, 8]
+    with CaptureQueriesContext(connection) as captured:
+        keep_up(run)
+    assert len(captured) == 1 and "NOT EXISTS" in captured[0]["sql"]

@@ -1,15 +1,19 @@
 """What an evaluation's samples come to, read from their rows: judged, unjudged and failed ones apart, by domain and difficulty."""
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from apps.feedback.evaluation.asking import evaluate
-from apps.feedback.evaluation.results import comparable, found_of, keep_results, summed_up
+from apps.feedback.evaluation.results import comparable, keep_results, summed_up
+from apps.feedback.evaluation.so_far import found_of
 from apps.feedback.models import EvaluationResult
 from apps.pipelines.refining import refine
 from apps.rewards.models import Reward
 from apps.rollouts.measuring import complete_measured
 from apps.rollouts.models import Group, Rollout
 from apps.runs.evaluation import Asked
+from apps.runs.models import Run
 from apps.tasksets.scales import scale_of
 
 pytestmark = pytest.mark.django_db
@@ -57,7 +61,7 @@ def test_a_complete_evaluation_is_summed_up_once(evaluation):
     assert (keep_results(), keep_results()) == (1, 0)
     kept = EvaluationResult.objects.get()
     Rollout.objects.filter(run=evaluation).delete()
-    assert found_of(evaluation).judged == kept.figures["judged"] == 5
+    assert found_of(evaluation).found.judged == kept.figures["judged"] == 5
 
 
 def test_what_is_kept_of_each_task_has_the_kept_figure_as_its_mean(evaluation):
@@ -98,3 +102,28 @@ def test_answers_that_say_the_same_compare_equal(one, other):
 
 def test_a_long_text_without_an_answer_has_none_to_compare():
     assert comparable("word " * 200) == comparable("") == ""
+
+
+def test_an_evaluation_that_cannot_be_summed_up_keeps_no_other_from_it(evaluation, run):
+    broken, _ = evaluate(run.weight_versions.get(version=0), Asked(taskset="sort", samples=3))
+    broken.complete()
+    Run.objects.filter(pk=broken.pk).update(config={"policy": 3})
+    assert keep_results() == 1
+    assert EvaluationResult.objects.get().run == evaluation
+
+
+def statements(run) -> int:
+    with CaptureQueriesContext(connection) as captured:
+        assert found_of(run).found.judged == 5
+    return len(captured)
+
+
+@pytest.mark.parametrize("state", ["running", "stopped"])
+def test_whoever_looks_at_an_evaluation_that_is_not_complete_has_it_reckoned_now_and_then(evaluation, state):
+    Run.objects.filter(pk=evaluation.pk).update(state=state)
+    evaluation.refresh_from_db()
+    first = statements(evaluation)
+    Rollout.objects.filter(run=evaluation).update(text="changed")
+    with CaptureQueriesContext(connection) as captured:
+        assert found_of(evaluation).closed == 4
+    assert len(captured) < first and not any("rollouts_rollout" in one["sql"] for one in captured)

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.urls import reverse
+from peft import PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from apps.accounts.models import AuditEntry
@@ -14,6 +16,7 @@ from apps.policies.manifest import read_manifest, verify
 from apps.runs.models import NotPossible, Run, WeightOrder
 from tests.workers.trainer.feeding import feed, train_to_the_end
 from workers import weights
+from workers.orders import filling
 from workers.orders.filling import fill_next
 
 LORA = {"rank": 4, "alpha": 8, "target_modules": ["q_proj", "v_proj"]}
@@ -68,6 +71,23 @@ def test_an_adapter_is_exported_merged(tiny_run, new_station, alice):
     assert "merged into its base" in (Path(order.folder) / "README.md").read_text()
 
 
+def test_an_adapter_by_itself_is_what_peft_loads_over_its_base(tiny_run, new_station, alice, client, tmp_path):
+    run = train_to_the_end(new_station(), tiny_run(steps=1, lora=LORA))
+    client.force_login(alice)
+    address = reverse("run-weight-adapter", args=["lab", run.slug, 1])
+    assert address in client.get(reverse("run-weight", args=["lab", run.slug, 1])).content.decode()
+    with zipfile.ZipFile(io.BytesIO(client.get(address).getvalue())) as archive:
+        assert archive.testzip() is None
+        archive.extractall(tmp_path / "given")
+    [folder] = (tmp_path / "given").iterdir()
+    assert str(run.policy.folder) not in (folder / "adapter_config.json").read_text()
+    probe = read_manifest(run.weight_versions.get(version=1).folder).probe
+    base = AutoModelForCausalLM.from_pretrained(run.policy.folder)
+    said = weights.probe_logprobs(PeftModel.from_pretrained(base, folder), probe.token_ids)
+    assert said == pytest.approx(probe.logprobs, abs=1e-4)
+    assert client.get(reverse("run-weight-adapter", args=["lab", run.slug, 0])).status_code == 404
+
+
 def test_the_zip_holds_the_folder_to_the_bit_a_piece_at_a_time(trained, alice):
     folder = Path(filled(WeightOrder.place("export", trained.weight_versions.get(version=1), alice)).folder)
     pieces = list(zipped(folder))
@@ -95,6 +115,17 @@ def test_a_name_that_is_taken_fails_the_order_and_says_so(trained, alice):
     order = filled(WeightOrder.place("promote", trained.weight_versions.get(version=1), alice, slug="tiny", title="Again"))
     assert order.state == "failed"
     assert "tiny" in order.reason
+
+
+def test_a_branch_says_how_much_of_the_policy_it_begins_with_is_written(tiny_run, settings, alice):
+    run = tiny_run(steps=6)
+    version = run.weight_versions.create(version=3, step=3, state="published", folder="/nowhere", bytes=1000)
+    order = WeightOrder.place("branch", version, alice, **BRANCH)
+    assert filling._share(order) == 0
+    unfinished = settings.WEIGHTS_ROOT / "policies" / "lab-run-0-v3.17.tmp"
+    unfinished.mkdir(parents=True)
+    (unfinished / "model.safetensors").write_bytes(b"0" * 250)
+    assert filling._share(order) == 0.25
 
 
 def test_a_branch_begins_with_the_version_and_names_its_parent(tiny_run, new_station, alice):
