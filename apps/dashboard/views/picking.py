@@ -70,10 +70,12 @@ def _back(request: HttpRequest, run: Run) -> str:
 
 
 def _picked(request: HttpRequest, run: Run) -> list[int]:
-    """Ids of the run's rollouts that are meant, at most MOST."""
+    """Ids of the run's rollouts that are meant, at most MOST. A field has one, or several with commas between them:
+    Django reads no form of more than a thousand fields.
+    """
     if request.POST.get("all") and not request.POST.get("confirmed"):
         return _all_that_fit(request, run)
-    numbers = request.POST.getlist("rollout")
+    numbers = [text for field in request.POST.getlist("rollout") for text in field.split(",")]
     if len(numbers) > MOST or not all(text.isascii() and text.isdigit() and len(text) <= DIGITS for text in numbers):
         raise Http404(f"rollout must be numbers, at most {MOST}")
     return sorted(run.rollouts.filter(pk__in=[int(text) for text in numbers]).values_list("pk", flat=True))
