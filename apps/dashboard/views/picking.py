@@ -88,9 +88,9 @@ def _all_that_fit(request: HttpRequest, run: Run) -> list[int]:
         raise Http404("what the list was asked for means nothing")
     found = form.narrow(run, run.rollouts.exclude(state=Rollout.State.SAMPLING))
     if form.sought:
-        return ids_of(found, form.sought, run, MOST)[0]
+        return ids_of(found, form.sought, run, MOST, among=form.among(run), reach=REACH if form.reach else None)[0]
     if form.reach:
-        edge = next(iter(run.rollouts.order_by("-pk").values_list("pk", flat=True)[REACH - 1 : REACH]), 0)
+        edge = next(iter(form.among(run).order_by("run_id", "-pk").values_list("pk", flat=True)[REACH - 1 : REACH]), 0)
         found = found.filter(pk__gte=edge)
     return list(found.order_by("-pk").values_list("pk", flat=True)[:MOST])
 
