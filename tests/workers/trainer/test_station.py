@@ -53,8 +53,8 @@ def test_figures_are_written_with_the_step(tiny_run, new_station):
     figures = dict(Metric.objects.filter(run=run, step=1).values_list("name", "value"))
     wanted = {
         "reward_mean", "reward_std", "reward_rule", "reward_machine", "success", "completion_length", "staleness", "entropy",
-        "behaviour_gap", "behaviour_kl", "clip_share", "grad_norm", "learning_rate", "loss", "tokens", "step_seconds", "wait_seconds",
-        "explore_tokens_per_s", "judged_per_s", "refined_per_s", "groups_ready", "groups_under_way", "skipped",
+        "behaviour_gap", "behaviour_kl", "clip_share", "grad_norm", "learning_rate", "loss", "tokens", "step_seconds",
+        "wait_seconds", "explore_tokens_per_s", "judged_per_s", "refined_per_s", "groups_ready", "groups_under_way", "skipped",
         "train_tokens_per_s", "dead_groups", "starved_people", "starved_judging", "starved_sampling",
     }  # fmt: skip
     assert wanted <= figures.keys()
