@@ -1,5 +1,7 @@
 """What the list of a run's rollouts can be asked for, as it stands in the URL."""
 
+import math
+
 from django import forms
 from django.db.models import Exists, F, Func, IntegerField, OuterRef, Q, QuerySet, Subquery
 from django.http import HttpRequest
@@ -208,7 +210,6 @@ class Filter(forms.Form):
 def _rewarded(found: QuerySet[Rollout], run: Run, bounds: dict) -> QuerySet[Rollout]:
     """With such a reward: at admission; of what was never admitted, what its judges have said so far makes it."""
     learned = Experience.objects.filter(**ITS_OWN)
-    so_far = {f"so_far{name[6:]}": value for name, value in bounds.items()}
-    return found.alias(so_far=combined_so_far(run.settings)).filter(
-        Exists(learned.filter(**bounds)) | (~Exists(learned) & Q(**so_far))
-    )
+    ends = bounds.get("reward__gte", -math.inf), bounds.get("reward__lte", math.inf)  # as one range it is reckoned once
+    so_far = ~Exists(learned) & Q(so_far__range=ends)
+    return found.alias(so_far=combined_so_far(run.settings)).filter(Exists(learned.filter(**bounds)) | so_far)

@@ -5,6 +5,7 @@ from django.db.models import (
     BooleanField,
     Case,
     Count,
+    Exists,
     F,
     FloatField,
     Func,
@@ -17,7 +18,7 @@ from django.db.models import (
     Sum,
     Value,
     When,
-)  # fmt: skip
+)
 from django.db.models.expressions import Combinable
 from django.db.models.functions import Cast, Coalesce
 
@@ -33,12 +34,16 @@ DOMAIN, JUDGED_BY = "group__task__domain", f"group__task__meta__{KEY}"  # of a r
 def combined_so_far(plan: RunConfig) -> Combinable:
     """Of the rollout asked about, its reward as `apps.rewards.combining.combined` makes it of what stands; NULL where none."""
     machine, people = _machines_word(plan), _peoples_word()
-    if plan.people.rater_model and plan.people.per_group:
+    share = Value(plan.people.weight)
+    is_foretold = plan.people.rater_model and plan.people.per_group
+    if is_foretold:
         asked_about = Q(**{f"{DOMAIN}__in": plan.people.domains}) if plan.people.domains else Q(pk__isnull=False)
         people = Case(When(asked_about, then=_foretold()), default=people, output_field=FloatField())
-    share = Value(plan.people.weight)
     both = share * people + (Value(1.0) - share) * machine
-    return Case(When(Q(_is_flagged()), then=NOTHING), default=Coalesce(both, people, machine), output_field=FloatField())
+    # Of nearly all that are looked through people have said nothing: one look tells, where the rest would take four.
+    alone = [] if is_foretold else [When(~Exists(_said().filter(source=Reward.Source.HUMAN)), then=machine)]
+    flagged = When(Q(_is_flagged()), then=NOTHING)
+    return Case(*alone, flagged, default=Coalesce(both, people, machine), output_field=FloatField())
 
 
 def _said() -> QuerySet[Reward]:
