@@ -194,7 +194,8 @@ class Story:
         n, s = self.run.step, self.skill
         Metric.record(self.run, n, {
             "reward_mean": near(s, 0.02), "reward_std": near(0.32 - s / 5, 0.01), "success": near(s**3, 0.03),
-            "reward_human": near(s - 0.04, 0.03), "reward_machine": near(s + 0.04, 0.02), "people_share": 0.5,
+            "reward_human": near(s - 0.04, 0.03), "reward_rule": (machine := near(s + 0.04, 0.02)), "reward_machine": machine,
+            "people_share": 0.5,
             "completion_length": near(26 - n / 20, 0.8), "kl": near(n * 4e-4, 1e-3), "behaviour_kl": near(2e-3, 5e-4),
             "entropy": near(2.4 - s, 0.05), "staleness": near(0.8, 0.2),
             "behaviour_gap": near(0.004, 0.001), "explore_tokens_per_s": near(1900, 120),
@@ -252,6 +253,7 @@ class Story:
         self.sample(4)
         self.judge(rated=0)
         Group.open(self.run, self.engines[1].key, 3600, 1, self.run.published_version)
+        type(self.run).objects.filter(pk=self.run.pk).update(waiting_on="2 more groups (4 waiting for people)")
 
 
 if __name__ == "__main__":

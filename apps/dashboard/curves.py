@@ -3,18 +3,26 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
 import numpy as np
 from django.db.models import OuterRef, QuerySet, Subquery
 
-from apps.runs.changing import flat
+from apps.accounts.models import AuditEntry
+from apps.dashboard.differences import differences
 from apps.runs.models import Metric, Run, TrainStep
 from apps.runs.thinning import Bucket, Thinned, thinned
 
 POINTS = 256
 DIGITS = 6  # of a value that is drawn
 LONGEST_WORDS = 24  # of a value in the mark of a change: guidelines are pages long
-CHANGES_SHOWN = 50
+MARKS_SHOWN = 50
+ACTS_LOOKED_THROUGH = 5_000  # of a project
+# Acts that are marked, as the audit log calls them, and in the words of a mark.
+ACTS = {
+    "run paused": "paused", "run resumed": "resumed", "run stopped": "stopped", "checkpoint asked": "checkpoint asked for",
+    "groups dropped": "groups dropped",
+}  # fmt: skip
 AXES = {"step": "optimizer step", "version": "weight version", "time": "wall clock"}
 Series = dict[str, list]
 
@@ -114,18 +122,30 @@ def curves(run: Run, names: Iterable[str], after: int = 0, points: int = POINTS)
     return found
 
 
-def changes(run: Run, axis: str = "step") -> list[dict]:
-    """The last changes of the run's configuration: {"step": the step it was at, "x": on the axis, "words": what changed}."""
+def changes(run: Run, axis: str = "step", since: int = 0, until: int | None = None) -> list[dict]:
+    """What was done to the run in this window of steps, the newest: {"step": the step it was at, "x": on the axis, "words"}.
+
+    Changes of its configuration, and what the audit log has of it among the newest acts of its project: paused, resumed,
+    stopped, a checkpoint asked for, groups dropped.
+    """
+    first, past = _moment(run, since), _moment(run, until) if until is not None and until < run.step else None
+    during = {"at__gte": first, "at__lte": past}
+    during = {name: at for name, at in during.items() if at}
     before = TrainStep.objects.filter(run=run, committed_at__lte=OuterRef("at")).order_by("-committed_at")
-    events = run.topic.events.filter(kind="config_changed").order_by("-sequence")
-    events = events.annotate(step=_first(before, "number"), version=_first(before, "version"))[:CHANGES_SHOWN]
+    place = {"step": _first(before, "number"), "version": _first(before, "version")}
+    events = run.topic.events.filter(kind="config_changed", **during).order_by("-pk").annotate(**place)[:MARKS_SHOWN]
+    newest = AuditEntry.objects.filter(project=run.project_id).order_by("-pk").values("pk")[:ACTS_LOOKED_THROUGH]
+    acts = AuditEntry.objects.filter(pk__in=newest, target=run.address, act__in=ACTS, **during)
+    acts = acts.order_by("-pk").annotate(**place)[:MARKS_SHOWN]
+    told = [(event, _difference(event.payload)) for event in events] + [(act, _act_in_words(act)) for act in acts]
+    told.sort(key=lambda one: one[0].at, reverse=True)
     return [
         {
-            "step": event.step or 0,
-            "x": {"step": event.step or 0, "version": event.version or 0, "time": round(event.at.timestamp(), 1)}[axis],
-            "words": _difference(event.payload),
+            "step": row.step or 0,
+            "x": {"step": row.step or 0, "version": row.version or 0, "time": round(row.at.timestamp(), 1)}[axis],
+            "words": words,
         }
-        for event in events
+        for row, words in told[:MARKS_SHOWN]
     ]
 
 
@@ -133,16 +153,25 @@ def _first(rows: QuerySet, column: str) -> Subquery:
     return Subquery(rows.values(column)[:1])
 
 
+def _moment(run: Run, step: int) -> datetime | None:
+    """When the step was committed; None before the first."""
+    return run.steps.filter(number=step).values_list("committed_at", flat=True).first() if step else None
+
+
 def _difference(payload: dict) -> str:
-    """people.simulated: True → False; one part per field that changed."""
-    before, after = flat(payload["before"]), flat(payload["after"])
-    return ", ".join(
-        f"{name} {_said(before.get(name))} → {_said(value)}" for name, value in after.items() if value != before.get(name)
-    )
+    """people.simulated: on → off; one part per field that changed."""
+    found = differences(payload["before"], payload["after"])
+    return ", ".join(f"{one.address} {_cut(one.before)} → {_cut(one.after)}" for one in found)
 
 
-def _said(value: object) -> str:
-    words = {True: "on", False: "off"}[value] if isinstance(value, bool) else " ".join(str(value).split())
+def _act_in_words(act: AuditEntry) -> str:
+    words, reason = ACTS[act.act], act.details.get("reason", "")
+    count = act.details.get("count")
+    said = f"{count:,} {words.replace('groups', 'group') if count == 1 else words}" if isinstance(count, int) else words
+    return f"{said}: {_cut(reason)}" if reason else said
+
+
+def _cut(words: str) -> str:
     return words if len(words) <= LONGEST_WORDS else f"{words[:LONGEST_WORDS]}…"
 
 

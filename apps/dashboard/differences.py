@@ -4,9 +4,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from apps.runs.changing import flat
 from apps.runs.config import as_yaml
+from apps.runs.differences import leaves
 
+ABSENT = object()
 LONGEST = 300  # characters of a value that are shown
 
 
@@ -20,45 +21,46 @@ class Difference:
 
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Difference]:
-    """By dotted field, in their order; of a list of sections the members that differ."""
-    was, becomes = _leaves(before), _leaves(after)
+    """By dotted field, in their order; of a list of sections the members that differ, by their names (apps.runs.differences).
+
+    A section that was switched on or off is one difference.
+    """
+    was, becomes = leaves(before), leaves(after)
     for name in {**was, **becomes}:
-        if name not in was or name not in becomes or was[name] != becomes[name]:
-            yield Difference(name, _said(was, name), _said(becomes, name))
-
-
-def nested(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """What differs, as it was before, as fields of sections: `Run.change_config` puts it back with them."""
-    was, becomes = flat(dict(before)), flat(dict(after))
-    found: dict[str, Any] = {}
-    for name, value in was.items():
-        if name in becomes and becomes[name] == value:
+        if _is_within(name, becomes if name in was else was):
             continue
-        *path, last = name.split(".")
-        place = found
-        for step in path:
-            place = place.setdefault(step, {})
-        place[last] = value
-    return found
+        if name not in was or name not in becomes or was[name] != becomes[name]:
+            yield Difference(name, _said(_standing(before, was, name)), _said(_standing(after, becomes, name)))
 
 
-def _leaves(sections: Mapping[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, value in flat(dict(sections)).items():
-        if isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
-            found |= {f"{name}.{place}": leaf for place, leaf in flat({str(n): one for n, one in enumerate(value)}).items()}
-        else:
-            found[name] = value
-    return found
+def _is_within(name: str, others: Mapping[str, Any]) -> bool:
+    """Whether the section that a field is of is a single value on the other side, and told there."""
+    path = name.split(".")
+    return any(".".join(path[:depth]) in others for depth in range(1, len(path)))
 
 
-def _said(leaves: Mapping[str, Any], name: str) -> str:
-    """As YAML on one line, `0.1`, `on` and `off`, `–` for nothing."""
-    value = leaves.get(name)
+def _standing(sections: Mapping[str, Any], its_leaves: Mapping[str, Any], name: str) -> Any:
+    """A field's value, a section's fields; ABSENT where there is no such field."""
+    if name in its_leaves:
+        return its_leaves[name]
+    value: Any = sections
+    for step in name.split("."):
+        if not isinstance(value, Mapping) or step not in value:
+            return ABSENT
+        value = value[step]
+    return value
+
+
+def _said(value: Any) -> str:
+    """As YAML on one line, `0.1`, `on` and `off`, `–` for nothing; "" for what is not there."""
+    if value is ABSENT:
+        return ""
     if value is None:
-        return "–" if name in leaves else ""
+        return "–"
     if isinstance(value, bool):
         return "on" if value else "off"
     words = value if isinstance(value, str) else as_yaml(value).removesuffix("...\n").strip()
+    if isinstance(value, Mapping):
+        words = "; ".join(line for line in words.splitlines())
     words = " ".join(words.split())
     return words if len(words) <= LONGEST else f"{words[:LONGEST]}…"

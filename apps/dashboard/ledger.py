@@ -46,12 +46,16 @@ class Ledger:
 
     @property
     def starving(self) -> str:
-        """The station that keeps the trainer waiting: people, judging, sampling; "" when none does."""
-        if not self.run.is_live or self.experiences["ready"] >= self.run.settings.usual_rows_per_step:
+        """The station that keeps the trainer waiting: people, judging, sampling; "" while it makes an update, or none does.
+
+        The trainer says itself that it waits: that few groups are ready tells as much of one that has just taken the others.
+        """
+        is_waiting = self.run.is_live and self.run.waiting_on
+        if not is_waiting or self.experiences["ready"] >= self.run.settings.usual_rows_per_step:
             return ""
         if self.groups["waiting"]:
             return "people"
-        return "judging" if self.judging > self.groups["sampling"] else ""
+        return "judging" if self.judging > self.groups["sampling"] else "sampling"
 
     @property
     def sentence(self) -> str:

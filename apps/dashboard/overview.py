@@ -3,18 +3,21 @@
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from urllib.parse import parse_qsl, urlencode
 
 from django import forms
 from django.http import QueryDict
 
 from apps.dashboard.charts import Chart, charts_of
 from apps.dashboard.curves import AXES, Window
+from apps.dashboard.more_series import why_of
 from apps.runs.models import Run, metric_names
 from apps.runs.thinning import Thinned, thinned
 
 LARGEST = 2**31 - 1
 MOST_NAMES = 60
 NAME = re.compile(r"[^\s\x00-\x1f]{1,60}")
+PLACE = ("x", "from_step", "to_step", "smooth", "chart")  # of the fields, those of which one value stands in the address
 SKETCHED = 60  # points of a curve that the server draws
 SPREADS = {"reward_mean": "reward_std", "reward_human": "reward_human_std"}  # drawn as a band around the other
 
@@ -70,6 +73,12 @@ class Asked(forms.Form):
         return bool(self.cleaned_data.get("from_step") or self.cleaned_data.get("to_step"))
 
     @property
+    def address(self) -> str:
+        """What of the address means something, as a query of its own: whatever is wrong in it is left out."""
+        sound = [(name, self.data[name]) for name in PLACE if name not in self.errors and self.data.get(name)]
+        return urlencode([*sound, *(("also", name) for name in self.given("also", []))])
+
+    @property
     def problems(self) -> list[str]:
         """In words, each with the name of what is wrong."""
         return [f"{name}: {' '.join(words)}" for name, words in self.errors.items()]
@@ -101,21 +110,23 @@ class Overview:
     large: Sketch
     small: list[Sketch]
     picked: list[Sketch]
-    others: list[str]
-    kept: list[tuple[str, str]]  # of the address, when another series is picked
+    others: list[tuple[str, str]]  # with what each is
+    kept: list[tuple[str, str]]  # of the address, when another series is picked or another window asked for
     wrong: list[str]
 
 
 def overview_of(run: Run, asked: Asked, newest: dict[str, float]) -> Overview:
     """Two queries. A chart that is asked for by name stands large; else the reward, or the loss."""
-    charts, known = charts_of(run.settings.algorithm), metric_names(run)
+    plan, known = run.settings, metric_names(run)
+    charts = charts_of(plan.algorithm, known, bool(plan.people.per_group))
     also = [name for name in asked.given("also", []) if name in known]
-    picked = [Chart(f"also-{name}", name.replace("_", " "), (name,), why=f"recorded as {name}") for name in also]
+    picked = [Chart(f"also-{name}", name.replace("_", " "), (name,), why_of(name)) for name in also]
     every = {chart.key: chart for chart in (charts.large, *charts.small, *picked)}
     wanted = asked.given("chart", charts.large.key)
     large = every.get(wanted, charts.large)
     names = {name for chart in every.values() for name in chart.names}
-    thin = thinned(run, names, 0, run.step, SKETCHED)
+    window = asked.window(names)
+    thin = thinned(run, names, window.after, run.step if window.until is None else min(window.until, run.step), SKETCHED)
     sketch = {key: _sketch(chart, thin, newest, 1000 if chart is large else 220) for key, chart in every.items()}
     curated = (charts.large, *charts.small)
     missing = [f"also: the run has no metric {name!r}" for name in asked.given("also", []) if name not in known]
@@ -124,8 +135,8 @@ def overview_of(run: Run, asked: Asked, newest: dict[str, float]) -> Overview:
         large=sketch[large.key],
         small=[sketch[chart.key] for chart in curated if chart is not large],
         picked=[sketch[chart.key] for chart in picked if chart is not large],
-        others=[name for name in known if name not in charts.names],
-        kept=[(name, asked.data[name]) for name in ("x", "smooth", "from_step", "to_step", "chart") if name in asked.data],
+        others=[(name, why_of(name)) for name in known if name not in charts.names],
+        kept=parse_qsl(asked.address),
         wrong=asked.problems + missing + ([] if wanted in every else [f"chart: there is no chart {wanted!r}"]),
     )
 

@@ -1,21 +1,20 @@
 """How the rewards of what a filter finds are spread: bars of a bounded sample, the newest that fit."""
 
+import math
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean, median
 
 from django.db.models import QuerySet
 
 from apps.buffer.models import Experience
 from apps.dashboard.rollout_search import LOOKED_THROUGH, Filter
 from apps.dashboard.worded import ids_of
-from apps.rewards.combining import combined
-from apps.rewards.judgements import judgements_of
+from apps.rewards.combining_rows import combined_so_far
 from apps.rewards.models import Reward
 from apps.rollouts.models import Rollout
-from apps.runs.config import RunConfig
 from apps.runs.models import Run
-from apps.tasksets.judged_by import KEY, kind_of
 
 SAMPLE = 1_000  # rollouts
 BINS, HEIGHT = 10, 72.0  # CSS pixels
@@ -23,10 +22,14 @@ BINS, HEIGHT = 10, 72.0  # CSS pixels
 
 @dataclass(frozen=True)
 class RewardBar:
-    """`low` and `high`: its rewards, as an address spells them."""
+    """`low` and `high`: its rewards as people read them; `since` and `until`: the same as its list is asked for, to the last
+    digit, and without those of the next bar.
+    """
 
     low: str
     high: str
+    since: str
+    until: str
     count: int
     x: float
     height: float
@@ -73,20 +76,28 @@ def bars_of(run: Run, form: Filter, found: QuerySet[Rollout]) -> RewardBars | No
         counts[min(BINS - 1, max(0, bisect_right(edges, value) - 1))] += 1
     scale, wide = HEIGHT / max(counts), 100 / BINS
     bars = [
-        RewardBar(f"{edges[n]:.6g}", f"{edges[n + 1]:.6g}", count, round(n * wide, 2), round(scale * count, 1))
+        RewardBar(
+            f"{edges[n]:.6g}", f"{edges[n + 1]:.6g}", repr(edges[n]), repr(_last_within(edges, n)), count,
+            round(n * wide, 2), round(scale * count, 1),
+        )
         for n, count in enumerate(counts)
-    ]
-    return RewardBars(bars, len(ids), len(rewards), sum(rewards) / len(rewards), rewards[len(rewards) // 2], reach)
+    ]  # fmt: skip
+    return RewardBars(bars, len(ids), len(rewards), fmean(rewards), median(rewards), reach)
+
+
+def _last_within(edges: Sequence[float], n: int) -> float:
+    """The largest value of the nth bar: the last bar has its upper edge, every other one all below it."""
+    return edges[n + 1] if n + 2 == len(edges) else math.nextafter(edges[n + 1], -math.inf)
 
 
 def _newest(run: Run, form: Filter, found: QuerySet[Rollout]) -> tuple[list[int], int | None]:
     """Ids of the sample, and how many rollouts were looked through for it where that was not all of the run."""
     if form.sought:
-        ids, edge = ids_of(found, form.sought, run, SAMPLE)
+        ids, edge = ids_of(found, form.sought, run, SAMPLE, among=form.among(run), reach=form.reach)
         return ids, None if edge is None else run.rollouts.filter(pk__gte=edge).count()
     newest, reach = found.order_by("run_id", "-pk").values_list("pk", flat=True), None
     if form.reach:
-        all_ids = Rollout.objects.newest_of(run).values_list("pk", flat=True)
+        all_ids = form.among(run).order_by("run_id", "-pk").values_list("pk", flat=True)
         if edge := next(iter(all_ids[LOOKED_THROUGH - 1 : LOOKED_THROUGH]), None):
             newest, reach = newest.filter(pk__gte=edge), LOOKED_THROUGH
     return list(newest[:SAMPLE]), reach
@@ -95,18 +106,12 @@ def _newest(run: Run, form: Filter, found: QuerySet[Rollout]) -> tuple[list[int]
 def _rewards(run: Run, form: Filter, ids: Sequence[int]) -> list[float]:
     """What the filter's range is about: one scorer's word where it asks for one, else the reward that a list shows."""
     if one := {name: form.wanted[name] for name in ("source", "scorer") if name in form.wanted}:
-        said = Reward.objects.filter(rollout__in=ids, is_current=True, value__isnull=False, **one)
+        said = Reward.objects.filter(rollout__in=ids, is_current=True, value__isnull=False, **one, **form.bounds("value"))
         return list(said.values_list("value", flat=True))
     admitted = dict(Experience.objects.filter(rollout__in=ids).order_by("-pk").values_list("rollout_id", "reward"))
-    others = _said([pk for pk in ids if pk not in admitted], run.settings)
-    return [value for value in (*admitted.values(), *others) if value is not None]
-
-
-def _said(ids: Sequence[int], plan: RunConfig) -> Iterator[float | None]:
-    """Rewards of what was never admitted, from what its judges have said so far."""
-    said = judgements_of(ids)
-    kinds = Rollout.objects.filter(pk__in=said).values_list("pk", "group__task__domain", f"group__task__meta__{KEY}")
-    return (combined(said[pk], plan, kind_of(domain, judged_by)) for pk, domain, judged_by in kinds)
+    others = Rollout.objects.filter(pk__in=[pk for pk in ids if pk not in admitted])
+    so_far = others.annotate(so_far=combined_so_far(run.settings)).values_list("so_far", flat=True)
+    return [value for value in (*admitted.values(), *so_far) if value is not None]
 
 
 def _ends(form: Filter, rewards: Sequence[float]) -> tuple[float, float]:

@@ -1,5 +1,7 @@
 """What the list of a run's rollouts can be asked for, as it stands in the URL."""
 
+import math
+
 from django import forms
 from django.db.models import Exists, F, Func, IntegerField, OuterRef, Q, QuerySet, Subquery
 from django.http import HttpRequest
@@ -10,6 +12,7 @@ from apps.dashboard.paging import Page, page_of, page_within
 from apps.dashboard.worded import page_of_words
 from apps.feedback.models import Rating
 from apps.pipelines.models import CutRollout
+from apps.rewards.combining_rows import combined_so_far
 from apps.rewards.models import Reward
 from apps.rollouts.models import Rollout
 from apps.rollouts.words import NoWords, Says, Sought
@@ -44,11 +47,12 @@ class Filter(forms.Form):
         "failed": Q(state="failed"),
     }
     # What a blind person may ask for: what becomes of a reply tells how it was judged.
-    BLIND, BLIND_FIELDS = ("waiting", "failed"), ("fate", "text", "exact", "task")
-    INDEXED = ("task", "from_step", "to_step", "text")  # each finds what is asked for, whatever else is
+    BLIND, BLIND_FIELDS = ("waiting", "failed"), ("fate", "text", "exact", "task", "taskset")
+    # Found by an index, as words are, and waiting groups: what has none is looked for among these alone.
+    BY_INDEX, WAITING = ("task", "from_step", "to_step"), "waiting"
     WITHOUT_INDEX = (
         "exact", "source", "scorer", "reward_from", "reward_to", "version", "rater", "stop", "origin", "turns", "tokens_from",
-        "tokens_to", "operator",
+        "tokens_to", "operator", "taskset",
     )  # fmt: skip
     sought: Sought | None = None  # the words, once they are read
     fate = forms.ChoiceField(choices=[("", "all"), *((name, name) for name in FATES)], required=False)
@@ -63,6 +67,7 @@ class Filter(forms.Form):
     from_step = forms.IntegerField(min_value=0, max_value=LARGEST, required=False, label="trained from step")
     to_step = forms.IntegerField(min_value=0, max_value=LARGEST, required=False, label="to step")
     task = forms.IntegerField(min_value=0, max_value=LARGEST, required=False, label="task number")
+    taskset = forms.CharField(max_length=50, required=False, label="of taskset", widget=forms.TextInput({"list": "tasksets"}))
     source = forms.ChoiceField(choices=[("", "anybody"), *Reward.Source.choices], required=False, label="judged by")
     scorer = forms.CharField(max_length=60, required=False, label="scorer", widget=forms.TextInput({"list": "scorers"}))
     rater = forms.CharField(max_length=150, required=False, label="rater", widget=forms.TextInput({"placeholder": "a name"}))
@@ -110,9 +115,9 @@ class Filter(forms.Form):
     def page(self, run: Run, found: QuerySet[Rollout], request: HttpRequest) -> Page:
         """The page of what `narrow` found that the URL asks for."""
         if self.sought:
-            return page_of_words(found, self.sought, run, request)
+            return page_of_words(found, self.sought, run, request, among=self.among(run), reach=self.reach)
         if self.reach:
-            return page_within(found, Rollout.objects.of_run(run), self.reach, request, within="run_id")
+            return page_within(found, self.among(run), self.reach, request, within="run_id")
         return page_of(found, request, within="run_id")
 
     @property
@@ -123,13 +128,21 @@ class Filter(forms.Form):
 
     @property
     def reach(self) -> int | None:
-        """How many rollouts to look through at a time; None: an index finds them."""
-        wanted = self.wanted
-        if set(self.INDEXED) & set(wanted):
-            return None
-        if wanted.get("fate") != "failed" and not any(name in wanted for name in self.WITHOUT_INDEX):
-            return None
-        return LOOKED_THROUGH
+        """How many rollouts of `among` to look through at a time; None: one index finds all that is asked for."""
+        asked = self.wanted
+        is_looked_for = any(name in asked for name in self.WITHOUT_INDEX) or asked.get("fate", self.WAITING) != self.WAITING
+        in_two = "text" in asked and (any(name in asked for name in self.BY_INDEX) or "fate" in asked)
+        return LOOKED_THROUGH if is_looked_for or in_two else None
+
+    def among(self, run: Run) -> QuerySet[Rollout]:
+        """What an index finds of what is asked for, words left out: the rest is looked for among these."""
+        found = self._by_index(run, Rollout.objects.of_run(run))
+        return found.filter(self.FATES[self.WAITING]) if self.wanted.get("fate") == self.WAITING else found
+
+    @property
+    def is_narrowed(self) -> bool:
+        """Whether `among` is less than the whole run."""
+        return any(name in self.wanted for name in self.BY_INDEX) or self.wanted.get("fate") == self.WAITING
 
     def narrow(self, run: Run, found: QuerySet[Rollout]) -> QuerySet[Rollout]:
         """All that is asked for but the words, which are looked for a part of the run at a time (apps.dashboard.worded)."""
@@ -138,8 +151,12 @@ class Filter(forms.Form):
             found = found.filter(self.FATES[fate])
         if exact := wanted.get("exact"):
             found = found.filter(text__icontains=exact)
-        found = self._of_the_row(found)
-        return self._of_its_judges(self._of_its_way(run, found))
+        found = self._by_index(run, self._of_the_row(found))
+        if taskset := wanted.get("taskset"):
+            found = found.filter(group__task__taskset__slug=taskset)
+        if operator := wanted.get("operator"):
+            found = found.filter(Exists(CutRollout.objects.filter(**ITS_OWN, operator=operator)))
+        return self._of_its_judges(run, found)
 
     def found(self, run: Run, found: QuerySet[Rollout]) -> QuerySet[Rollout]:
         """All that is asked for, the words with it: for who reads all of the run, not a page."""
@@ -160,36 +177,39 @@ class Filter(forms.Form):
             found = found.alias(turn_count=counted).filter(turn_count__gte=wanted["turns"])
         return found.filter(**self._bounds("completion_tokens", "tokens_from", "tokens_to"))
 
-    def _of_its_way(self, run: Run, found: QuerySet[Rollout]) -> QuerySet[Rollout]:
+    def _by_index(self, run: Run, found: QuerySet[Rollout]) -> QuerySet[Rollout]:
         wanted = self.wanted
         if "task" in wanted:
             found = found.filter(group__task__in=run.tasks.filter(index=wanted["task"]))
-        if operator := wanted.get("operator"):
-            found = found.filter(Exists(CutRollout.objects.filter(**ITS_OWN, operator=operator)))
         if trained := self._bounds("step__number", "from_step", "to_step"):
             found = found.filter(Exists(StepItem.objects.filter(experience__rollout=OuterRef("pk"), **trained)))
         return found
 
-    def _of_its_judges(self, found: QuerySet[Rollout]) -> QuerySet[Rollout]:
+    def _of_its_judges(self, run: Run, found: QuerySet[Rollout]) -> QuerySet[Rollout]:
         """A source, a scorer and a range are about one reward; a range alone is about what was made of all."""
         wanted, said = self.wanted, Reward.objects.filter(**ITS_OWN, is_current=True)
         if one := {name: wanted[name] for name in ("source", "scorer") if name in wanted}:
-            found = found.filter(Exists(said.filter(**one, **self._bounds("value", "reward_from", "reward_to"))))
-        elif rewarded := self._bounds("reward", "reward_from", "reward_to"):
-            found = found.filter(_rewarded(rewarded))
+            found = found.filter(Exists(said.filter(**one, **self.bounds("value"))))
+        elif rewarded := self.bounds("reward"):
+            found = _rewarded(found, run, rewarded)
         if rater := wanted.get("rater"):
             person = Subquery(User.objects.filter(username=rater).values("pk"))
             own = Rating.objects.filter(**ITS_OWN, rater=person)
             found = found.filter(Exists(said.filter(by=person)) | Exists(own))
         return found
 
+    def bounds(self, column: str) -> dict:
+        """The range of rewards that is asked for, of this column."""
+        return self._bounds(column, "reward_from", "reward_to")
+
     def _bounds(self, column: str, low: str, high: str) -> dict:
         """The column's bounds, from these two fields."""
         return {f"{column}__{how}": self.wanted[name] for name, how in ((low, "gte"), (high, "lte")) if name in self.wanted}
 
 
-def _rewarded(bounds: dict) -> Q:
-    """With such a reward at admission; or never admitted, and some judge's reward is such."""
+def _rewarded(found: QuerySet[Rollout], run: Run, bounds: dict) -> QuerySet[Rollout]:
+    """With such a reward: at admission; of what was never admitted, what its judges have said so far makes it."""
     learned = Experience.objects.filter(**ITS_OWN)
-    said = Reward.objects.filter(**ITS_OWN, is_current=True, **{f"value{name[6:]}": v for name, v in bounds.items()})
-    return Exists(learned.filter(**bounds)) | (~Exists(learned) & Exists(said))
+    ends = bounds.get("reward__gte", -math.inf), bounds.get("reward__lte", math.inf)  # as one range it is reckoned once
+    so_far = ~Exists(learned) & Q(so_far__range=ends)
+    return found.alias(so_far=combined_so_far(run.settings)).filter(Exists(learned.filter(**bounds)) | so_far)

@@ -14,10 +14,11 @@ from django.http import QueryDict
 from pydantic import BaseModel
 
 from apps.dashboard import people_form
-from apps.dashboard.differences import Difference, differences, nested
+from apps.dashboard.differences import Difference, differences
 from apps.dashboard.knobs import ON, Knob, is_optional, leaf_of, placed_among
 from apps.runs.changing import changed, flat, why_fixed
 from apps.runs.config import ConfigError, RunConfig, ScorerChoice, as_yaml, loaded
+from apps.runs.differences import put_back
 from apps.runs.models import Run
 from apps.streaming.models import Event
 
@@ -110,7 +111,8 @@ def read(run: Run, posted: QueryDict) -> SettingsForm:
 
 def putting_back(run: Run, event: Event) -> SettingsForm:
     """The form with what a recorded change had changed as it was before it; later changes of other fields stay."""
-    return judged(run, nested(event.payload["before"], event.payload["after"]), {})
+    now = run.settings.model_dump(mode="json")
+    return judged(run, put_back(event.payload["before"], event.payload["after"], now), {})
 
 
 def judged(run: Run, fields: Mapping[str, Any], texts: Mapping[str, str]) -> SettingsForm:

@@ -30,28 +30,56 @@ class Token:
 
 @dataclass(frozen=True)
 class Shading:
+    """A stretch of a reply, from its token `first` on, of `count` in all."""
+
     tokens: list[Token]
     has_text: bool
-    left_out: int
+    first: int
+    count: int
+
+    @property
+    def left_out(self) -> int:
+        return self.count - len(self.tokens)
+
+    @property
+    def past(self) -> int:
+        return self.first + len(self.tokens)
+
+    @property
+    def last(self) -> int:
+        return self.past - 1
+
+    @property
+    def before(self) -> int | None:
+        """Where the stretch before begins; None at the reply's own beginning, and `after` at its end."""
+        return max(0, self.first - MOST_TOKENS) if self.first else None
+
+    @property
+    def after(self) -> int | None:
+        return self.past if self.past < self.count else None
+
+    @property
+    def has_masked(self) -> bool:
+        return any(token.is_masked and not token.by for token in self.tokens)
 
 
-def shading_of(rollout: Rollout, typed: Sequence[TypedSpan] = ()) -> Shading:
-    """Tokens of a finished rollout, at most MOST_TOKENS; `typed`: which of them people wrote.
+def shading_of(rollout: Rollout, typed: Sequence[TypedSpan] = (), first: int = 0) -> Shading:
+    """Tokens of a finished rollout from the first on, at most MOST_TOKENS; `typed`: which of them people wrote.
 
-    Ids stand for text when the tokenizer is not on this machine.
+    Ids stand for text when the tokenizer is not on this machine. The first token of a later stretch says which version it is of.
     """
-    arrays = rollout.tokens
-    ids = arrays.completion_ids[:MOST_TOKENS]
+    arrays, past = rollout.tokens, first + MOST_TOKENS
+    ids = arrays.completion_ids[first:past]
     vocabulary = vocabulary_of(rollout.run.policy.folder)
     words = texts(vocabulary, ids) if vocabulary else [f"{token} " for token in ids]
-    starts = dict(arrays.segments)
+    starts = {max(first, start): version for start, version in sorted(arrays.segments) if start < past}
     authors = {n: span.act.by.username for span in typed for n in range(span.first_token, span.past_token)}
     tokens = []
-    for n, word in enumerate(words):
+    for n, word in enumerate(words, start=first):
         chance, is_masked = math.exp(min(0.0, arrays.logprobs[n])), not arrays.action_mask[n]
         tone = "" if is_masked else shade(chance)
         tokens.append(Token(word, chance, tone, is_masked, starts.get(n), authors.get(n, "")))
-    return Shading(tokens, vocabulary is not None, len(arrays.completion_ids) - len(ids))
+    return Shading(tokens, vocabulary is not None, first, len(arrays.completion_ids))
 
 
 @dataclass(frozen=True)
@@ -65,12 +93,12 @@ class Segment:
     width: float
 
 
-def segments_of(rollout: Rollout, shading: Shading) -> list[Segment]:
-    """Empty where one version sampled all of it."""
-    starts = [(n, token.version) for n, token in enumerate(shading.tokens) if token.version is not None]
+def segments_of(rollout: Rollout) -> list[Segment]:
+    """Of the whole reply of a finished rollout; empty where one version sampled all of it."""
+    whole = len(rollout.tokens.completion_ids)
+    starts = sorted((first, version) for first, version in rollout.tokens.segments if first < whole)
     if len(starts) < 2:
         return []
-    whole = len(shading.tokens)
     ends = [first for first, _ in starts[1:]] + [whole]
     return [
         Segment(version, first, end - first, round(100 * first / whole, 2), round(100 * (end - first) / whole, 2))

@@ -14,11 +14,17 @@ from apps.runs.models import Run
 LOOKS = (1, 4, 16, *(32,) * 17)
 
 
-def page_of_words(rows: QuerySet[Rollout], sought: Sought, run: Run, request: HttpRequest, size: int = PAGE_ROWS) -> Page:
-    """As page_of. Its links go on beyond the last part that was looked through, should a run have more than a page looks at."""
+def page_of_words(
+    rows: QuerySet[Rollout], sought: Sought, run: Run, request: HttpRequest, size: int = PAGE_ROWS, *,
+    among: QuerySet[Rollout], reach: int | None,
+) -> Page:  # fmt: skip
+    """As page_of; with a `reach` as page_within, of so many of `among`.
+
+    Its links go on beyond the last part that was looked through, should a run have more than a page looks at."""
     before, after = cursor_in(request, "before"), cursor_in(request, "after")
     is_upwards = after is not None
-    found, edge = ids_of(rows, sought, run, size + 1, after if is_upwards else before, is_upwards)
+    cursor = after if is_upwards else before
+    found, edge = ids_of(rows, sought, run, size + 1, cursor, is_upwards, among=among, reach=reach)
     has_more, found = len(found) > size, sorted(found[:size], reverse=True)
     if is_upwards:
         newer, older = (found[0] if has_more else edge), (found[-1] if found else None)
@@ -33,26 +39,47 @@ def page_of_words(rows: QuerySet[Rollout], sought: Sought, run: Run, request: Ht
 
 
 def ids_of(
-    rows: QuerySet[Rollout], sought: Sought, run: Run, most: int, cursor: int | None = None, is_upwards: bool = False
-) -> tuple[list[int], int | None]:
-    """At most so many ids, from the cursor on; and up to which id was looked, where there are more of the run beyond it."""
+    rows: QuerySet[Rollout], sought: Sought, run: Run, most: int, cursor: int | None = None, is_upwards: bool = False, *,
+    among: QuerySet[Rollout], reach: int | None,
+) -> tuple[list[int], int | None]:  # fmt: skip
+    """At most so many ids, from the cursor on; and up to which id was looked, where there are more of the run beyond it.
+
+    `reach`: how many of `among` are looked through, where rows are asked for by what has no index besides.
+    """
     ends = run.rollouts.aggregate(first=Min("pk"), last=Max("pk"))
     if ends["first"] is None:
         return [], None
-    low, high = part_of(ends["first"]), part_of(ends["last"])
-    if cursor is not None:
-        low, high = (max(low, part_of(cursor)), high) if is_upwards else (low, min(high, part_of(cursor)))
-    side, order = ("gt", "pk") if is_upwards else ("lt", "-pk")
-    rows = rows.filter(**({f"pk__{side}": cursor} if cursor is not None else {})).order_by(order).values_list("pk", flat=True)
+    ahead = {f"pk__{'gt' if is_upwards else 'lt'}": cursor} if cursor is not None else {}
+    edge = _edge(among.filter(**ahead), reach, is_upwards)
+    rows = rows.filter(**ahead).order_by("pk" if is_upwards else "-pk").values_list("pk", flat=True)
+    if edge is not None:
+        rows = rows.filter(**{f"pk__{'lte' if is_upwards else 'gte'}": edge})
+    low, high = _stretch(part_of(ends["first"]), part_of(ends["last"]), cursor, edge, is_upwards)
     found: list[int] = []
-    edge = None
+    reached = None
     for parts in _looks(low, high, is_upwards):
         found += rows.filter(*sought.phrases, Says(sought.within(run.pk, parts)))[: most - len(found)]
         last = parts[-1] if is_upwards else parts[0]
-        if len(found) == most or last == (high if is_upwards else low):
+        if len(found) == most:
             return found, None
-        edge = last_of(last) if is_upwards else first_of(last)
-    return found, edge
+        if last == (high if is_upwards else low):
+            return found, edge
+        reached = last_of(last) if is_upwards else first_of(last)
+    return found, reached
+
+
+def _edge(ahead: QuerySet[Rollout], reach: int | None, is_upwards: bool) -> int | None:
+    """The last of those that may be looked at; None where all may."""
+    if reach is None:
+        return None
+    ids = ahead.order_by(*(("-run_id", "pk") if is_upwards else ("run_id", "-pk"))).values_list("pk", flat=True)
+    return next(iter(ids[reach - 1 : reach]), None)
+
+
+def _stretch(low: int, high: int, cursor: int | None, edge: int | None, is_upwards: bool) -> tuple[int, int]:
+    """The parts of the run that lie between the cursor and the edge."""
+    first, last = (cursor, edge) if is_upwards else (edge, cursor)
+    return (low if first is None else max(low, part_of(first))), (high if last is None else min(high, part_of(last)))
 
 
 def _looks(low: int, high: int, is_upwards: bool) -> Iterator[range]:

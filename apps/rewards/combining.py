@@ -15,11 +15,15 @@ PEOPLE = "people"  # the scorer whose word is what all who judged a rollout say 
 
 @dataclass(frozen=True)
 class Judgement:
-    """What one scorer, or one person or all of them together (`is_human`), said; value None is a failure, not a zero."""
+    """What one scorer, or one person or all of them together (`is_human`), said; value None is a failure, not a zero.
+
+    `source`: of which kind it is, as its row says (rule, model, environment, human); "" where nobody asks.
+    """
 
     scorer: str
     value: float | None
     is_human: bool = False
+    source: str = ""
 
 
 def combined(judgements: Sequence[Judgement], plan: RunConfig, kind: Kind = NO_KIND) -> float | None:
@@ -68,6 +72,22 @@ def machine_reward(judgements: Sequence[Judgement], judges: Sequence[ScorerChoic
     if not values or any(value is None for value in values):
         return None
     return math.fsum(choice.weight * value for choice, value in zip(judges, values, strict=True))
+
+
+def machine_parts(judgements: Sequence[Judgement], judges: Sequence[ScorerChoice]) -> dict[str, float]:
+    """What of `machine_reward` each source gives: Σ weight × value of its judges, those of weight 0 left out.
+
+    Empty where there is no such reward.
+    """
+    if machine_reward(judgements, judges) is None:
+        return {}
+    said = {judgement.scorer: judgement for judgement in judgements if not judgement.is_human}
+    weights = {choice.scorer: choice.weight for choice in judges if choice.weight}
+    sources = sorted({said[scorer].source for scorer in weights})
+    return {
+        source: math.fsum(weight * said[scorer].value for scorer, weight in weights.items() if said[scorer].source == source)
+        for source in sources
+    }
 
 
 def full_reward(plan: RunConfig, kind: Kind = NO_KIND) -> float:

@@ -12,5 +12,5 @@ def judgements_of(rollouts: Sequence[int]) -> dict[int, list[Judgement]]:
     found: dict[int, list[Judgement]] = defaultdict(list)
     current = Reward.objects.filter(rollout__in=rollouts, is_current=True).exclude(details__has_key=LATE)
     for rollout, scorer, value, source in current.values_list("rollout_id", "scorer", "value", "source"):
-        found[rollout].append(Judgement(scorer, value, source == Reward.Source.HUMAN))
+        found[rollout].append(Judgement(scorer, value, source == Reward.Source.HUMAN, source))
     return found

@@ -8,13 +8,15 @@ import { follow, throttled } from "./stream.js";
 const PULSE_MS = 6000; // for what events announce
 const QUIET_MS = 15000; // sampling and waiting move without events
 const SLOW_TURNS = 3; // how many pulses what stands beside the charts waits for
+const MARKED = ["config_changed", "state_changed", "checkpoint_asked", "groups_dropped"];
 const MOST_ADDED = 300; // points, until the whole is read again in fewer
 
 const page = document.querySelector("[data-run]");
 const place = document.querySelector(".curves");
 const sheet = new Sheet();
 const charts = new Map(); // key → Chart
-const asked = new URLSearchParams(location.search);
+// What of the address means something: the server says beside the charts what does not.
+let asked = new URLSearchParams(place?.dataset.asked ?? "");
 const digests = {};
 let marks = [], sequence = Number(page.dataset.sequence), wantsMarks = false, turn = 0;
 
@@ -37,17 +39,36 @@ function seenNames() {
 }
 
 let loading; // the newest read of the whole; an older one that answers later is let go
+// Says whether what is shown is what was asked for, by this read or by a newer one.
 async function load(names = seenNames()) {
-  if (!names.length) return;
+  if (!names.length) return true;
   const isAll = names.length === seenNames().length;
   const mine = isAll ? (loading = {}) : loading;
-  const answer = await fetch(`${page.dataset.curves}?${query(names)}`);
-  if (!answer.ok || mine !== loading) return;
-  const said = await answer.json();
+  const said = await read(`${page.dataset.curves}?${query(names)}`);
+  if (mine !== loading) return true;
+  tellTrouble(said ? "" : "The points could not be read. The charts show what they showed before.");
+  if (!said) return false;
   if (isAll) sheet.clear();
   sheet.read(said);
   marks = said.changes;
   repaint();
+  return true;
+}
+
+// An answer of the server, or null: it could not be reached, or refused.
+async function read(address) {
+  try {
+    const answer = await fetch(address);
+    return answer.ok ? await answer.json() : null;
+  } catch {
+    return null;
+  }
+}
+
+function tellTrouble(words) {
+  const line = place.querySelector("[data-trouble]");
+  line.textContent = words;
+  line.hidden = !words;
 }
 
 function address() {
@@ -61,13 +82,26 @@ function go(change, isNew = true) {
   settle();
 }
 
+// Show something else; where that cannot be read, the address says again what is shown.
+async function turnTo(change) {
+  const before = asked.toString();
+  go(change);
+  if (await load()) return;
+  asked = new URLSearchParams(before);
+  history.replaceState(null, "", address());
+  settle();
+}
+
 function settle() {
   for (const link of place.querySelectorAll("[data-axis]")) {
     link.toggleAttribute("aria-current", link.dataset.axis === axis());
     if (link.dataset.axis === axis()) link.setAttribute("aria-current", "true");
   }
-  const words = { from: asked.get("from_step") ?? 1, to: asked.get("to_step") ?? sheet.step };
-  place.querySelector("[data-window]").textContent = isZoomed() ? `steps ${words.from} to ${words.to}` : "";
+  for (const name of ["from_step", "to_step"]) {
+    const field = place.querySelector(`[data-zoom] [name=${name}]`);
+    if (field !== document.activeElement) field.value = asked.get(name) ?? "";
+  }
+  place.querySelector("[data-zoom] [name=to_step]").placeholder = sheet.step || page.dataset.step;
   place.querySelector("[data-whole]").hidden = !isZoomed();
   for (const chart of charts.values()) retarget(chart);
 }
@@ -85,17 +119,18 @@ function retarget(chart) {
 }
 
 function zoom(from, to) {
-  go(() => {
-    asked.set("from_step", from - (from > 1 && sheet.wide > 1 ? sheet.wide - 1 : 0));
-    asked.set("to_step", to);
+  show(from - (from > 1 && sheet.wide > 1 ? sheet.wide - 1 : 0), to);
+}
+
+// These steps; "" for the run's own end.
+function show(from, to) {
+  turnTo(() => {
+    for (const [name, step] of [["from_step", from], ["to_step", to]]) step ? asked.set(name, step) : asked.delete(name);
   });
-  load();
 }
 
 function whole() {
-  if (!isZoomed()) return;
-  go(() => ["from_step", "to_step"].forEach((name) => asked.delete(name)));
-  load();
+  if (isZoomed()) show("", "");
 }
 
 // -- charts ---------------------------------------------------------------------------------------------------------
@@ -146,12 +181,14 @@ function dismiss(key) {
 
 function wordsOfView() {
   const against = place.querySelector(`[data-axis="${axis()}"]`).textContent.trim();
-  return `against the ${against}${isZoomed() ? `, ${place.querySelector("[data-window]").textContent}` : ""}${grain() && `; ${grain()}`}`;
+  return `against the ${against}${isZoomed() ? `, steps ${asked.get("from_step") ?? 1} to ${asked.get("to_step") ?? sheet.step}` : ""}${grain() && `; ${grain()}`}`;
 }
 
 // What one point of a curve is, when it is not one step.
 function grain() {
-  return sheet.wide > 1 ? `each point: mean of ${sheet.wide} steps, band from the lowest to the highest` : "";
+  if (sheet.wide === 1) return "";
+  const live = sheet.added ? `; the newest ${sheet.added === 1 ? "one: a step" : `${sheet.added}: a step each`}` : "";
+  return `each point: mean of ${sheet.wide} steps, band from the lowest to the highest${live}`;
 }
 
 let pending;
@@ -201,7 +238,7 @@ function pick(box) {
   if (!box.checked) return dismiss(key);
   const element = place.querySelector("[data-curve-template]").content.firstElementChild.cloneNode(true);
   Object.assign(element.dataset, { curve: key, names: box.value, title: box.value.replaceAll("_", " ") });
-  element.querySelector("h3").title = `recorded as ${box.value}`;
+  element.querySelector("h3").title = box.closest("label").querySelector("small").textContent;
   element.querySelector("h3 > a").textContent = element.dataset.title;
   element.querySelector("h3 > b").dataset.value = box.value;
   place.querySelector("[data-picked]").append(element);
@@ -214,9 +251,17 @@ function listen() {
     if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
     if ("whole" in link.dataset) return whole();
-    go(() => (link.dataset.axis === "step" ? asked.delete("x") : asked.set("x", link.dataset.axis)));
-    load();
+    turnTo(() => (link.dataset.axis === "step" ? asked.delete("x") : asked.set("x", link.dataset.axis)));
   });
+  place.querySelector("[data-zoom]").addEventListener("submit", (event) => {
+    event.preventDefault();
+    const { from_step: from, to_step: to } = event.target.elements;
+    to.setCustomValidity(from.value && to.value && Number(to.value) < Number(from.value) ? "The last step comes before the first." : "");
+    if (!event.target.reportValidity()) return;
+    document.activeElement?.blur();
+    show(from.value, to.value);
+  });
+  place.querySelector("[data-zoom]").addEventListener("input", (event) => event.target.form.elements.to_step.setCustomValidity(""));
   const slider = place.querySelector("[data-smooth]"), said = place.querySelector("[data-smooth-value]");
   const tell = () => (said.textContent = smooth() ? smooth().toFixed(2) : "off");
   slider.disabled = false;
@@ -248,15 +293,15 @@ async function pulse() {
   const words = query([], { after: sheet.step || page.dataset.step });
   ["from_step", "to_step"].forEach((name) => words.delete(name));
   for (const name of asked.getAll("also")) words.append("also", name);
-  if (wantsMarks) words.set("marks", "1");
+  if (wantsMarks && !isZoomed()) words.set("marks", "1");
   const isSlow = turn++ % SLOW_TURNS === 0;
   for (const part of page.querySelectorAll("[data-part]")) {
     const name = part.dataset.part;
     if ((isSlow || name === "now") && !isInUse(part)) words.append("part", `${name}:${digests[name] ?? ""}`);
   }
-  const answer = await fetch(`${page.dataset.pulse}?${words}`);
-  if (!answer.ok) return;
-  const { curves, parts, changes } = await answer.json();
+  const answer = await read(`${page.dataset.pulse}?${words}`);
+  if (!answer) return; // the next turn asks again
+  const { curves, parts, changes } = answer;
   for (const [name, { html, digest }] of Object.entries(parts)) swap(name, html, digest);
   if (!place) return;
   if (changes) {
@@ -280,6 +325,7 @@ function grow(curves) {
     sheet.step = Math.max(sheet.step, curves.step);
     return;
   }
+  if (curves.wide > 1) return load(); // so many at once that they are thinned by themselves
   const known = seenNames();
   curves.series = Object.fromEntries(Object.entries(curves.series).filter(([name]) => known.includes(name)));
   sheet.take(curves);
@@ -292,7 +338,7 @@ const soon = throttled(pulse, PULSE_MS);
 function take(frame) {
   for (const event of frame.events ?? []) {
     sequence = event.sequence;
-    wantsMarks ||= event.kind === "config_changed";
+    wantsMarks ||= MARKED.includes(event.kind);
     if (event.kind === "state_changed") {
       turn = 0;
       pulse();

@@ -51,10 +51,9 @@ def test_a_window_that_is_dragged_is_in_the_address_and_stays_while_steps_come(w
     drag(page, 0.2, 1.0)
     eventually(lambda: page.evaluate("location.search.includes('from_step')"))
     assert asked(page)["to_step"] == ["3"]
-    words = page.locator("[data-window]").inner_text()
     elsewhere(another_step)
     eventually(lambda: page.evaluate("document.querySelector('#now .state').textContent.includes('step 4')"))
-    assert page.locator("[data-window]").inner_text() == words and asked(page)["to_step"] == ["3"]
+    assert page.locator("[name=to_step]").last.input_value() == "3" and asked(page)["to_step"] == ["3"]
     page.locator("[data-whole]").click()
     eventually(lambda: page.evaluate("location.search === ''"))
     eventually(lambda: page.evaluate("document.querySelector('[data-whole]').hidden"))
@@ -74,13 +73,13 @@ def test_a_series_is_picked_by_its_name_and_kept_in_the_address(window, page, ev
     page.locator(".picker summary").click()
     page.locator("[data-find]").fill("loss")
     assert page.locator(".names li:visible").count() == 1
-    page.check("input[value=loss]")
+    page.check(".names input[value=loss]")
     page.locator("[data-curve=also-loss] canvas").wait_for()
     assert asked(page)["also"] == ["loss"]
     page.reload()
     page.locator("[data-curve=also-loss]").scroll_into_view_if_needed()
     page.locator("[data-curve=also-loss] canvas").wait_for()
-    page.uncheck("input[value=loss]")
+    page.uncheck(".names input[value=loss]")
     assert page.locator("[data-curve=also-loss]").count() == 0 and window.complaints == []
 
 
@@ -97,3 +96,40 @@ def test_charts_turn_to_the_clock_are_smoothed_and_taken_along(window, page, eve
         page.locator("[data-curve=kl] .menu summary").click()
         page.locator("[data-curve=kl] [data-csv]").click()
     assert download.value.suggested_filename == "tone-7-curves.csv" and window.complaints == []
+
+
+def test_a_window_is_asked_for_without_a_mouse(window, page, eventually):
+    page.locator("[data-zoom] [name=from_step]").fill("2")
+    page.locator("[data-zoom] [name=to_step]").fill("3")
+    page.keyboard.press("Enter")
+    eventually(lambda: asked(page) == {"from_step": ["2"], "to_step": ["3"]})
+    page.locator("[data-zoom] [name=to_step]").fill("1")
+    page.keyboard.press("Enter")
+    assert page.locator("[data-zoom] [name=to_step]:invalid").count() == 1 and asked(page)["to_step"] == ["3"]
+    assert window.complaints == []
+
+
+def test_an_address_that_means_nothing_leaves_the_page_alive(window, eventually):
+    page = window.open(reverse("run", args=["lab", "tone-7"]) + "?x=moon&also=a%20b")
+    page.wait_for_selector("[data-curve=reward] canvas")
+    page.wait_for_selector(".connection[data-state=live]")
+    elsewhere(another_step)
+    eventually(lambda: page.evaluate("document.querySelector('#now .state').textContent.includes('step 4')"))
+    assert window.complaints == []
+
+
+def test_a_window_that_cannot_be_read_leaves_the_one_before(page, eventually):
+    page.route("**/curves/**", lambda route: route.abort())
+    page.locator("[data-zoom] [name=from_step]").fill("2")
+    page.keyboard.press("Enter")
+    page.locator("[data-trouble]:visible").wait_for()
+    assert asked(page) == {} and page.locator("[data-zoom] [name=from_step]").input_value() == ""
+
+
+def test_each_line_of_the_large_chart_has_its_colour_and_its_words(window, page):
+    page.locator("[data-curve=starved] h3 > a").click()
+    page.wait_for_selector("[data-curve=starved].large canvas")
+    legend = page.locator(".curve.large .legend")
+    assert "for judging" in legend.inner_text() and "starved_" not in legend.inner_text()
+    inks = page.locator(".curve.large .key").evaluate_all("keys => keys.map((key) => getComputedStyle(key).borderTopColor)")
+    assert len(set(inks)) == 4 and window.complaints == []

@@ -5,6 +5,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from apps.buffer.models import Experience
+from apps.dashboard.views.groups import MOST_SHOWN
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group, Rollout
 
@@ -38,6 +39,31 @@ def test_a_group_of_equal_rewards_says_that_it_teaches_nothing(page, seeded):
 def test_a_dropped_group_says_why(page, seeded):
     Group.objects.filter(pk=seeded.waiting.group_id).update(state="dropped", reason="its rewards spread no wider than 0")
     assert "Nothing is learned of it: its rewards spread no wider than 0." in page(seeded.waiting.group).content.decode()
+
+
+def test_a_large_group_is_shown_a_stretch_at_a_time_and_reckoned_whole(page, seeded, client):
+    group = seeded.rollout.group
+    Experience.objects.filter(group=group).update(reward=0.5)
+    own, more = group.rollouts.count(), MOST_SHOWN + 6
+    made = Rollout.objects.bulk_create(
+        Rollout(run=seeded.run, group=group, sample_index=own + n, state="finished", text="so", last_version=0) for n in range(more)
+    )
+    Experience.objects.bulk_create(
+        Experience(run=seeded.run, group=group, rollout=rollout, reward=1.0, advantage=0, weight_version=0, state="ready")
+        for rollout in made
+    )
+    answer = page(group)
+    found, text = answer.context["sum"], answer.content.decode()
+    assert (found["judged"], found["best"]) == (own + more, 1.0)
+    assert found["mean"] == pytest.approx((own * 0.5 + more) / (own + more))
+    assert len(answer.context["sides"]) == MOST_SHOWN and f"{own + more} replies to task" in text and "after →" in text
+    rest = client.get(f"/runs/lab/tone-7/groups/{group.pk}/", {"from": answer.context["stretch"]["after"]})
+    shown = [side["rollout"].pk for one in (answer, rest) for side in one.context["sides"]]
+    assert shown == list(group.rollouts.order_by("sample_index").values_list("pk", flat=True))
+    there = client.get(f"/runs/lab/tone-7/groups/{group.pk}/", {"rollout": made[-1].pk})
+    assert made[-1].pk in [side["rollout"].pk for side in there.context["sides"]]
+    beside = client.get(f"/rollouts/{made[-1].pk}/").content.decode()
+    assert f"of {own + more} replies to one task" in beside and "all of them" in beside
 
 
 def test_it_leads_to_the_groups_drawn_before_and_after(page, seeded):

@@ -1,11 +1,14 @@
 """What is done about picked rollouts: said first, then done, by whom it is up to."""
 
+import re
 import uuid
+from urllib.parse import urlencode
 
 import pytest
 
 from apps.accounts.models import AuditEntry
 from apps.buffer.models import Experience
+from apps.dashboard.views.picking import MOST
 from apps.feedback.models import Demonstration, Item, Preference, Rating, Slot
 from apps.rewards.models import Rescoring
 from apps.rollouts.models import Group, Rollout
@@ -53,6 +56,22 @@ def test_all_that_fit_are_those_that_the_filter_finds(alice_client, seeded):
     assert answer.context["picked"] == [seeded.waiting.pk]
     everything = act(alice_client, "drop", all=1, asked="fate=waiting").context["picked"]
     assert set(everything) == set(Rollout.objects.filter(group__state="waiting").values_list("pk", flat=True))
+
+
+def test_as_many_as_may_be_picked_are_confirmed_as_the_page_sends_them(alice_client, seeded):
+    template = Rollout.objects.get(pk=seeded.waiting.pk)
+    Rollout.objects.bulk_create(
+        Rollout(run=seeded.run, group=template.group, sample_index=1_000 + n, state="finished", text="many of these")
+        for n in range(MOST + 5)
+    )
+    said = act(alice_client, "drop", all=1, asked="exact=many of these")
+    assert len(said.context["picked"]) == MOST and "the newest 1,000 that fit" in said.content.decode()
+    form = re.search(r'<form class="lines".*?</form>', said.content.decode(), re.DOTALL).group()
+    fields = re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', form)
+    typed = [("name", "tone-7"), ("reason", "spam")]
+    body = urlencode([*((name, value) for name, value in fields if name != "csrfmiddlewaretoken"), *typed])
+    done = alice_client.post(ADDRESS, body, content_type="application/x-www-form-urlencoded", follow=True)
+    assert "1 group will not be trained on" in done.content.decode()
 
 
 def test_nothing_ticked_is_told(alice_client, seeded):

@@ -1,9 +1,11 @@
 """The list of a run's rollouts is searched, a bounded stretch at a time where no index finds what is asked for."""
 
+from urllib.parse import parse_qsl
+
 import pytest
 from django.db import connection
 
-from apps.buffer.models import Experience
+from apps.buffer.models import Experience, StepItem
 from apps.dashboard import reward_bars, rollout_search, worded
 from apps.feedback.models import Rating
 from apps.pipelines.models import CutRollout
@@ -131,6 +133,27 @@ def test_a_search_goes_on_where_it_stopped_and_loses_nothing(alice_client, seede
     assert found(alice_client, exact="peculiar") == {oldest.pk}
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"from_step": 1, "exact": "zzzz"}, {"text": "you", "rater": "nobody"}, {"fate": "dropped", "exact": "zzzz"},
+        {"fate": "failed", "exact": "zzzz"}, {"text": "you", "from_step": 1, "exact": "zzzz"}, {"fate": "trained", "text": "zzzz"},
+    ],
+)  # fmt: skip
+def test_what_has_no_index_is_looked_for_among_so_many_whatever_else_is_asked(alice_client, seeded, monkeypatch, asked):
+    monkeypatch.setattr(rollout_search, "LOOKED_THROUGH", 3)
+    page = alice_client.get(ADDRESS, asked).context["page"]
+    assert page.is_cut and page.older and found(alice_client, **asked) == set()
+
+
+def test_the_rollouts_of_one_update_are_all_that_is_looked_through_for_it(alice_client, seeded, monkeypatch):
+    trained = set(StepItem.objects.filter(step__run=seeded.run, step__number=1).values_list("experience__rollout", flat=True))
+    monkeypatch.setattr(rollout_search, "LOOKED_THROUGH", len(trained) + 1)
+    answer = alice_client.get(ADDRESS, {"from_step": 1, "to_step": 1, "tokens_from": 0})
+    assert {row["rollout"].pk for row in answer.context["rows"]} == trained and not answer.context["page"].is_cut
+    assert not answer.context["page"].older
+
+
 def test_newer_rows_are_looked_through_in_their_turn(alice_client, seeded, monkeypatch):
     monkeypatch.setattr(rollout_search, "LOOKED_THROUGH", 7)
     oldest = seeded.run.rollouts.order_by("pk").first()
@@ -196,6 +219,36 @@ def test_bars_say_of_how_many_they_are(alice_client, seeded, monkeypatch):
     assert 'The newest <span class="num">5</span> that fit' in bars(alice_client).content.decode()
 
 
+def test_a_bar_leads_to_the_rollouts_that_it_counts(alice_client, seeded):
+    """Those on an edge, those that were never admitted, and the least of all among them."""
+    for number, experience in enumerate(Experience.objects.order_by("pk")):
+        Experience.objects.filter(pk=experience.pk).update(reward=[0.1234567891, 0.5, 0.6, 1.5][number % 4])
+    Reward.objects.filter(source="rule").update(value=0.3)
+    answer = bars(alice_client)
+    counted = {bar.low: bar.count for bar, _ in answer.context["links"]}
+    assert sum(counted.values()) == answer.context["bars"].judged
+    for bar, link in answer.context["links"]:
+        assert len(found(alice_client, **dict(parse_qsl(link.lstrip("?"))))) == bar.count
+
+
+def test_the_median_of_an_even_count_lies_between_the_two(alice_client, seeded):
+    Reward.objects.filter(rollout__run=seeded.run).update(value=None, reason="broke")
+    kept = list(Experience.objects.order_by("pk").values_list("pk", flat=True)[:4])
+    Experience.objects.exclude(pk__in=kept).update(reward=0.0)
+    Rollout.objects.exclude(experiences__in=kept).update(origin="synthetic")
+    for pk, value in zip(kept, (0.0, 0.0, 1.0, 1.0), strict=True):
+        Experience.objects.filter(pk=pk).update(reward=value)
+    assert bars(alice_client).context["bars"].middle == 0.5
+
+
+def test_of_one_source_only_values_in_the_range_are_counted(alice_client, seeded):
+    Reward.objects.filter(source="human").update(value=0.2)
+    one = Reward.objects.filter(source="human", is_current=True, by__isnull=False).order_by("pk").first()
+    Reward.objects.create(rollout=one.rollout, source="human", scorer="stars", by=seeded.carol, value=0.9)
+    shown = bars(alice_client, source="human", reward_from=0.8, reward_to=1).context["bars"]
+    assert shown.judged == 1
+
+
 def test_who_judges_blind_gets_no_bars(client, seeded):
     client.force_login(seeded.bob)
     assert bars(client).status_code == 403 and "rollouts/rewards" not in client.get(ADDRESS).content.decode()
@@ -224,3 +277,10 @@ def test_who_judges_blind_searches_by_words_and_task_alone(client, seeded):
     for asked in ({"reward_from": "2"}, {"version": "77"}, {"rater": "alice"}, {"operator": "length"},
                   {"source": "model"}, {"scorer": "math"}, {"origin": "expert"}, {"from_step": "1"}):  # fmt: skip
         assert found(client, **asked) == ended(seeded.run)
+
+
+def test_of_a_run_over_several_sets_tasks_are_those_of_one(alice_client, seeded):
+    taskset, task = seeded.run.taskset, seeded.rollout.group.task
+    same = {rollout.pk for rollout in Rollout.objects.filter(group__task=task)}
+    assert found(alice_client, task=task.index, taskset=taskset.slug) == same
+    assert found(alice_client, task=task.index, taskset="another") == set()

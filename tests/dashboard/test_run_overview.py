@@ -5,10 +5,13 @@ import io
 from datetime import timedelta
 
 import pytest
+from django.test import AsyncRequestFactory
 from django.urls import reverse
 from django.utils import timezone
 
 from apps.dashboard.reconciliation import reconcile
+from apps.dashboard.views.run_curves import run_curves_csv
+from apps.rollouts.models import Group
 from apps.runs.models import Metric, MetricSpan, Run, TrainStep
 
 HERE = ["lab", "tone-7"]
@@ -104,7 +107,10 @@ def test_what_the_address_asks_for_is_shown_and_kept(look):
     html = look("run", x="time", also="loss", chart="entropy", smooth="0.5", from_step=2).content.decode()
     assert 'data-axis="time" href="?x=time' in html and 'aria-current="true">wall clock' in html
     assert 'data-curve="also-loss"' in html and '<div class="curve large" data-curve="entropy"' in html
-    assert '<input type="hidden" name="smooth" value="0.5">' in html and "from step 2 to 3" in html
+    assert (
+        '<input type="hidden" name="smooth" value="0.5">' in html
+        and 'name="from_step" min="1" inputmode="numeric" placeholder="1" value="2"' in html
+    )
 
 
 @pytest.mark.parametrize(
@@ -163,3 +169,52 @@ def test_experiences_are_counted_when_they_are_trained(seeded):
     assert census == {state: rows.filter(state=state).count() for state in Experience.State.values} and census["trained"] > 0
     Run.objects.filter(pk=seeded.run.pk).update(experiences_trained=1)
     assert any("trained by the counter" in words for words in reconcile()["trained means committed once"])
+
+
+def test_what_the_address_says_wrongly_is_left_out_of_what_is_asked_for(look):
+    answer = look("run", x="moon", from_step="7", to_step="2", smooth="0.5", also="a b")
+    assert answer.context["asked"].address == "from_step=7&smooth=0.5"
+    assert 'data-asked="from_step=7&amp;smooth=0.5"' in answer.content.decode()
+
+
+def test_sketches_are_of_the_window_that_is_asked_for(look, long):
+    whole, window = (
+        look("run", chart="kl", **asked).context["overview"].large for asked in ({}, {"from_step": 4_300, "to_step": 4_310})
+    )
+    assert len(window.lines[0][1].split()) == 11 and len(whole.lines[0][1].split()) > 11
+
+
+def test_machines_are_told_apart_by_their_source(look, seeded):
+    words = [words for _, words in look("run").context["overview"].large.chart.lines]
+    assert words == ["mean", "● people", "◆ rule", "▲ model", "■ environment"]
+    Metric.objects.filter(run=seeded.run, name="reward_rule").delete()
+    assert look("run").context["overview"].large.chart.lines[-1] == ("reward_machine", "machines")
+
+
+def test_a_run_that_asks_nobody_has_no_chart_of_decisions(look, seeded):
+    charts = [sketch.chart.key for sketch in look("run").context["overview"].small]
+    assert "people_per_h" in charts
+    Metric.objects.filter(run=seeded.run, name__in=["people_per_h", "simulated_per_h"]).delete()
+    people = seeded.run.config["people"] | {"per_group": 0}
+    Run.objects.filter(pk=seeded.run.pk).update(config=seeded.run.config | {"people": people})
+    assert "people_per_h" not in [sketch.chart.key for sketch in look("run").context["overview"].small]
+
+
+def test_the_trainer_waits_for_nobody_while_it_makes_an_update(look, seeded):
+    assert "waiting for people on 4 groups" in look("run").content.decode()
+    Run.objects.filter(pk=seeded.run.pk).update(waiting_on="")
+    text = look("run").content.decode()
+    assert "waiting for people on" not in text and "the trainer waits" not in text
+
+
+def test_a_trainer_that_waits_for_replies_says_so(look, seeded):
+    Group.objects.filter(run=seeded.run, state="waiting").update(state="dropped", reason="late")
+    Run.objects.filter(pk=seeded.run.pk).update(waiting_on="2 more groups (1 being sampled)")
+    assert "the trainer waits for replies" in look("run").content.decode()
+
+
+def test_a_csv_is_made_while_it_is_sent(seeded, rf):
+    """Under ASGI a plain iterator would be held in memory as a whole."""
+    request = AsyncRequestFactory().get("/", {"names": "kl"})
+    request.user = seeded.alice
+    assert run_curves_csv(request, *HERE).is_async

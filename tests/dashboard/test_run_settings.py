@@ -139,3 +139,17 @@ def test_raters_read_it_without_what_is_asked_of_raters(client, page, bob):
 def test_nothing_posted_differs_from_nothing(client, page, run):
     assert asked(client, page).status_code == 302
     assert not run.topic.events.filter(kind="config_changed").exists()
+
+
+def test_putting_a_weight_back_leaves_a_later_change_of_another_scorer_alone(client, alice, new_run):
+    run = new_run(rewards=[{"scorer": "sort", "weight": 1.0}, {"scorer": "length", "weight": 0.1}])
+
+    def weights(**given):
+        return [choice.model_dump(mode="json") | {"weight": given[choice.scorer]} for choice in run.settings.rewards]
+
+    run.change_config(alice, rewards=weights(sort=2.0, length=0.1))
+    first = run.topic.events.filter(kind="config_changed").latest("sequence")
+    run.change_config(alice, rewards=weights(sort=2.0, length=0.5))
+    client.force_login(alice)
+    offered = client.get(reverse("run-settings", args=["lab", run.slug]), {"put-back": first.pk}).context["form"]
+    assert [(one.address, one.before, one.after) for one in offered.differences] == [("rewards.sort.weight", "2.0", "1.0")]

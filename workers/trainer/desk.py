@@ -48,7 +48,7 @@ class Desk:
         self.host = self._host()
         self.taken_at = self.turned_at = time.monotonic()
         self.waited = self.idle_since = self.cause_at = 0.0
-        self.cause, self.idle = "", False
+        self.idle, self.first_open = False, figures.first_open(run) if run.step else 0  # of the groups that close from now on
         self.began = time.monotonic(), time.process_time()  # of the update under way, for what it uses
         self.starved = dict.fromkeys(figures.STATIONS, 0.0)  # seconds of the wait, by the station that was waited for
 
@@ -76,6 +76,7 @@ class Desk:
         self._say(f"{missing} recorded updates to be made again after a restart")
         for step in self.run.steps.filter(state=TrainStep.State.COMMITTED, number__gt=self.host.step).order_by("number"):
             self._update(step, self._batch(step))
+        self._say("")
 
     # -- one turn ---------------------------------------------------------------------------------------------------
 
@@ -90,6 +91,7 @@ class Desk:
         if step is None:
             return self._wait()
         self._note_wait()
+        self._say("")
         self.began = time.monotonic(), time.process_time()
         batch = self._batch(step)
         report = self._update(step, batch, self.run.checkpoint_asked_at is not None)
@@ -150,7 +152,7 @@ class Desk:
             Run.objects.filter(pk=run.pk).update(trained_at=Now(), waiting_on="")
             run.topic.record("step_committed", step=step.number, reward=values.get("reward_mean"), skipped=report.skipped)
         self.run.refresh_from_db()
-        self.turned_at, self.waited, self.cause, self.idle = time.monotonic(), 0.0, "", False
+        self.turned_at, self.waited, self.idle = time.monotonic(), 0.0, False
         self.starved = dict.fromkeys(figures.STATIONS, 0.0)
         log.info(
             "step_committed",
@@ -192,7 +194,8 @@ class Desk:
 
     def _figures(self, run: Run, step: TrainStep, batch: Sequence[Experience], seconds: float) -> dict[str, float]:
         starved = {f"starved_{station}": waited for station, waited in self.starved.items()}
-        return {**figures.of_batch(run, step, batch), **figures.of_time(run, batch, seconds, self.waited), **starved}
+        since, self.first_open = self.first_open, figures.first_open(run)
+        return {**figures.of_batch(run, step, batch), **figures.of_time(run, batch, seconds, self.waited, since), **starved}
 
     def _cause(self) -> str:
         return figures.cause_of_waiting(self.run)
@@ -267,9 +270,10 @@ class Desk:
             self._note_starving(now)
 
     def _say(self, cause: str) -> None:
-        if cause != self.cause:
-            Run.objects.filter(pk=self.run.pk, fence=self.fence, state=Run.State.RUNNING).update(waiting_on=cause[:200])
-            self.cause = cause
+        """What the run's page says that the trainer waits for; "" while it waits for nothing."""
+        if (cause := cause[:200]) != self.run.waiting_on:
+            Run.objects.filter(pk=self.run.pk, fence=self.fence, state=Run.State.RUNNING).update(waiting_on=cause)
+            self.run.waiting_on = cause
 
     def _complete(self) -> None:
         if self.run.step >= self.run.planned_steps:

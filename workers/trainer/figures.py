@@ -1,7 +1,9 @@
 """The figures of a step that rows tell: rewards, staleness, lengths, throughput; and what a trainer waits for."""
 
+import math
 import statistics
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import takewhile
 
@@ -10,12 +12,13 @@ from django.db.models.functions import Now
 
 from apps.buffer.models import Experience, experts_missing, groups_again, stragglers
 from apps.feedback.models import Rating
-from apps.rewards.combining import full_reward
+from apps.rewards.combining import full_reward, machine_parts
+from apps.rewards.judgements import judgements_of
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group, Rollout
 from apps.runs.models import Run, TrainStep, Worker
 from apps.tasksets.judged_by import KEY as JUDGED_BY
-from apps.tasksets.judged_by import kind_of
+from apps.tasksets.judged_by import Kind, kind_of
 from workers.trainer.report import SKIPS_IN_A_ROW
 
 ROUNDING = 1e-6
@@ -32,21 +35,22 @@ ON_THE_WAY = {
 
 def of_batch(run: Run, step: TrainStep, batch: Sequence[Experience]) -> dict[str, float]:
     """Means over what the policy sampled; `staleness` in weight versions, `completion_length` in tokens. `rows`: all.
-    `people_share`: of the rollouts, those of whose reward a person, or a stand-in, has said something.
+    `people_share`: of the rollouts, those of whose reward a person, or a stand-in, has said something. `reward_rule`,
+    `reward_model`, `reward_environment`: what each gives of `reward_machine`, weighted as the run combines them.
 
     What an update takes again is stale and fills rows, and was in the other means when it came first.
     """
     rows, usual = len(batch), [experience for experience in batch if experience.kind == Experience.Kind.USUAL]
     batch = _for_the_first_time(usual)
     rewards = [experience.reward for experience in batch]
-    full = _full_rewards(run, batch)
+    kinds = _kinds(batch)
+    full = {group: full_reward(run.settings, kind) for group, kind in kinds.items()}
     human = Q(source=Reward.Source.HUMAN)
     said = Reward.objects.filter(rollout__in=[experience.rollout_id for experience in batch], is_current=True)
     one_by_one = human & Q(by__isnull=False)  # what they say together is made of these
     said = said.aggregate(
         reward_human=Avg("value", filter=one_by_one),
         reward_human_std=StdDev("value", filter=one_by_one),
-        reward_machine=Avg("value", filter=~human),
         people_share=Count("rollout", filter=one_by_one, distinct=True) / Value(float(len(batch))),
     )
     return {
@@ -60,6 +64,7 @@ def of_batch(run: Run, step: TrainStep, batch: Sequence[Experience]) -> dict[str
         "expert_rows": rows - len(usual),
         **({"rows_again": sum(experience.is_again for experience in usual)} if run.settings.groups_again_per_step else {}),
         **{name: value for name, value in said.items() if value is not None},
+        **_machine_rewards(run, batch, kinds),
     }
 
 
@@ -68,13 +73,22 @@ def _for_the_first_time(usual: Sequence[Experience]) -> Sequence[Experience]:
     return [experience for experience in usual if not experience.is_again] or usual
 
 
-def _full_rewards(run: Run, batch: Sequence[Experience]) -> dict[int, float]:
-    """By group: what a rollout could get at most, which depends on the kind of its task."""
+def _kinds(batch: Sequence[Experience]) -> dict[int, Kind]:
+    """By group, the kind of its task: what says who judges it, and what a rollout could get at most."""
     groups = Group.objects.filter(pk__in={experience.group_id for experience in batch})
     rows = groups.values_list("pk", "task__domain", f"task__meta__{JUDGED_BY}")
-    plan, kinds = run.settings, {pk: kind_of(domain, judged_by) for pk, domain, judged_by in rows}
-    of_kind = {kind: full_reward(plan, kind) for kind in set(kinds.values())}
-    return {group: of_kind[kind] for group, kind in kinds.items()}
+    return {pk: kind_of(domain, judged_by) for pk, domain, judged_by in rows}
+
+
+def _machine_rewards(run: Run, batch: Sequence[Experience], kinds: Mapping[int, Kind]) -> dict[str, float]:
+    """Means of what machines gave, and of each source's part of it, over the rollouts that have such a part."""
+    judges = {kind: run.settings.judges_of(kind) for kind in set(kinds.values())}
+    said, given = judgements_of([experience.rollout_id for experience in batch]), defaultdict(list)
+    for experience in batch:
+        if parts := machine_parts(said[experience.rollout_id], judges[kinds[experience.group_id]]):
+            for name, value in {**parts, "machine": math.fsum(parts.values())}.items():
+                given[f"reward_{name}"].append(value)
+    return {name: statistics.fmean(values) for name, values in given.items()}
 
 
 def skips_in_a_row(run: Run) -> int:
@@ -83,14 +97,17 @@ def skips_in_a_row(run: Run) -> int:
     return sum(1 for _ in takewhile(bool, newest[:SKIPS_IN_A_ROW]))
 
 
-def of_time(run: Run, batch: Sequence[Experience], seconds: float, waited: float) -> dict[str, float]:
-    """Seconds since the step before, the part of them spent waiting, and what the other stations did meanwhile."""
+def of_time(run: Run, batch: Sequence[Experience], seconds: float, waited: float, since: int) -> dict[str, float]:
+    """Seconds since the step before, the part of them spent waiting, and what the other stations did meanwhile.
+
+    `since`: what `first_open` said at that step, so that no answer costs more as the run grows.
+    """
     previous = run.steps.filter(state=TrainStep.State.COMMITTED).aggregate(at=Max("committed_at"))["at"] or run.started_at
     figures = {"step_seconds": seconds, "wait_seconds": waited, **of_buffer(run), **of_people(run)}
     if previous and seconds > 0:
-        done = {**_done_since(run, batch, previous), "train_tokens": sum(each.rollout.completion_tokens for each in batch)}
+        done = {**_done_since(run, since, previous), "train_tokens": sum(each.rollout.completion_tokens for each in batch)}
         figures |= {f"{name}_per_s": (count or 0) / seconds for name, count in done.items()}
-        figures |= _dead_groups(run, batch, previous)
+        figures |= _dead_groups(run, since, previous)
     return figures
 
 
@@ -117,29 +134,28 @@ def of_buffer(run: Run) -> dict[str, int]:
     }
 
 
-def _done_since(run: Run, batch: Sequence[Experience], previous: datetime) -> dict[str, int | None]:
-    """Tokens sampled, groups judged and groups refined since then.
+def first_open(run: Run) -> int:
+    """The id of its oldest open group, or of its newest where none is open: what closes from now on is that one or a later one."""
+    drawn = Group.objects.filter(run=run, draw_index__isnull=False)
+    oldest = drawn.filter(state__in=Group.OPEN).aggregate(pk=Min("pk"))["pk"]
+    return oldest or drawn.order_by("-draw_index").values_list("pk", flat=True).first() or 0
 
-    The batch's first rollout and group bound the look-back, so that no answer costs more as the run grows.
-    """
-    own = _own(batch)
-    rollouts = Rollout.objects.filter(run=run, pk__gte=min(each.rollout_id for each in own), finished_at__gt=previous)
-    groups = Group.objects.filter(run=run, pk__gte=min(each.group_id for each in own)).aggregate(
+
+def _done_since(run: Run, since: int, previous: datetime) -> dict[str, int | None]:
+    """Tokens sampled, groups judged and groups refined since then: of this group and later ones."""
+    first = Rollout.objects.filter(group=since).aggregate(pk=Min("pk"))["pk"] or 0
+    rollouts = Rollout.objects.filter(run=run, pk__gte=first, finished_at__gt=previous)
+    groups = Group.objects.filter(run=run, pk__gte=since).aggregate(
         judged=Count("pk", filter=Q(judged_at__gt=previous)), refined=Count("pk", filter=Q(closed_at__gt=previous))
     )
     return {"explore_tokens": rollouts.aggregate(n=Sum("completion_tokens"))["n"], **groups}
 
 
-def _own(batch: Sequence[Experience]) -> Sequence[Experience]:
-    return _for_the_first_time([experience for experience in batch if experience.kind == Experience.Kind.USUAL])
-
-
-def _dead_groups(run: Run, batch: Sequence[Experience], previous: datetime) -> dict[str, float]:
+def _dead_groups(run: Run, since: int, previous: datetime) -> dict[str, float]:
     """The share of the groups closed since then in which nobody whose word counts told the answers apart: nothing is learned
     from those, whether an operator dropped them or not. Groups that nobody judged are not asked about.
     """
-    oldest = min(each.group_id for each in _own(batch))
-    closed = Group.objects.filter(run=run, pk__gte=oldest, closed_at__gt=previous).order_by("-pk").values("pk")[:LOOKED_AT]
+    closed = Group.objects.filter(run=run, pk__gte=since, closed_at__gt=previous).order_by("-pk").values("pk")[:LOOKED_AT]
     counts = [choice.scorer for choice in run.settings.rewards if choice.weight]
     said = Reward.objects.filter(
         Q(source=Reward.Source.HUMAN) | Q(scorer__in=counts), rollout__group__in=closed, is_current=True, value__isnull=False

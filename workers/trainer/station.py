@@ -126,4 +126,4 @@ def desk_for(run: Run) -> Desk:
 
 
 def _doing(desk: Desk) -> str:
-    return f"waiting for {desk.cause}" if desk.idle else f"step {desk.run.step}"
+    return f"waiting for {desk.run.waiting_on}" if desk.idle else f"step {desk.run.step}"

@@ -5,23 +5,26 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from django.contrib.auth.decorators import login_required
-from django.db.models import Q
-from django.http import HttpRequest, HttpResponse
+from django.db.models import Q, QuerySet
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_safe
 
 from apps.accounts.models import User
+from apps.buffer.models import Experience
 from apps.dashboard.access import may_steer, seen_run
-from apps.dashboard.rollout_rows import rows, with_judgements
+from apps.dashboard.rollout_rows import STEP, rows, with_judgements
 from apps.dashboard.verdicts import CLOSED, verdicts_on
 from apps.feedback.models import Rating
 from apps.feedback.saying import rating_in_words
+from apps.rewards.combining_rows import combined_so_far
 from apps.rollouts.models import Group, Rollout
 from apps.runs.blindness import sees_judgements
 from apps.runs.models import Run
 
-MOST_SHOWN = 64  # of an experts' group, which grows
+MOST_SHOWN = 64  # side by side; a group has up to 1,024, and one of experts grows
 RATINGS = 100
+LARGEST = 2**31 - 1
 SAME = 1e-6  # rewards that differ by less tell the trainer nothing
 
 
@@ -30,9 +33,10 @@ SAME = 1e-6  # rewards that differ by less tell the trainer nothing
 def group(request: HttpRequest, project: str, slug: str, pk: int) -> HttpResponse:
     """Members of the run's project. Who judges it blind sees what was said, and their own word alone."""
     run = seen_run(request, project, slug)
-    found = get_object_or_404(run.groups.select_related("task__taskset"), pk=pk)
-    members = Rollout.objects.without_anchors().filter(group=found).order_by("sample_index")[:MOST_SHOWN]
-    sides = rows(with_judgements(members), request.user)
+    found = get_object_or_404(run.groups.select_related("task__taskset", "run"), pk=pk)
+    members = Rollout.objects.without_anchors().filter(group=found)
+    stretch = _stretch(request, members)
+    sides = rows(with_judgements(members.filter(**stretch["from_here"]).order_by("sample_index")[:MOST_SHOWN]), request.user)
     is_open = sides[0]["is_open"] if sides else sees_judgements(request.user, run)
     verdicts = verdicts_on([(side["rollout"], side["rollout"].learned) for side in sides]) if is_open else {}
     said = _said(found, sides, request.user, is_open)
@@ -42,10 +46,40 @@ def group(request: HttpRequest, project: str, slug: str, pk: int) -> HttpRespons
         side["said"] = said[rollout.pk]
     context = {
         "section": "runs", "run": run, "group": found, "sides": sides, "is_open": is_open, "said": said[None],
-        "sum": _sum(found, sides) if is_open else None, "may_steer": may_steer(request, run),
+        "sum": _sum(found, members) if is_open else None, "stretch": stretch, "may_steer": may_steer(request, run),
         "here": request.GET.get("rollout", ""), "station": sides[0]["station"] if sides else "", **_neighbours(run, found),
     }  # fmt: skip
     return render(request, "dashboard/group.html", context)
+
+
+def _stretch(request: HttpRequest, members: QuerySet[Rollout]) -> dict:
+    """Which of its rollouts are shown: from the sample that the address names, or where the rollout it names stands.
+
+    `before` and `after`: the samples from which the neighbouring stretches begin; `ahead`: how many stand before this one.
+    """
+    first, count = _first_sample(request, members), members.count()
+    earlier = members.filter(sample_index__lt=first).order_by("-sample_index")
+    ahead = earlier.count()
+    later = members.filter(sample_index__gte=first).order_by("sample_index").values_list("sample_index", flat=True)
+    before = list(earlier.values_list("sample_index", flat=True)[:MOST_SHOWN])
+    return {
+        "from_here": {"sample_index__gte": first}, "count": count, "ahead": ahead, "first": ahead + 1,
+        "last": min(count, ahead + MOST_SHOWN), "before": before[-1] if before else None,
+        "after": next(iter(later[MOST_SHOWN : MOST_SHOWN + 1]), None), "is_cut": count > MOST_SHOWN,
+    }  # fmt: skip
+
+
+def _first_sample(request: HttpRequest, members: QuerySet[Rollout]) -> int:
+    """Raises Http404 for what is no number."""
+    first, here = request.GET.get("from", ""), request.GET.get("rollout", "")
+    if any(text and not (text.isascii() and text.isdigit() and len(text) < 19) for text in (first, here)):
+        raise Http404("from must be the number of a sample, and rollout that of a rollout")
+    if first:
+        return min(int(first), LARGEST)
+    place = members.filter(pk=int(here)).values_list("sample_index", flat=True).first() if here else None
+    if place is None or members.filter(sample_index__lt=place).count() < MOST_SHOWN:
+        return 0
+    return place
 
 
 def _neighbours(run: Run, found: Group) -> dict[str, Group | None]:
@@ -70,15 +104,19 @@ def _said(found: Group, sides: Sequence[dict], user: User, is_open: bool) -> dic
     return said
 
 
-def _sum(found: Group, sides: Sequence[dict]) -> dict:
-    """The group's own figures, and in words why nothing can be learned of it, where that is so."""
-    rewards = [side["reward"] for side in sides if side["reward"] is not None]
-    versions = sorted({side["version"] for side in sides if side["version"] is not None})
-    steps = sorted({side["step"] for side in sides if side["step"] is not None})
+def _sum(found: Group, members: QuerySet[Rollout]) -> dict:
+    """The figures of the whole group, and in words why nothing can be learned of it, where that is so."""
+    learned = Experience.objects.filter(rollout__in=members).annotate(step=STEP).order_by("-pk")
+    taken = {rollout: (reward, step) for rollout, reward, step in learned.values_list("rollout_id", "reward", "step")}
+    others = members.exclude(pk__in=taken).annotate(so_far=combined_so_far(found.run.settings))
+    rewards = [reward for reward, _ in taken.values()] + list(others.values_list("so_far", flat=True))
+    rewards = [reward for reward in rewards if reward is not None]
+    versions = members.exclude(last_version=None).order_by("last_version").values_list("last_version", flat=True).distinct()
     return {
         "judged": len(rewards), "mean": statistics.fmean(rewards) if rewards else None,
         "spread": statistics.pstdev(rewards) if rewards else None, "best": max(rewards, default=None),
-        "versions": versions, "steps": steps, "dead": _why_dead(found, rewards),
+        "versions": list(versions), "steps": sorted({step for _, step in taken.values() if step is not None}),
+        "dead": _why_dead(found, rewards),
     }  # fmt: skip
 
 

@@ -70,10 +70,12 @@ def _back(request: HttpRequest, run: Run) -> str:
 
 
 def _picked(request: HttpRequest, run: Run) -> list[int]:
-    """Ids of the run's rollouts that are meant, at most MOST."""
+    """Ids of the run's rollouts that are meant, at most MOST. A field has one, or several with commas between them:
+    Django reads no form of more than a thousand fields.
+    """
     if request.POST.get("all") and not request.POST.get("confirmed"):
         return _all_that_fit(request, run)
-    numbers = request.POST.getlist("rollout")
+    numbers = [text for field in request.POST.getlist("rollout") for text in field.split(",")]
     if len(numbers) > MOST or not all(text.isascii() and text.isdigit() and len(text) <= DIGITS for text in numbers):
         raise Http404(f"rollout must be numbers, at most {MOST}")
     return sorted(run.rollouts.filter(pk__in=[int(text) for text in numbers]).values_list("pk", flat=True))
@@ -86,9 +88,9 @@ def _all_that_fit(request: HttpRequest, run: Run) -> list[int]:
         raise Http404("what the list was asked for means nothing")
     found = form.narrow(run, run.rollouts.exclude(state=Rollout.State.SAMPLING))
     if form.sought:
-        return ids_of(found, form.sought, run, MOST)[0]
+        return ids_of(found, form.sought, run, MOST, among=form.among(run), reach=REACH if form.reach else None)[0]
     if form.reach:
-        edge = next(iter(run.rollouts.order_by("-pk").values_list("pk", flat=True)[REACH - 1 : REACH]), 0)
+        edge = next(iter(form.among(run).order_by("run_id", "-pk").values_list("pk", flat=True)[REACH - 1 : REACH]), 0)
         found = found.filter(pk__gte=edge)
     return list(found.order_by("-pk").values_list("pk", flat=True)[:MOST])
 

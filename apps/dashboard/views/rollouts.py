@@ -32,7 +32,7 @@ from apps.runs.models import Run
 from apps.tasksets.limits import BadLimits, limits_in
 from apps.tasksets.models import Taskset
 
-RATINGS, EPISODES, SETS = 50, 5, 5  # shown of one rollout
+RATINGS, EPISODES, SETS, SIBLINGS = 50, 5, 5, 32  # shown of one rollout
 SETS_NAMED = 50
 RANGE = ("reward_from", "reward_to")
 STOPS = ("stop", "length", "time", "repetition", "abort")
@@ -54,7 +54,8 @@ def rollouts(request: HttpRequest, project: str, slug: str) -> HttpResponse:
         "section": "runs", "run": run, "page": page, "rows": shown, "form": form, "is_open": is_open,
         "asked": urlencode(asked_of(request, form)),
         "fates": _tabs(request, form), "may_steer": may_steer(request, run), "steps": _steps(request, form, run),
-        "scorers": [choice.scorer for choice in run.settings.rewards], "stops": STOPS, "most": MOST_PICKED,
+        "scorers": [choice.scorer for choice in run.settings.rewards], "stops": STOPS,
+        "tasksets": run.settings.taskset_names, "most": MOST_PICKED,
     }  # fmt: skip
     return render(request, "dashboard/rollouts.html", context)
 
@@ -80,7 +81,7 @@ def rollout_bars(request: HttpRequest, project: str, slug: str) -> HttpResponse:
 def _bar_links(request: HttpRequest, form: Filter, bars: RewardBars) -> list[tuple[RewardBar, str]]:
     """Each bar with the address of the list of its rewards alone."""
     others = asked_of(request, form, *RANGE)
-    return [(bar, "?" + urlencode({**others, "reward_from": bar.low, "reward_to": bar.high})) for bar in bars.bars]
+    return [(bar, "?" + urlencode({**others, "reward_from": bar.since, "reward_to": bar.until})) for bar in bars.bars]
 
 
 def asked_of(request: HttpRequest, form: Filter, *without: str) -> dict[str, str]:
@@ -115,16 +116,18 @@ def rollout(request: HttpRequest, pk: int) -> HttpResponse:
     beside = ("payload", "group__task__taskset", "group__seed__of__run", "run__project", "run__policy", "descent")
     found = get_object_or_404(with_judgements(visible).select_related(*beside), pk=pk)
     group = Rollout.objects.without_anchors().filter(group=found.group)
-    siblings = rows(with_judgements(group).order_by("sample_index"), request.user)
+    near = group.filter(sample_index__gte=found.sample_index - SIBLINGS // 2)
+    siblings = rows(with_judgements(near).order_by("sample_index")[:SIBLINGS], request.user)
     [row] = rows([found], request.user)
     about = Q(rollout=found) | Q(item__group=found.group_id, rollout=None, shown__contains=[found.pk])
     ratings = Rating.objects.filter(about, is_withdrawn=False).select_related("rater").order_by("-pk")
     is_open, typed, steers = row["is_open"], typed_in(found), may_steer(request, found.run)
-    shading = shading_of(found, typed) if is_open and hasattr(found, "payload") else None
+    shading = shading_of(found, typed, _first_token(request)) if is_open and hasattr(found, "payload") else None
     ratings = (ratings if is_open else ratings.filter(rater=request.user))[:RATINGS]
     verdict = verdict_on(found, found.learned) if is_open or row["station"] != "closed" else CLOSED
     context = {
-        "section": "runs", "run": found.run, "rollout": found, "row": row, "siblings": siblings, "is_open": is_open,
+        "section": "runs", "run": found.run, "rollout": found, "row": row, "siblings": siblings, "siblings_in_all": group.count(),
+        "is_open": is_open,
         "shading": shading,
         "said": transcript_of(found, typed) if found.turns else [],
         "verdict": verdict, "life": life_of(found, verdict, is_open),
@@ -134,7 +137,7 @@ def rollout(request: HttpRequest, pk: int) -> HttpResponse:
         "rescored": _rescored(found) if is_open else [],
         "may_rate": ratable_by(request.user).filter(pk=found.pk).exists(),
         "may_steer": steers, "may_make_gold": found.state == Rollout.State.FINISHED and steers,
-        "segments": segments_of(found, shading) if shading else [], "client_uuid": uuid.uuid4(),
+        "segments": segments_of(found) if shading else [], "client_uuid": uuid.uuid4(),
         "address": request.build_absolute_uri(reverse("api:rollout", args=[found.pk])),
         "sets": _testing_sets(found) if steers else [],
     }  # fmt: skip
@@ -151,10 +154,15 @@ def rollout_tokens(request: HttpRequest, pk: int) -> HttpResponse:
         raise PermissionDenied("You judge this run blind: what its weights made of a reply is shown to those who steer it.")
     if found.tokens_if_kept is None:
         raise Http404("its tokens are not kept")
+    return render(request, "dashboard/_rollout_raw.html", {"rollout": found, "raw": raw_of(found, _first_token(request))})
+
+
+def _first_token(request: HttpRequest) -> int:
+    """From which token of the reply on they are asked for. Raises Http404 for what is no number."""
     first = request.GET.get("from", "0")
     if not (first.isascii() and first.isdigit() and len(first) < 8):
         raise Http404("from must be the number of a token")
-    return render(request, "dashboard/_rollout_raw.html", {"rollout": found, "raw": raw_of(found, int(first))})
+    return int(first)
 
 
 def _testing_sets(found: Rollout) -> list[str]:

@@ -5,10 +5,11 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import require_safe
 
+from apps.accounts.downloads import download, in_chunks
 from apps.dashboard.access import seen_run
 from apps.dashboard.charts import charts_of
 from apps.dashboard.curves import changes, drawn
@@ -31,7 +32,7 @@ def run_curves(request: HttpRequest, project: str, slug: str) -> HttpResponse:
         return JsonResponse({"errors": asked.errors}, status=400)
     if not sees_judgements(request.user, run):
         return JsonResponse({"step": run.step, "wide": 1, "steps": [], "x": [], "series": {}, "changes": []})
-    return JsonResponse({**drawn(run, asked.window(_names(run, asked))), "changes": changes(run, asked.axis)})
+    return JsonResponse({**drawn(run, asked.window(_names(run, asked))), "changes": _marks(run, asked)})
 
 
 @gzip_page
@@ -52,7 +53,7 @@ def run_pulse(request: HttpRequest, project: str, slug: str) -> HttpResponse:
     if is_open and run.step > asked.given("after", 0):
         answer["curves"] = drawn(run, asked.window(_names(run, asked)))
     if is_open and request.GET.get("marks"):
-        answer["changes"] = changes(run, asked.axis)
+        answer["changes"] = _marks(run, asked)
     return JsonResponse(answer)
 
 
@@ -66,9 +67,12 @@ def run_curves_csv(request: HttpRequest, project: str, slug: str) -> HttpRespons
     if not sees_judgements(request.user, run):
         return HttpResponse("Who judges a run blind learns no rewards.", status=403, content_type="text/plain")
     names = asked.given("names", sorted(_names(run, asked)))
-    response = StreamingHttpResponse(_lines(run, asked, names), content_type="text/csv; charset=utf-8")
-    response["Content-Disposition"] = f'attachment; filename="{run.slug}-{names[0] if len(names) == 1 else "curves"}.csv"'
-    return response
+    lines = in_chunks(line.encode() for line in _lines(run, asked, names))
+    return download(request, lines, "text/csv; charset=utf-8", f"{run.slug}-{names[0] if len(names) == 1 else 'curves'}.csv")
+
+
+def _marks(run: Run, asked: Asked) -> list[dict]:
+    return changes(run, asked.axis, asked.given("from_step", 1) - 1, asked.given("to_step", None))
 
 
 def _names(run: Run, asked: Asked) -> set[str]:

@@ -5,10 +5,16 @@ import { smoothed } from "./sheet.js";
 const TIED = uPlot.sync("run");
 const SPREADS = { reward_mean: "reward_std", reward_human: "reward_human_std" };
 const INKS = {
-  reward_mean: "ink", reward_human: "accent", reward_machine: "quiet", people_per_h: "accent", simulated_per_h: "edge",
+  reward_mean: "ink", reward_human: "accent", reward_rule: "quiet", reward_model: "quiet", reward_environment: "quiet", reward_machine: "quiet", people_per_h: "accent", simulated_per_h: "edge",
   starved_people: "accent", starved_judging: "r-low", starved_sampling: "r-high", wait_seconds: "edge",
-}; // as people's marks are everywhere
+}; // as people's marks are everywhere: theirs are the accent, machines' are grey
+const DASHES = { reward_rule: [4, 3], reward_machine: [4, 3], reward_model: [1, 3], reward_environment: [8, 3] };
 const NEAR_PX = 6;
+
+// The colour of a metric's line, by its place among those of its chart.
+function inkOf(name, n, isLarge) {
+  return INKS[name] ?? (n ? "edge" : isLarge ? "ink" : "quiet");
+}
 
 // What is drawn of these metrics: columns of uPlot, its series and its bands.
 function layout(names, sheet, { smooth, isLarge }) {
@@ -22,14 +28,14 @@ function layout(names, sheet, { smooth, isLarge }) {
   };
   names.filter((name) => !spreads.has(name)).forEach((name, n) => {
     if (!sheet.has(name)) return;
-    const values = sheet.column(name, steps), stroke = resolved(INKS[name] ?? (n ? "edge" : isLarge ? "ink" : "quiet"));
+    const values = sheet.column(name, steps), stroke = resolved(inkOf(name, n, isLarge));
     const spread = SPREADS[name] && sheet.has(SPREADS[name]) ? sheet.column(SPREADS[name], steps) : null;
     if (spread) {
       const off = (sign) => values.map((value, k) => (value === null || spread[k] === null ? null : value + sign * spread[k]));
       band(off(1), off(-1), faded(stroke, 0.08));
     }
     if (sheet.isBanded(name)) band(sheet.column(name, steps, "high"), sheet.column(name, steps, "low"), faded(stroke, 0.16));
-    const look = { stroke, width: isLarge ? (n ? 1.5 : 2) : 1.3, dash: name === "reward_machine" ? [4, 3] : undefined };
+    const look = { stroke, width: isLarge ? (n ? 1.5 : 2) : 1.3, dash: DASHES[name] };
     const alone = { points: { show: values.filter((value) => value !== null).length === 1, size: 4 } }; // no line yet
     if (smooth) add(name, values, { ...look, stroke: faded(stroke, 0.25), width: 1 });
     add(name, smooth ? smoothed(values, smooth) : values, { ...look, ...alone });
@@ -88,6 +94,19 @@ export class Chart {
     this.isLarge = element.classList.contains("large");
     this.figure = element.querySelector("figure");
     this.isSeen = false;
+    const words = (element.dataset.words ?? "").split("|");
+    this.words = new Map(this.names.map((name, n) => [name, words[n] || ""]));
+    this.#keys();
+  }
+
+  // What each line of the legend looks like.
+  #keys() {
+    const lines = this.names.filter((name) => !Object.values(SPREADS).includes(name));
+    for (const key of this.element.querySelectorAll("[data-key]")) {
+      const name = key.dataset.key;
+      key.style.borderTopColor = `var(--${inkOf(name, lines.indexOf(name), this.isLarge)})`;
+      key.style.borderTopStyle = name in DASHES ? (DASHES[name][0] > 1 ? "dashed" : "dotted") : "solid";
+    }
   }
 
   get title() {

@@ -1,7 +1,7 @@
 // A chart as a picture: drawn again at a size of its own, with axes, its title and what its lines are.
 import { resolved } from "../canvas.js";
 
-const WIDTH = 960, HEIGHT = 400, HEAD = 44, EDGE = 16;
+const WIDTH = 960, HEIGHT = 400, HEAD = 44, ROW = 18, EDGE = 16;
 
 export async function download(chart, words, name) {
   const box = document.createElement("div");
@@ -16,7 +16,8 @@ export async function download(chart, words, name) {
       requestAnimationFrame(() => ready(made));
     });
   });
-  const lines = new Map(series.filter((one) => one.label).map((one) => [one.label, one.stroke])); // the smoothed over the raw
+  // The smoothed over the raw; a line alone is what the title says.
+  const lines = new Map(series.filter((one) => chart.words.get(one.label)).map((one) => [chart.words.get(one.label), one.stroke]));
   const picture = compose(plot.ctx.canvas, chart.title, words, lines);
   plot.destroy();
   box.remove();
@@ -28,23 +29,39 @@ export async function download(chart, words, name) {
 }
 
 function compose(drawing, title, words, lines) {
-  const scale = devicePixelRatio, picture = document.createElement("canvas");
+  const scale = devicePixelRatio, picture = document.createElement("canvas"), ctx = picture.getContext("2d");
+  const said = [{ words: title, font: `600 ${15 * scale}px system-ui, sans-serif`, ink: resolved("ink") }];
+  for (const [line, ink] of lines) said.push({ words: line, font: `${12 * scale}px system-ui, sans-serif`, ink });
+  for (const word of words.split(" ")) said.push({ words: word, font: `${12 * scale}px system-ui, sans-serif`, ink: resolved("quiet"), isWord: true });
+  const rows = placed(ctx, said, drawing.width, scale), head = (HEAD + (rows.length - 1) * ROW) * scale;
   picture.width = drawing.width + 2 * EDGE * scale;
-  picture.height = drawing.height + (HEAD + EDGE) * scale;
-  const ctx = picture.getContext("2d");
+  picture.height = drawing.height + head + EDGE * scale;
   ctx.fillStyle = resolved("sheet");
   ctx.fillRect(0, 0, picture.width, picture.height);
   ctx.textBaseline = "middle";
-  ctx.fillStyle = resolved("ink");
-  ctx.font = `600 ${15 * scale}px system-ui, sans-serif`;
-  ctx.fillText(title, EDGE * scale, (HEAD / 2) * scale);
-  let x = EDGE * scale + ctx.measureText(title).width;
-  ctx.font = `${12 * scale}px system-ui, sans-serif`;
-  for (const [said, ink] of [...lines, [words, resolved("quiet")]]) {
-    ctx.fillStyle = ink;
-    ctx.fillText(said, x + 12 * scale, (HEAD / 2) * scale);
-    x += ctx.measureText(said).width + 12 * scale;
-  }
-  ctx.drawImage(drawing, EDGE * scale, HEAD * scale);
+  rows.forEach((row, n) => row.forEach(({ words: piece, font, ink, x }) => {
+    Object.assign(ctx, { font, fillStyle: ink });
+    ctx.fillText(piece, EDGE * scale + x, (HEAD / 2 + n * ROW) * scale);
+  }));
+  ctx.drawImage(drawing, EDGE * scale, head);
   return picture;
+}
+
+// What is said, in rows that are no wider than the drawing: each piece with its place in its row.
+function placed(ctx, said, wide, scale) {
+  const rows = [[]];
+  let x = 0, last;
+  for (const piece of said) {
+    ctx.font = piece.font;
+    const width = ctx.measureText(piece.words).width;
+    let at = x ? x + (piece.isWord && last.isWord ? 4 : 12) * scale : 0;
+    if (at && at + width > wide) {
+      rows.push([]);
+      at = 0;
+    }
+    rows.at(-1).push({ ...piece, x: at });
+    x = at + width;
+    last = piece;
+  }
+  return rows;
 }

@@ -12,10 +12,12 @@ from apps.buffer.models import Experience
 from apps.feedback.models import Rating
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group, Rollout
-from apps.runs.models import Run
+from apps.runs.models import Run, TrainStep
 from tests.workers.trainer.feeding import feed
 from workers.trainer import figures
 from workers.trainer.desk import Desk
+
+SOURCES = ("reward_rule", "reward_model", "reward_environment", "reward_machine")
 
 
 @pytest.fixture
@@ -28,7 +30,7 @@ def fed(run) -> Run:
 
 def of_time(run: Run) -> dict[str, float]:
     batch = list(Experience.objects.filter(run=run).select_related("rollout"))
-    return figures.of_time(run, batch, seconds=2.0, waited=0.5)
+    return figures.of_time(run, batch, seconds=2.0, waited=0.5, since=Group.objects.filter(run=run).order_by("pk").first().pk)
 
 
 def test_a_group_that_was_rewarded_alike_is_dead(fed):
@@ -43,6 +45,50 @@ def test_a_scorer_that_does_not_count_keeps_no_group_alive(fed):
         Reward.objects.create(rollout=rollout, source=Reward.Source.RULE, scorer="format", value=rollout.sample_index / 10)
     Reward.objects.filter(rollout__run=fed).exclude(scorer="format").update(value=0.25)
     assert of_time(fed)["dead_groups"] == 1
+
+
+def test_groups_that_were_dropped_before_the_batch_began_are_counted(run):
+    """With one group to a step and no staleness, the update takes the group that came after those that were dead."""
+    since = figures.first_open(run)
+    feed(run, groups=3)
+    Run.objects.filter(pk=run.pk).update(started_at=Now() - timedelta(minutes=1))
+    run.refresh_from_db()
+    *dead, trained = Group.objects.filter(run=run).order_by("pk")
+    Reward.objects.filter(rollout__group__in=dead).update(value=0.25)
+    Group.objects.filter(pk__in=[group.pk for group in dead]).update(state="dropped", reason="all alike")
+    Experience.objects.filter(group__in=dead).delete()
+    batch = list(Experience.objects.filter(group=trained).select_related("rollout"))
+    said = figures.of_time(run, batch, seconds=2.0, waited=0.5, since=since)
+    tokens = sum(Rollout.objects.filter(run=run).values_list("completion_tokens", flat=True))
+    assert said["dead_groups"] == pytest.approx(2 / 3)
+    assert (said["judged_per_s"], said["refined_per_s"], said["explore_tokens_per_s"]) == (1.5, 1.5, tokens / 2)
+
+
+def test_what_closes_next_is_the_oldest_open_group_or_a_later_one(run):
+    feed(run, groups=2)
+    newest = Group.objects.filter(run=run).order_by("-pk").first()
+    assert figures.first_open(run) == newest.pk
+    opened = Group.open(run, "explorer", 60, 2, 0)
+    assert figures.first_open(run) == opened[0].pk
+
+
+def test_what_machines_gave_is_told_by_source_as_it_counts(run):
+    """A scorer of weight 0, and what a rater model foretells of people, say nothing of the machines' reward."""
+    feed(run, groups=2)
+    Reward.objects.filter(rollout__run=run).update(scorer="math", source="rule", value=0.8)
+    for rollout in Rollout.objects.filter(run=run):
+        for scorer, source, value in (("length", "rule", -0.5), ("judge", "model", 0.2), ("format", "rule", 1.0)):
+            Reward.objects.create(rollout=rollout, source=source, scorer=scorer, value=value)
+        Reward.objects.create(rollout=rollout, source="model", scorer="rater_model", value=0.9)
+    weights = {"math": 1.0, "length": 0.1, "judge": 0.5, "format": 0.0}
+    config = run.config | {"rewards": [{"scorer": name, "weight": weight} for name, weight in weights.items()]}
+    Run.objects.filter(pk=run.pk).update(config=config)
+    run.refresh_from_db()
+    batch = list(Experience.objects.filter(run=run).select_related("rollout"))
+    said = figures.of_batch(run, TrainStep(run=run, number=1, version=0), batch)
+    assert {name: pytest.approx(value) for name, value in said.items() if name in SOURCES} == {
+        "reward_rule": 0.75, "reward_model": 0.1, "reward_machine": 0.85,
+    }  # fmt: skip
 
 
 def test_trained_tokens_are_those_of_the_batch(fed):

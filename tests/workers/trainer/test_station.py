@@ -11,6 +11,7 @@ from apps.policies.manifest import verify
 from apps.runs.costs import cost_of
 from apps.runs.models import Metric, Run, TrainStep, Usage, WeightVersion, Worker
 from tests.workers.trainer.feeding import feed, train_to_the_end
+from workers.trainer.desk import Desk
 
 
 def test_a_step_is_planned_trained_committed_and_published(tiny_run, new_station):
@@ -51,9 +52,9 @@ def test_figures_are_written_with_the_step(tiny_run, new_station):
     new_station().serve()
     figures = dict(Metric.objects.filter(run=run, step=1).values_list("name", "value"))
     wanted = {
-        "reward_mean", "reward_std", "reward_machine", "success", "completion_length", "staleness", "entropy", "behaviour_gap",
-        "behaviour_kl", "clip_share", "grad_norm", "learning_rate", "loss", "tokens", "step_seconds", "wait_seconds",
-        "explore_tokens_per_s", "judged_per_s", "refined_per_s", "groups_ready", "groups_under_way", "skipped",
+        "reward_mean", "reward_std", "reward_rule", "reward_machine", "success", "completion_length", "staleness", "entropy",
+        "behaviour_gap", "behaviour_kl", "clip_share", "grad_norm", "learning_rate", "loss", "tokens", "step_seconds",
+        "wait_seconds", "explore_tokens_per_s", "judged_per_s", "refined_per_s", "groups_ready", "groups_under_way", "skipped",
         "train_tokens_per_s", "dead_groups", "starved_people", "starved_judging", "starved_sampling",
     }  # fmt: skip
     assert wanted <= figures.keys()
@@ -87,6 +88,30 @@ def test_what_the_trainer_waits_for_is_said(tiny_run, new_station):
     station.serve()
     run.refresh_from_db()
     assert run.waiting_on == ""
+
+
+def test_while_an_update_is_made_nothing_is_waited_for(tiny_run, new_station, monkeypatch):
+    """A trainer that takes the run over reads what the one before it said."""
+    run, said, update = tiny_run(), [], Desk._update
+    monkeypatch.setattr(Desk, "_update", lambda *given: said.append(Run.objects.get(pk=run.pk).waiting_on) or update(*given))
+    new_station().serve()
+    assert Run.objects.get(pk=run.pk).waiting_on
+    Run.objects.filter(pk=run.pk).update(lease_until=None)
+    feed(run)
+    new_station().serve()
+    assert said == [""]
+
+
+def test_what_is_waited_for_is_said_again_after_a_pause(tiny_run, new_station, alice):
+    run, station = tiny_run(), new_station()
+    station.serve()
+    run.refresh_from_db()
+    run.pause()
+    run.resume()
+    assert Run.objects.get(pk=run.pk).waiting_on == ""
+    station.desks[run.pk].cause_at = 0.0
+    station.serve()
+    assert Run.objects.get(pk=run.pk).waiting_on == "2 more groups (no explorer is alive)"
 
 
 def test_an_experience_over_the_bound_is_retired_and_never_trained(tiny_run, new_station):

@@ -1,0 +1,69 @@
+"""What differs between two configurations, leaf by leaf: a member of a list of sections goes by its name, a scorer by `scorer`.
+
+So `rewards.math.weight` is one field, whatever stands before it in the list.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from apps.runs.changing import flat
+
+NAMES = ("scorer", "name")  # the field that tells a member of such a list from the others
+
+
+def leaves(sections: Mapping[str, Any]) -> dict[str, Any]:
+    """Values by dotted field; those of lists of sections by the names of their members, or their places where they have none."""
+    found: dict[str, Any] = {}
+    for field, value in flat(dict(sections)).items():
+        members = members_of(value)
+        found |= {f"{field}.{at}": leaf for at, leaf in flat(members).items()} if members else {field: value}
+    return found
+
+
+def members_of(value: Any) -> dict[str, dict]:
+    """The members of a list of sections, by name; empty for whatever is no such list."""
+    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+        return {}
+    for name in NAMES:
+        named = {str(one.get(name)): one for one in value if one.get(name)}
+        if len(named) == len(value):
+            return named
+    return {str(place): one for place, one in enumerate(value)}
+
+
+def put_back(before: Mapping[str, Any], after: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
+    """What a change from `before` to `after` had changed, as it was before it, as fields of sections for `Run.change_config`.
+
+    `now`: the configuration as it stands. Of a list of sections the members that the change touched are put back, and in
+    them the fields that it touched: the rest stays as later changes left it.
+    """
+    was, becomes, stands = flat(dict(before)), flat(dict(after)), flat(dict(now))
+    found: dict[str, Any] = {}
+    for field, value in was.items():
+        if field in becomes and becomes[field] == value:
+            continue
+        *path, last = field.split(".")
+        place = found
+        for step in path:
+            place = place.setdefault(step, {})
+        place[last] = _list_put_back(value, becomes.get(field), stands.get(field))
+    return found
+
+
+def _list_put_back(before: Any, after: Any, now: Any) -> Any:
+    """A list of sections without what the change did to it; any other value as it was before."""
+    was, becomes, stands = members_of(before), members_of(after), members_of(now)
+    if not (was and becomes and stands):
+        return before
+    for name in {**was, **becomes}:
+        if name not in was:
+            stands.pop(name, None)
+        elif name not in becomes or name not in stands:
+            stands[name] = was[name]
+        else:
+            stands[name] = {**stands[name], **_turned(was[name], becomes[name])}
+    return list(stands.values())
+
+
+def _turned(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    return {field: value for field, value in before.items() if after.get(field) != value}

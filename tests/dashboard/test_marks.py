@@ -1,0 +1,48 @@
+"""What a run's charts mark: changes of its configuration and acts on it, in words, in the window that is looked at."""
+
+from datetime import timedelta
+
+import pytest
+from django.db.models import F
+
+from apps.accounts.models import AuditEntry
+from apps.dashboard.curves import changes
+from apps.feedback.leaving_out import drop
+
+pytestmark = pytest.mark.django_db
+
+
+def marked(run, **window):
+    run.refresh_from_db()
+    return [mark["words"] for mark in changes(run, **window)]
+
+
+def test_what_people_did_to_the_run_is_marked_with_why(seeded):
+    run = seeded.run
+    run.pause(seeded.alice, reason="look at it")
+    run.resume(seeded.alice)
+    run.ask_checkpoint(seeded.alice)
+    drop(run, {seeded.waiting.group_id}, seeded.alice, "spam")
+    assert marked(run)[:4] == ["1 group dropped: spam", "checkpoint asked for", "resumed", "paused: look at it"]
+
+
+def test_a_weight_is_marked_by_its_scorer(seeded):
+    [choice, *others] = [choice.model_dump(mode="json") for choice in seeded.run.settings.rewards]
+    seeded.run.change_config(seeded.alice, rewards=[choice | {"weight": 0.25}, *others])
+    assert marked(seeded.run)[0] == f"rewards.{choice['scorer']}.weight {choice['weight']} → 0.25"
+
+
+def test_a_section_that_is_switched_off_is_marked_in_words(seeded):
+    seeded.run.change_config(seeded.alice, budget={"gpu_hours": 5.0})
+    seeded.run.change_config(seeded.alice, budget=None)
+    [off, on, *_] = marked(seeded.run)
+    assert off.startswith("budget ") and off.endswith("→ –") and on.startswith("budget – → ")
+
+
+def test_a_window_shows_what_was_done_in_it(seeded):
+    run = seeded.run
+    run.pause(seeded.alice, reason="long ago")
+    first = run.steps.get(number=1)
+    AuditEntry.objects.filter(act="run paused").update(at=first.committed_at - timedelta(seconds=1))
+    run.steps.filter(number__gt=1).update(committed_at=F("committed_at") + timedelta(minutes=5))
+    assert "paused: long ago" in marked(run, until=1) and "paused: long ago" not in marked(run, since=1)
