@@ -6,6 +6,7 @@ Unknown keys are errors with a suggestion; every number has bounds; sizes are de
 import difflib
 import math
 import re
+from collections.abc import Iterator
 from typing import Annotated, Literal, get_args
 
 import yaml
@@ -260,6 +261,8 @@ def parse(data: object) -> RunConfig:
     """The configuration in `data` (decoded JSON or YAML). Raises ConfigError naming each field and what is right."""
     if not isinstance(data, dict):
         raise ConfigError({"configuration": "must be a mapping of fields, such as `policy: tone`"})
+    if problems := dict.fromkeys(_with_nul(data), "holds a NUL character, which cannot be stored"):
+        raise ConfigError(problems)
     try:
         plan = RunConfig.model_validate(data)
     except ValidationError as error:
@@ -267,6 +270,19 @@ def parse(data: object) -> RunConfig:
     if problems := refusals(plan):
         raise ConfigError(problems)
     return plan
+
+
+def _with_nul(said: object, path: str = "") -> Iterator[str]:
+    """The dotted fields in which a NUL stands, as a value or in the name of a key. YAML and JSON can both spell one."""
+    if isinstance(said, str) and "\0" in said:
+        yield path
+    elif isinstance(said, dict):
+        for name, value in said.items():
+            inner = f"{path}.{name}".removeprefix(".").replace("\0", "")
+            yield from [inner] if "\0" in str(name) else _with_nul(value, inner)
+    elif isinstance(said, list | tuple):
+        for number, value in enumerate(said):
+            yield from _with_nul(value, f"{path}.{number}")
 
 
 def from_yaml(text: str) -> RunConfig:

@@ -176,6 +176,14 @@ def test_a_yaml_of_the_wrong_shape_is_refused_in_words(alice_client, first, said
     assert answer.status_code == 200 and answer.context["form"].problems
 
 
+def test_a_nul_that_yaml_spells_is_told_at_its_field(alice_client, first):
+    said = first.text.replace("policy: tone", 'policy: "to\\0ne"').replace("scorer: tone", 'scorer: "a\\0"')
+    answer = alice_client.post(reverse("run-new"), posted(first, yaml=said))
+    problems = answer.context["form"].problems
+    assert answer.status_code == 422
+    assert set(problems) == {"policy", "rewards"} and all("NUL" in words for words in problems.values())
+
+
 def test_checking_writes_nothing(alice_client, first):
     before = Run.objects.count(), Topic.objects.count()
     assert "can run" in alice_client.post(reverse("run-new-check"), posted(first)).content.decode()
