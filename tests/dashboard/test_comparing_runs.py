@@ -42,7 +42,7 @@ def page(client, **query: str):
 
 def test_ticked_runs_become_an_address_that_can_be_sent(alice_client, seeded, made):
     other = made("other")
-    answer = alice_client.get(reverse("compare"), {"run": [seeded.run.pk, other.pk]})
+    answer = alice_client.post(reverse("runs-act"), {"act": "compare", "run": [seeded.run.pk, other.pk]})
     assert answer["Location"] == f"{reverse('compare')}?runs=lab/other,lab/tone-7"
 
 
@@ -52,9 +52,10 @@ def test_runs_stand_in_the_order_of_the_address_and_strangers_are_named(alice_cl
     assert [run.slug for run in context["runs"]] == ["tone-7", "other"] and context["missing"] == ["lab/none", "x"]
 
 
-@pytest.mark.parametrize("query", [{"run": "x"}, {"x": "moon"}, {"figure": "moon"}, {"runs": ",".join(f"a/{n}" for n in range(9))}])
+@pytest.mark.parametrize("query", [{"x": "moon"}, {"figure": "moon"}, {"runs": ",".join(f"a/{n}" for n in range(9))}])
 def test_an_address_that_means_nothing_is_not_there(alice_client, query):
-    assert alice_client.get(reverse("compare"), query).status_code == 404
+    answer = alice_client.get(reverse("compare"), query)
+    assert answer.status_code == 404 and "The address cannot be answered" in answer.content.decode()
 
 
 def test_without_runs_the_page_says_how_to_choose_some(alice_client):

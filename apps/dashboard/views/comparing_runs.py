@@ -1,12 +1,9 @@
 """Several runs beside each other."""
 
-from urllib.parse import urlencode
-
 from django.contrib.auth.decorators import login_required
 from django.db.models import Q
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
-from django.shortcuts import redirect, render
-from django.urls import reverse
+from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from apps.dashboard import comparing_evaluations
@@ -27,8 +24,6 @@ LONGEST = 1_000  # characters of the addresses
 @login_required
 def compare(request: HttpRequest) -> HttpResponse:
     """Everybody signed in: runs of their projects, `runs=project/slug,…`; figures of those that they do not judge blind."""
-    if "run" in request.GET:  # ticked in the list, by their ids
-        return redirect(f"{reverse('compare')}?{urlencode({'runs': ','.join(_addresses(request))}, safe='/,')}")
     runs, missing = _runs(request)
     is_open = open_among(request.user, [run.pk for run in runs])
     shown = [run for run in runs if run.pk in is_open]
@@ -87,13 +82,6 @@ def _runs(request: HttpRequest) -> tuple[list[Run], list[str]]:
         wanted |= Q(project__slug=project, slug=slug)
     found = {_address(run): run for run in _visible(request).with_tasksets().filter(wanted)} if asked else {}
     return [found[address] for address in asked if address in found], [one for one in asked if one not in found]
-
-
-def _addresses(request: HttpRequest) -> list[str]:
-    keys = request.GET.getlist("run")[: MOST_RUNS + 1]
-    if not all(key.isascii() and key.isdigit() and len(key) <= 18 for key in keys) or len(keys) > MOST_RUNS:
-        raise Http404(f"tick at most {MOST_RUNS} runs")
-    return [_address(run) for run in _visible(request).filter(pk__in=keys)]
 
 
 def _address(run: Run) -> str:

@@ -1,7 +1,5 @@
 """Making a run: a form and its YAML in step, from a preset, from another run, or from nothing."""
 
-from urllib.parse import urlencode
-
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied, ValidationError
@@ -9,7 +7,6 @@ from django.core.validators import validate_slug
 from django.db import IntegrityError, transaction
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
-from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST
 
 from apps.accounts.models import Project
@@ -31,8 +28,6 @@ def new_run(request: HttpRequest) -> HttpResponse:
     """Owners and researchers: `project`, and to begin with a `preset` or a run `like` (project/slug); `against` another."""
     if request.method == "POST":
         return _create(request)
-    if "run" in request.GET:  # ticked in the list, by its id
-        return redirect(f"{reverse('run-new')}?{urlencode(_ticked(request), safe='/')}")
     project = _project(request, request.GET)
     like = _run(request, request.GET.get("like", ""))
     if "like" in request.GET and like is None:
@@ -114,15 +109,6 @@ def _run(request: HttpRequest, address: str) -> Run | None:
     """The run that `project/slug` means, if this person may see it."""
     project, _, slug = address.strip().partition("/")
     return Run.objects.visible_to(request.user).select_related("project").filter(project__slug=project, slug=slug).first()
-
-
-def _ticked(request: HttpRequest) -> dict[str, str]:
-    """The address of a clone of the ticked run. Raises Http404 for none, and for several."""
-    keys = request.GET.getlist("run")
-    if len(keys) != 1 or not (keys[0].isascii() and keys[0].isdigit() and len(keys[0]) <= 18):
-        raise Http404("tick one run to clone it")
-    run = get_object_or_404(Run.objects.visible_to(request.user).select_related("project"), pk=keys[0])
-    return {"project": run.project.slug, "like": f"{run.project.slug}/{run.slug}"}
 
 
 def _slug_wrong(project: Project, slug: str) -> str:
