@@ -82,9 +82,14 @@ class Optimizer(Section):
         1e-4, description="AdamW step size after warm-up."
     )
     warmup_steps: int = Field(5, ge=0, description="Linear warm-up; Adam's first steps are sign steps.")
-    beta1: Share = 0.9
-    beta2: Share = 0.98
-    weight_decay: float = Field(0.0, ge=0, le=1)
+    beta1: Share = Field(0.9, description="What AdamW keeps of its mean gradient at each update; higher is smoother and slower.")
+    beta2: Share = Field(
+        0.98, description="What AdamW keeps of its mean squared gradient, by whose root each step is divided: 0.98 looks back some "
+        "50 updates.",
+    )  # fmt: skip
+    weight_decay: float = Field(
+        0.0, ge=0, le=1, description="Share of each weight, times the learning rate, that an update takes off; 0 takes off none."
+    )
     max_grad_norm: Positive = Field(0.5, description="Gradients are clipped to this norm.")
     micro_batch_rows: int | None = Field(None, ge=1, description="Rows per forward pass; empty takes the whole batch at once.")
 

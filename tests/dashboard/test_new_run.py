@@ -136,6 +136,27 @@ def test_a_section_is_switched_on_and_off(lab, first, seeded):
     assert read(lab, sent, seeded.alice).plan.lora is None
 
 
+def test_an_alert_that_is_unticked_is_off_and_can_be_put_on_again(lab, first, seeded):
+    sent = posted(first)
+    del sent["alerts.starvation"]
+    off = read(lab, sent, seeded.alice)
+    assert off.plan.alerts.starvation is None and off.plan.alerts.kl is not None
+    assert loaded(off.text)["alerts"] == {"starvation": None}
+    assert read(lab, posted(off, alerts__starvation="on"), seeded.alice).plan.alerts.starvation is not None
+
+
+@pytest.mark.parametrize(("field", "value"), [("serve__settle_s", None), ("hacking__format_scorers", ())])
+def test_a_field_that_something_stands_for_unsaid_can_be_emptied(lab, first, seeded, field, value):
+    form = form_of(lab, {**loaded(first.text), "serve": {}}, seeded.alice)
+    after = read(lab, posted(form, **{field: ""}), seeded.alice)
+    section, name = field.split("__")
+    assert getattr(getattr(RunConfig.model_validate(loaded(after.text)), section), name) == value
+
+
+def test_a_field_that_needs_a_value_goes_back_to_what_it_begins_with(lab, first, seeded):
+    assert read(lab, posted(first, sync_interval=""), seeded.alice).plan.sync_interval == 1
+
+
 def test_a_scorers_own_options_survive_a_change_of_its_weight(lab, seeded):
     said = {**begun(presets()[0], lab), "rewards": [{"scorer": "length", "options": {"target": 20}}, {"scorer": "tone"}]}
     form = form_of(lab, said, seeded.alice)
