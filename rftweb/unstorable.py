@@ -1,4 +1,4 @@
-"""A NUL character cannot be stored: what a page is sent with one is refused, and the field is named. REST says it in its own way."""
+"""What a page is sent with a NUL, which cannot be stored, is refused, and the field is named. REST says it in its own way."""
 
 from http import HTTPStatus
 

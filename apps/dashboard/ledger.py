@@ -20,7 +20,8 @@ FIGURES_OF_STEPS = 3  # a figure that none of the last steps has is not of now
 class Ledger:
     """One run, counted once. Groups by state; experiences by state; what the engines serve.
 
-    `is_open`: why it stopped is told, which may say how replies were judged. Of groups that are closed `dropped` holds those as well that were admitted and left the buffer unlearned.
+    `is_open`: why it stopped is told, which may say how replies were judged. Of groups that are closed `dropped`
+    holds those as well that were admitted and left the buffer unlearned.
     """
 
     run: Run

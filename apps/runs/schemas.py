@@ -11,7 +11,7 @@ MOST_NAMES, STEPS, MOST_STEPS = 50, 200, 1_000
 
 
 class RunRow(serializers.ModelSerializer):
-    """A run in a list. Its version is null, and its reason empty, for who judges it blind; the context's `open_runs` says who does not."""
+    """A run in a list. Who judges it blind gets no version and no reason; the context's `open_runs` says who does not."""
 
     project = serializers.SlugRelatedField("slug", read_only=True)
     policy = serializers.SlugRelatedField("slug", read_only=True)

@@ -16,6 +16,7 @@ from apps.dashboard.presets import PRESETS, begun, presets
 from apps.dashboard.run_edits import as_written, shown_values
 from apps.dashboard.run_form import GROUPS, RunForm, form_of, read
 from apps.policies.models import Policy
+from apps.rewards.unread import unread_of
 from apps.runs.config import RunConfig, from_yaml, loaded, parse
 from apps.runs.models import Run
 from apps.streaming.models import Topic
@@ -89,9 +90,12 @@ def test_a_preset_is_drawn_and_sent_back_as_it_is(lab, seeded, preset):
     if chosen is None:
         assert next(one for one in PRESETS if one.name == preset).needs not in RunConfig.model_fields
         return
+    generate(lab, "sums", "math", 8, 0)
+    generate(lab, "katas", "katas", 8, 0)
     form = form_of(lab, begun(chosen, lab), seeded.alice)
     again = read(lab, posted(form), seeded.alice)
-    assert (again.text, again.plan) == (form.text, form.plan) and form.problems == {}
+    assert (again.text, again.plan) == (form.text, form.plan)
+    assert (form.problems == {}) == (preset != "nothing") and not list(unread_of(form.plan, lab) if form.plan else ())
 
 
 def test_a_preset_begins_with_the_policy_of_the_tasksets_newest_run_or_else_with_the_newest(lab, seeded):
@@ -102,6 +106,44 @@ def test_a_preset_begins_with_the_policy_of_the_tasksets_newest_run_or_else_with
     tone, math = (begun(preset, lab) for preset in presets()[:2])
     assert (tone["taskset"], tone["policy"]) == ("tone", seeded.run.policy.slug)
     assert (math["taskset"], math["policy"]) == ("math-easy", "newer")
+
+
+@pytest.mark.parametrize(
+    ("preset", "generator", "scorer"),
+    [("math", "math", "math"), ("code", "katas", "code"), ("mix", "sort", "sort"), ("evaluation", "sort", "sort"),
+     ("evaluation", "countdown", "countdown"), ("tone", "tone_dialogue", "tone_dialogue")],
+)  # fmt: skip
+def test_a_preset_takes_a_taskset_that_its_scorer_can_judge_whatever_it_is_called(seeded, preset, generator, scorer):
+    other = Project.objects.create(slug="other", title="Other")
+    generate(other, "set-of-mine", generator, 8, 0)
+    generate(other, "untested", "katas_untested", 8, 0)
+    said = begun(next(one for one in presets() if one.name == preset), other)
+    assert (said["taskset"], said["rewards"][0]["scorer"]) == ("set-of-mine", scorer)
+
+
+def test_where_no_taskset_fits_none_is_chosen_and_the_page_says_how_to_make_one(alice_client, lab):
+    text = alice_client.get(reverse("run-new"), {"preset": "code"}).content.decode()
+    assert "has answers that the scorer code can judge by" in text and "manage.py taskset generate" in text
+    assert "This configuration can run" not in text
+
+
+def test_what_its_scorer_cannot_judge_is_told_where_a_configuration_can_run(alice_client, lab, first, seeded):
+    answer = alice_client.post(reverse("run-new-check"), posted(first, rewards__0__scorer="math"))
+    [unread] = answer.context["unread"]
+    assert (unread.scorer, unread.taskset, unread.tasks, unread.of) == ("math", "tone", 8, 8)
+    assert "would give no reward for 8 of the 8 tasks of tone" in answer.content.decode()
+    assert list(unread_of(first.plan, lab)) == []
+
+
+def test_a_run_may_begin_from_nothing(alice_client):
+    said = alice_client.get(reverse("run-new"), {"preset": "nothing"}).context["form"]
+    assert set(loaded(said.text)) == {"policy", "taskset"} and "steps" in said.problems
+
+
+def test_a_preset_keeps_the_name_and_the_project_that_were_chosen(alice_client, first):
+    cards = alice_client.post(reverse("run-new-check"), posted(first, preset="math")).content.decode()
+    assert 'href="?project=lab&amp;preset=code&amp;slug=mine&amp;title=Mine"' in cards and cards.count('aria-current="true"') == 1
+    assert 'value="mine"' in alice_client.get("/runs/new/?project=lab&preset=code&slug=mine&title=Mine").content.decode()
 
 
 def test_a_field_that_is_turned_is_turned_in_the_yaml_and_nothing_else(lab, first, seeded):

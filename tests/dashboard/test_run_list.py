@@ -119,6 +119,14 @@ def test_an_archived_run_is_listed_when_asked_for(alice_client, seeded):
     ]  # fmt: skip
 
 
+def test_a_run_that_starts_leaves_the_archive(alice_client, new_run_like):
+    other = new_run_like("other")
+    done(alice_client, "archive", other)
+    other.refresh_from_db()
+    other.start()
+    assert "other" in names(alice_client)
+
+
 def test_a_run_at_work_is_not_archived_nor_is_what_was_ticked_beside_it(alice_client, seeded, new_run_like):
     other = new_run_like("other")
     assert "stop it first" in done(alice_client, "archive", other, seeded.run)

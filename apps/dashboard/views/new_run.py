@@ -12,9 +12,10 @@ from django.views.decorators.http import require_http_methods, require_POST
 from apps.accounts.models import Project
 from apps.dashboard.config_diff import differences
 from apps.dashboard.estimate import estimate_of
-from apps.dashboard.presets import begun, presets
+from apps.dashboard.presets import begun, lacking, presets
 from apps.dashboard.run_edits import as_written
 from apps.dashboard.run_form import RunForm, form_of, read
+from apps.rewards.unread import unread_of
 from apps.runs.config import ConfigError
 from apps.runs.models import Run
 
@@ -35,8 +36,9 @@ def new_run(request: HttpRequest) -> HttpResponse:
     chosen = next((preset for preset in presets() if preset.name == request.GET.get("preset")), presets()[0])
     said = as_written(like.settings) if like else begun(chosen, project)
     form = form_of(project, said, request.user)
-    names = {"slug": _free(project, like.slug) if like else "", "title": like.title if like else ""}
-    context = {**_context(request, project, form, request.GET, names), "chosen": "" if like else chosen.name}
+    names = {"slug": _free(project, like.slug), "title": like.title} if like else None
+    context = _context(request, project, form, request.GET, names)
+    context |= {"chosen": "" if like else chosen.name, "lacking": "" if like else lacking(chosen, said)}
     return render(request, "dashboard/run_new.html", context)
 
 
@@ -84,7 +86,9 @@ def _context(request: HttpRequest, project: Project, form: RunForm, said: QueryD
     earlier = Run.objects.visible_to(request.user).select_related("project").only("slug", "project__slug")
     return {
         "section": "runs", "project": project, "projects": projects, "form": form, "presets": presets(), **names,
+        "chosen": said.get("preset", ""),
         "slug_wrong": "" if said is request.GET else _slug_wrong(project, names["slug"]),
+        "unread": list(unread_of(form.plan, project)) if form.plan else [],
         "estimate": estimate_of(form.plan, policy) if policy and form.plan.steps else None,
         "against": against, "against_said": said.get("against") or said.get("like", ""),
         "differences": differences([against.settings, form.plan]) if against and form.plan else [],
