@@ -82,6 +82,19 @@ def finals_of(runs: Sequence[Run]) -> list[Final]:
     return [Final(run, last[run.pk], _best(run)) for run in runs]
 
 
+def figures_at(runs: Sequence[Run], name: str) -> dict[int, dict[int, float]]:
+    """{update: {run: mean of its last updates until there}}, at each update where one of the runs stands, of all that came so far.
+
+    A query for each of these updates.
+    """
+    found = {}
+    for step in {run.step for run in runs}:
+        there = [run.pk for run in runs if run.step >= step]
+        rows = Metric.objects.filter(run__in=there, name=name, step__gt=step - LAST, step__lte=step).order_by()
+        found[step] = dict(rows.values_list("run").annotate(mean=Avg("value")))
+    return found
+
+
 def _best(run: Run) -> float | None:
     buckets = thinned(run, [REWARD], 0, run.step, POINTS).series.get(REWARD, {})
     return max((bucket.high for bucket in buckets.values()), default=None)

@@ -7,10 +7,10 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from apps.dashboard import comparing_evaluations
-from apps.dashboard.comparing_runs import AXES, FIGURES, LAST, MOST_RUNS, drawn_charts, finals_of, overlaid, same_tasks
+from apps.dashboard.comparing_runs import AXES, FIGURES, LAST, MOST_RUNS, drawn_charts, figures_at, finals_of, overlaid, same_tasks
 from apps.dashboard.config_diff import differences
 from apps.dashboard.evaluations import Shown
-from apps.dashboard.significance import against_each_other, by_seed
+from apps.dashboard.significance import against_each_other, by_seed, reached
 from apps.feedback.evaluation.figures import MEASURES
 from apps.runs.blindness import open_among
 from apps.runs.models import Run
@@ -35,14 +35,14 @@ def compare(request: HttpRequest) -> HttpResponse:
     if choice not in comparing_evaluations.CHOICES:
         raise Http404(f"of must be one of {', '.join(comparing_evaluations.CHOICES)}")
     finals = finals_of(shown)
-    groups = by_seed(shown, {final.run.pk: final.last[figure] for final in finals if figure in final.last})
+    groups, values = by_seed([final.run for final in finals if figure in final.last]), figures_at(shown, figure)
     told = [name for name in FIGURES if any(name in final.last for final in finals)]
     context = {
         "section": "runs", "runs": runs, "missing": missing, "is_open": is_open, "shown": shown, "axis": axis, "axes": AXES,
         "charts": drawn_charts(shown), "asked": ",".join(_address(run) for run in runs), "most": MOST_RUNS,
         "finals": finals, "figures": {name: FIGURES[name] for name in told}, "last": LAST,
         "differences": differences([run.settings for run in runs]) if len(runs) > 1 else [],
-        "figure": figure, "groups": groups, "versus": against_each_other(groups),
+        "figure": figure, "groups": reached(groups, values), "versus": against_each_other(groups, values),
         "tasks": same_tasks(runs, is_open) if len(runs) > 1 else [],
         "beside": comparing_evaluations.of_runs(shown, measured, choice), "measured": measured, "measures": MEASURES,
         "why": MEASURES[measured.measure], "choice": choice, "choices": comparing_evaluations.CHOICES,
