@@ -18,7 +18,7 @@ from apps.dashboard.run_form import GROUPS, RunForm, form_of, read
 from apps.policies.models import Policy
 from apps.rewards.unread import unread_of
 from apps.runs.config import RunConfig, from_yaml, loaded, parse
-from apps.runs.models import Run
+from apps.runs.models import Metric, Run
 from apps.streaming.models import Topic
 from apps.tasksets.importing import generate
 
@@ -296,6 +296,35 @@ def test_time_is_taken_from_an_earlier_run_in_proportion(seeded):
     twice = estimate_of(parse({**plan.model_dump(mode="json"), "group_size": 8}), seeded.run.policy)
     assert known.like == seeded.run and known.step_s == known.like_s
     assert twice.step_s == pytest.approx(2 * known.step_s) and known.total_s == pytest.approx(200 * known.step_s)
+
+
+def test_lessons_are_learned_at_the_pace_of_the_trainer_alone_in_proportion_to_sequences(seeded):
+    run = seeded.run
+    Metric.objects.filter(run=run, name__in=("step_seconds", "wait_seconds", "starved_people")).delete()
+    Metric.record(run, run.step, {"step_seconds": 10.0, "wait_seconds": 6.0, "starved_people": 5.0})
+    said = {"policy": run.policy.slug, "taskset": "tone", "steps": 10, "algorithm": {"name": "dpo"}}
+    lessons = estimate_of(parse({**said, "snapshot": {"source": "preferences", "rows": 32}}), run.policy)
+    assert lessons.step_s == pytest.approx(4.0 * 2 * 32 / run.settings.rows_per_step) and not lessons.samples
+    assert estimate_of(run.settings, run.policy).step_s == pytest.approx(5.0)  # sampling is part of it, people are not
+
+
+def test_what_samples_takes_no_pace_from_what_does_not(seeded):
+    run = seeded.run
+    plan = run.settings
+    lessons = {"steps": 9, "algorithm": {"name": "dpo"}, "snapshot": {"source": "preferences"}}
+    lessons = parse({"policy": run.policy.slug, "taskset": "tone", **lessons})
+    Run.objects.filter(pk=run.pk).update(config=lessons.model_dump(mode="json"))
+    assert estimate_of(plan, run.policy).like is None
+
+
+def test_an_evaluation_is_told_its_answers_and_their_time(alice_client, seeded):
+    run = seeded.run
+    Metric.objects.filter(run=run, name="explore_tokens_per_s").delete()
+    Metric.record(run, run.step, {"explore_tokens_per_s": 100.0})
+    said = {"policy": run.policy.slug, "taskset": "tone", "steps": 0, "group_size": 4, "evaluation": {"tasks": 5}}
+    found = estimate_of(parse({**said, "rewards": [{"scorer": "tone"}], "sampling": {"max_tokens": 50}}), run.policy)
+    assert (found.rows, found.tokens, found.like) == (20, 1_000, run) and found.total_s == pytest.approx(10.0)
+    assert "No trainer is needed" in alice_client.get(reverse("run-new"), {"preset": "evaluation"}).content.decode()
 
 
 def test_memory_is_sixteen_bytes_for_each_parameter_that_is_trained(seeded):

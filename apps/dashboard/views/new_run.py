@@ -89,7 +89,7 @@ def _context(request: HttpRequest, project: Project, form: RunForm, said: QueryD
         "chosen": said.get("preset", ""),
         "slug_wrong": "" if said is request.GET else _slug_wrong(project, names["slug"]),
         "unread": list(unread_of(form.plan, project)) if form.plan else [],
-        "estimate": estimate_of(form.plan, policy) if policy and form.plan.steps else None,
+        "estimate": estimate_of(form.plan, policy) if policy else None,
         "against": against, "against_said": said.get("against") or said.get("like", ""),
         "differences": differences([against.settings, form.plan]) if against and form.plan else [],
         "earlier": earlier[:EARLIER_SHOWN], "longest_slug": LONGEST_SLUG, "longest_title": LONGEST_TITLE,
