@@ -52,7 +52,7 @@ class Seeds:
 
 @dataclass(frozen=True)
 class Versus:
-    """`difference`: the mean of `one` less that of `other`, both at the update `step`.
+    """`difference`: the mean of `one` less that of `other`, both at the update `step`; None: whatever their updates.
 
     There is no interval without two seeds on each side, nor where all seeds of each side reached the same: `why_none` says so.
     """
@@ -63,7 +63,7 @@ class Versus:
     welch: tuple[float, float] | None
     bootstrap: tuple[float, float] | None
     p: float | None
-    step: int = 0
+    step: int | None = 0
 
     @property
     def why_none(self) -> str:

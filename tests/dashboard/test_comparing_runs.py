@@ -104,7 +104,7 @@ def test_answers_to_the_same_tasks_stand_beside_each_other(seeded, made, finish)
     for group in finish(other, ["A reply of the other"], groups=3):
         last = group
     last.__class__.objects.filter(pk=last.pk).update(task=shared)
-    found = same_tasks([seeded.run, other], {seeded.run.pk, other.pk})
+    found = same_tasks([seeded.run, other], seeded.alice)
     assert shared in [task for task, _ in found]
     answers = next(answers for task, answers in found if task == shared)
     assert answers[1].rollout.text == "A reply of the other" and answers[0].rollout.run == seeded.run
@@ -168,7 +168,7 @@ def test_seeds_that_all_reached_the_same_tell_nothing_of_chance(alice_client, ma
     for n in range(2):
         made(f"good{n}", (1.0,), seed=n), made(f"bad{n}", (0.0,), seed=n, max_staleness=1)
     answer = page(alice_client, runs="lab/good0,lab/good1,lab/bad0,lab/bad1")
-    [found] = answer.context["versus"]
+    [[found]] = [chance.versus for chance in answer.context["chances"]]
     assert (found.difference, found.welch, found.bootstrap, found.p, found.is_clear) == (1.0, None, None, None, False)
     assert "reached the same" in answer.content.decode() and "more than chance</b>" not in answer.content.decode()
 
@@ -183,7 +183,7 @@ def test_runs_are_held_against_each_other_at_the_last_update_that_all_have_made(
     for n in range(2):
         made(f"long{n}", (0.25 + n / 100, *[0.5] * 30), seed=n), made(f"short{n}", (0.5 + n / 50,), seed=n, max_staleness=1)
     answer = page(alice_client, runs="lab/long0,lab/long1,lab/short0,lab/short1")
-    [found] = answer.context["versus"]
+    [[found]] = [chance.versus for chance in answer.context["chances"]]
     assert found.step == 1 and found.difference == pytest.approx(-0.255)
     assert found.one.values == (0.25, 0.26)
 
