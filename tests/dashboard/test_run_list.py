@@ -67,7 +67,19 @@ def test_a_run_is_found_by_each_filter_and_not_without(alice_client, seeded, new
     for query in ({"words": "PENALTY"}, {"tag": "#long"}, {"owner": "bob"}, {"state": "paused"}, {"words": "othe"}):
         assert names(alice_client, **query) == ["other"], query
     assert names(alice_client, policy="tone", taskset="tone") == ["other", "tone-7"]
+    assert names(alice_client, algorithm="grpo") == ["other", "tone-7"] and names(alice_client, algorithm="dpo") == []
+    assert names(alice_client, project="lab") == ["other", "tone-7"]
     assert names(alice_client, taskset="none-such") == []
+
+
+def test_the_filters_offer_what_there_is_and_nothing_of_strangers(alice_client, client, seeded):
+    form = alice_client.get(reverse("runs")).context["form"]
+    assert {"alice", "bob"} <= set(form.offered["owner"]) and "carol" not in form.offered["owner"]
+    assert form.offered["policy"] == ["tone"] and form.offered["taskset"] == ["tone"]
+    assert ("lab", "The lab") in form.fields["project"].choices
+    client.force_login(seeded.carol)
+    form = client.get(reverse("runs")).context["form"]
+    assert (form.offered["policy"], [value for value, _ in form.fields["project"].choices]) == ([], [""])
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ MOST_TICKED = 100
 @login_required
 def runs(request: HttpRequest) -> HttpResponse:
     """Everybody signed in: the runs of their projects."""
-    form = RunFilter(request.GET)
+    form = RunFilter(request.GET, request.user)
     form.is_valid()
     by, rising = form.order
     # Sorted by their ids alone: what a row says is read of those that are shown.
