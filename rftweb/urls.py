@@ -9,6 +9,8 @@ from rftweb.administration.storage import storage
 from rftweb.health import healthz, readyz
 from rftweb.metrics import Metrics
 
+handler404 = "rftweb.not_found.not_found"
+
 # The admin has no login of its own: it would ask for no second factor.
 admin.site.login = secure_admin_login(admin.site.login)
 admin.site.index_title = "Overview"

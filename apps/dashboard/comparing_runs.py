@@ -4,12 +4,16 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from django.db.models import Avg
+from django.db.models import Avg, F
+from django.db.models import Window as Over
+from django.db.models.functions import RowNumber
 
+from apps.accounts.models import User
 from apps.dashboard.charts import Chart, charts_of
 from apps.dashboard.curves import POINTS, Window, drawn
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group, Rollout
+from apps.runs.blindness import open_among
 from apps.runs.models import Metric, Run
 from apps.runs.models.steps import REWARD
 from apps.runs.thinning import thinned
@@ -30,6 +34,7 @@ FIGURES = {
     "explore_tokens_per_s": ("sampled, tokens/s", "Throughput of the explorers."),
 }
 NEWEST_GROUPS, TASKS_SHOWN = 200, 4
+EVALUATIONS = 3  # newest ones of each run, whose first tasks are looked at for some that all have answered
 
 
 @dataclass(frozen=True)
@@ -43,8 +48,12 @@ class Final:
 
 @dataclass(frozen=True)
 class Answer:
+    """`version`: of the weights that wrote its end; both are None for who judges it blind."""
+
     rollout: Rollout
     reward: float | None
+    version: int | None
+    is_of_evaluation: bool
 
 
 def overlaid(run: Run, names: Iterable[str], axis: str) -> dict[str, dict[str, list]]:
@@ -82,35 +91,61 @@ def finals_of(runs: Sequence[Run]) -> list[Final]:
     return [Final(run, last[run.pk], _best(run)) for run in runs]
 
 
+def figures_at(runs: Sequence[Run], name: str) -> dict[int, dict[int, float]]:
+    """{update: {run: mean of its last updates until there}}, at each update where one of the runs stands, of all that came so far.
+
+    A query for each of these updates.
+    """
+    found = {}
+    for step in {run.step for run in runs}:
+        there = [run.pk for run in runs if run.step >= step]
+        rows = Metric.objects.filter(run__in=there, name=name, step__gt=step - LAST, step__lte=step).order_by()
+        found[step] = dict(rows.values_list("run").annotate(mean=Avg("value")))
+    return found
+
+
 def _best(run: Run) -> float | None:
     buckets = thinned(run, [REWARD], 0, run.step, POINTS).series.get(REWARD, {})
     return max((bucket.high for bucket in buckets.values()), default=None)
 
 
-def same_tasks(runs: Sequence[Run], open_runs: set[int]) -> list[tuple[Task, list[Answer | None]]]:
-    """Tasks that all of the runs have drawn lately, with each run's newest answer; none for a run that has failed at it.
+def same_tasks(runs: Sequence[Run], user: User) -> list[tuple[Task, list[Answer | None]]]:
+    """Tasks that all of the runs have answered lately, drawn or asked by an evaluation, with each run's newest answer.
 
-    Rewards are those of runs in `open_runs` alone. Three queries and one for each run.
+    There is none of a run that has failed at it. Six queries and one for each run.
     """
-    groups: dict[int, dict[int, int]] = {}  # by run: task → its newest group
+    groups = _asked_by_evaluations(runs)  # by run: task → its newest group
     for run in runs:
         drawn = run.groups.filter(draw_index__isnull=False).exclude(state=Group.State.SAMPLING).order_by("-draw_index")
-        groups[run.pk] = dict(reversed(drawn.values_list("task", "pk")[:NEWEST_GROUPS]))
+        groups[run.pk] |= dict(reversed(drawn.values_list("task", "pk")[:NEWEST_GROUPS]))
     shared = set.intersection(*(set(of_run) for of_run in groups.values())) if groups else set()
     first = groups[runs[0].pk] if runs else {}
     chosen = sorted(shared, key=lambda task: -first[task])[:TASKS_SHOWN]
     newest = {pk: of_run[task] for pk, of_run in groups.items() for task in chosen}
     wanted = [of_run[task] for of_run in groups.values() for task in chosen]
     answers = {rollout.group_id: rollout for rollout in _answers(wanted)}
-    rewards = _rewards([rollout.pk for rollout in answers.values() if rollout.run_id in open_runs])
+    is_open = open_among(user, {rollout.run_id for rollout in answers.values()})
+    rewards = _rewards([rollout.pk for rollout in answers.values() if rollout.run_id in is_open])
     tasks = Task.objects.select_related("taskset").in_bulk(chosen) if newest else {}
-    return [(tasks[task], [_answer(answers.get(groups[run.pk][task]), rewards) for run in runs]) for task in chosen]
+    return [(tasks[task], [_answer(answers.get(groups[run.pk][task]), rewards, is_open) for run in runs]) for task in chosen]
+
+
+def _asked_by_evaluations(runs: Sequence[Run]) -> dict[int, dict[int, int]]:
+    """{run: {task: the group of its newest evaluation}}, of the first tasks of each, which evaluations of one set share."""
+    place = Over(RowNumber(), partition_by=F("evaluates__run"), order_by="-pk")
+    newest = Run.objects.filter(evaluates__run__in=runs).annotate(place=place).filter(place__lte=EVALUATIONS)
+    of = dict(newest.values_list("pk", "evaluates__run"))
+    groups = Group.objects.filter(run__in=of, draw_index__lt=NEWEST_GROUPS).exclude(state=Group.State.SAMPLING).order_by("run")
+    found: dict[int, dict[int, int]] = {run.pk: {} for run in runs}
+    for evaluation, task, group in groups.values_list("run", "task", "pk"):
+        found[of[evaluation]][task] = group
+    return found
 
 
 def _answers(groups: Sequence[int]) -> Iterable[Rollout]:
     """The last finished rollout of each group that its policy wrote."""
     own = Rollout.objects.filter(group__in=groups, state=Rollout.State.FINISHED, origin=Rollout.Origin.POLICY)
-    return own.order_by("group", "-pk").distinct("group")
+    return own.select_related("run__evaluates").order_by("group", "-pk").distinct("group")
 
 
 def _rewards(rollouts: Sequence[int]) -> dict[int, float]:
@@ -119,5 +154,9 @@ def _rewards(rollouts: Sequence[int]) -> dict[int, float]:
     return dict(rows.values_list("rollout").annotate(mean=Avg("value")))
 
 
-def _answer(rollout: Rollout | None, rewards: dict[int, float]) -> Answer | None:
-    return None if rollout is None else Answer(rollout, rewards.get(rollout.pk))
+def _answer(rollout: Rollout | None, rewards: dict[int, float], is_open: set[int]) -> Answer | None:
+    if rollout is None:
+        return None
+    run = rollout.run
+    version = run.evaluates.version if run.evaluates else rollout.last_version
+    return Answer(rollout, rewards.get(rollout.pk), version if run.pk in is_open else None, run.is_evaluation)

@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -15,12 +15,17 @@ BYTES = 4  # of a float32: what the trainer holds weights, gradients and both of
 ADAM = 4  # numbers for each trained parameter: weight, gradient, two moments
 ACTIVATIONS = 16  # numbers that a layer keeps for each token and unit of width until its gradient is there, roughly
 EARLIER_RUNS, NEWEST_UPDATES = 5, 50
-SIGNS = {"step_seconds": 1, "wait_seconds": -1}
+# Seconds of an update by the clock, without those in which people were waited for; and of the trainer's own work alone.
+BY_THE_CLOCK, AT_WORK = {"step_seconds": 1, "starved_people": -1}, {"step_seconds": 1, "wait_seconds": -1}
+SAMPLED = {"explore_tokens_per_s": 1}
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Bytes and seconds. `rows`: of an update; `tokens`: most in one. `like`: the run whose pace was taken, None where none was."""
+    """Bytes and seconds. `rows`: of an update; `tokens`: most in one. `like`: the run whose pace was taken, None where none was.
+
+    Of an evaluation, which makes no update, rows and tokens are all that it asks, and `speed` is the tokens/s of `like`.
+    """
 
     parameters: int
     rows: int
@@ -34,6 +39,12 @@ class Estimate:
     like_s: float | None
     step_s: float | None
     steps: int
+    samples: bool = True  # else it learns from lessons, or replays
+    speed: float | None = None
+
+    @property
+    def is_evaluation(self) -> bool:
+        return self.steps == 0
 
     @property
     def trainer(self) -> int:
@@ -45,6 +56,8 @@ class Estimate:
 
     @property
     def total_s(self) -> float | None:
+        if self.is_evaluation:
+            return self.tokens / self.speed if self.speed else None
         return None if self.step_s is None else self.step_s * self.steps
 
 
@@ -60,7 +73,9 @@ class Shape:
 
 def estimate_of(plan: RunConfig, policy: Policy) -> Estimate:
     """Two queries, and one small file. A prompt is taken to be as long as the longest answer, where the context has room."""
-    shape, rows = _shape_of(policy), plan.rows_per_step
+    if plan.evaluation:
+        return _of_evaluation(plan, policy)
+    shape, rows = _shape_of(policy), _sequences(plan)
     per_row = min(policy.context_tokens, 2 * plan.sampling.max_tokens) if plan.samples else policy.context_tokens
     at_once = min(rows, plan.optimizer.micro_batch_rows or rows)
     trained = policy.parameters if plan.lora is None else _adapters(plan, shape, policy)
@@ -70,8 +85,27 @@ def estimate_of(plan: RunConfig, policy: Policy) -> Estimate:
         optimizer=BYTES * (ADAM - 1) * trained + (BYTES * trained if plan.lora else 0),
         reference=BYTES * policy.parameters if plan.algorithm.needs_reference and plan.lora is None else 0,
         activations=_activations(shape, at_once * per_row), cache=_cache(shape, plan, per_row),
-        like=like, like_s=like_s, step_s=step_s, steps=plan.steps,
+        like=like, like_s=like_s, step_s=step_s, steps=plan.steps, samples=plan.samples,
     )  # fmt: skip
+
+
+def _of_evaluation(plan: RunConfig, policy: Policy) -> Estimate:
+    """Weights alone are held, and answers taken to be as long as they may be, at the speed of the newest run that sampled."""
+    tasks = policy.project.tasksets.filter(slug=plan.taskset).values_list("size", flat=True).first() or 0
+    answers = min(tasks, plan.evaluation.tasks or tasks) * plan.group_size
+    runs = _earlier(policy)
+    speeds = _medians(runs, SAMPLED)
+    like = next((run for run in runs if speeds.get(run.pk)), None)
+    return Estimate(
+        parameters=policy.parameters, rows=answers, tokens=answers * plan.sampling.max_tokens, weights=BYTES * policy.parameters,
+        optimizer=0, reference=0, activations=None, cache=None, like=like, like_s=None, step_s=None, steps=0,
+        speed=speeds[like.pk] if like else None,
+    )  # fmt: skip
+
+
+def _sequences(plan: RunConfig) -> int:
+    """Of one update; a lesson of preferences is a pair of them."""
+    return plan.rows_per_step * (2 if plan.snapshot and plan.snapshot.source == "preferences" else 1)
 
 
 def _activations(shape: Shape | None, tokens: int) -> int | None:
@@ -107,25 +141,30 @@ def _shape_of(policy: Policy) -> Shape | None:
 
 
 def _pace(plan: RunConfig, policy: Policy) -> tuple[Run | None, float | None, float | None]:
-    """The newest run with this policy that made updates, its seconds an update without waiting, and those scaled to this plan."""
-    runs = list(Run.objects.filter(policy=policy, step__gt=0)[:EARLIER_RUNS])
-    seconds = _seconds(runs)
+    """The newest run with this policy whose updates tell of this plan's, its seconds an update, and those scaled to this plan.
+
+    Of a plan that samples that is one that sampled too, by the clock: sampling is part of it, and goes with rows and tokens. Of one
+    that does not, any: the trainer's own time, in proportion to sequences, as its lessons are as long as such a run's rows.
+    """
+    runs = [run for run in _earlier(policy) if run.settings.samples or not plan.samples]
+    seconds = _medians(runs, BY_THE_CLOCK if plan.samples else AT_WORK)
     for run in runs:
         if run.pk in seconds:
             there = run.settings
-            ratio = (plan.rows_per_step * _length(plan)) / max(1, there.rows_per_step * _length(there))
+            lengths = (plan.sampling.max_tokens, there.sampling.max_tokens) if plan.samples else (1, 1)
+            ratio = (_sequences(plan) * lengths[0]) / max(1, _sequences(there) * lengths[1])
             return run, seconds[run.pk], seconds[run.pk] * ratio
     return None, None, None
 
 
-def _length(plan: RunConfig) -> int:
-    return plan.sampling.max_tokens if plan.samples else 1
+def _earlier(policy: Policy) -> list[Run]:
+    return list(Run.objects.filter(policy=policy, step__gt=0)[:EARLIER_RUNS])
 
 
-def _seconds(runs: Sequence[Run]) -> dict[int, float]:
-    """By run: the median of its newest updates' seconds, those left out that were spent waiting. One query."""
+def _medians(runs: Sequence[Run], signs: Mapping[str, int]) -> dict[int, float]:
+    """By run: the median over its newest updates of these metrics' sum, each with its sign. One query."""
     found: dict[int, dict[int, float]] = defaultdict(lambda: defaultdict(float))
-    rows = Metric.objects.of_last_steps(runs, NEWEST_UPDATES).filter(name__in=SIGNS)
+    rows = Metric.objects.of_last_steps(runs, NEWEST_UPDATES).filter(name__in=signs)
     for run, step, name, value in rows.values_list("run", "step", "name", "value"):
-        found[run][step] += SIGNS[name] * value
+        found[run][step] += signs[name] * value
     return {run: max(0.0, median(steps.values())) for run, steps in found.items()}

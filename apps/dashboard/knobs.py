@@ -43,6 +43,7 @@ class Knob:
     wrong: str = ""
     is_section: bool = False  # a switch that brings a whole section with it
     rows: Sequence[Mapping[str, Any]] = ()  # what a table's rows hold beside what it shows
+    emptied: tuple[Any, ...] = ()  # what the configuration says where nothing stands there; nothing, where something must
 
     @property
     def slug(self) -> str:
@@ -243,7 +244,15 @@ def _knob(
     address: str, info: FieldInfo, kind: str, value: Any, labels: Mapping[str, str], wrong: Mapping[str, str], **more: Any
 ) -> Knob:
     label = labels.get(address) or address.rpartition(".")[2].replace("_", " ").capitalize()
-    return Knob(address, label, (info.description or "").replace("`", ""), kind, value, wrong=wrong.get(address, ""), **more)
+    why = (info.description or "").replace("`", "")
+    return Knob(address, label, why, kind, value, wrong=wrong.get(address, ""), emptied=_emptied(info), **more)
+
+
+def _emptied(info: FieldInfo) -> tuple[Any, ...]:
+    inner, can_be_empty = _inner(info)
+    if can_be_empty:
+        return (None,)
+    return {tuple: ([],), dict: ({},)}.get(get_origin(inner), ())
 
 
 def _inner(info: FieldInfo) -> tuple[Any, bool]:

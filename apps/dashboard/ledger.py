@@ -20,7 +20,8 @@ FIGURES_OF_STEPS = 3  # a figure that none of the last steps has is not of now
 class Ledger:
     """One run, counted once. Groups by state; experiences by state; what the engines serve.
 
-    Of groups that are closed `dropped` holds those as well that were admitted and left the buffer unlearned.
+    `is_open`: why it stopped is told, which may say how replies were judged. Of groups that are closed `dropped`
+    holds those as well that were admitted and left the buffer unlearned.
     """
 
     run: Run
@@ -29,6 +30,7 @@ class Ledger:
     sampling: int
     figures: dict[str, float] = field(default_factory=dict)
     engines: list[Acknowledgement] = field(default_factory=list)
+    is_open: bool = False
 
     @property
     def judging(self) -> int:
@@ -81,14 +83,14 @@ class Ledger:
 
     def _cause(self) -> str:
         if not self.run.is_live:
-            return self.run.state_reason
+            return self.run.state_reason if self.is_open else ""
         if self.starving == "people":
             count = self.groups["waiting"]
             return f"waiting for people on {count:,} group{'s' if count != 1 else ''}"
         return f"waiting for {self.run.waiting_on}" if self.run.waiting_on else ""
 
 
-def ledger_of(run: Run) -> Ledger:
+def ledger_of(run: Run, is_open: bool = False) -> Ledger:
     """Five queries, whatever the run's size: the closed groups are told by the run's own counters."""
     sampling = Rollout.objects.filter(group__run=run, group__state=Group.State.SAMPLING, state=Rollout.State.SAMPLING).count()
     return Ledger(
@@ -98,6 +100,7 @@ def ledger_of(run: Run) -> Ledger:
         sampling=sampling,
         figures=newest_values(run, FIGURES_OF_STEPS),
         engines=engines_of(run),
+        is_open=is_open,
     )
 
 

@@ -25,7 +25,8 @@ def page_of(
     """The page the URL asks for with `before=<id>` or `after=<id>`; one query. Raises Http404 for a cursor that is no id.
 
     `by`: a column whose largest values come first (its smallest, if `rising`), instead of the newest rows; rows without a
-    value come last. One more query, for the cursor's own value. `within`: a column that has one value in all these rows and
+    value come last. One more query, for the cursor's own value, which is that of a row among these: the place of any other in
+    this order would tell its value. `within`: a column that has one value in all these rows and
     leads an index of them.
     """
     before, after = cursor_in(request, "before"), cursor_in(request, "after")
@@ -76,9 +77,9 @@ def _beyond(rows: QuerySet, cursor: int, by: str, rising: bool, is_back: bool = 
     here = Q(**{f"pk__{side}": cursor})
     if not by:
         return rows.filter(here)
-    found = rows.model.objects.filter(pk=cursor).values_list(by).first()
+    found = rows.order_by().filter(pk=cursor).values_list(by).first()
     if found is None:
-        raise Http404("there is no such row to go on from")
+        raise Http404("the list has no such row to go on from any more; begin at its first page")
     [value], is_empty = found, Q(**{f"{by}__isnull": True})
     if value is None:
         return rows.filter((is_empty & here) | ~is_empty) if is_back else rows.filter(is_empty & here)

@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -14,6 +15,13 @@ from apps.runs.algorithms.section import Section
 from apps.runs.config import ConfigError, RunConfig, ScorerChoice, loaded
 
 Edits = list[tuple[str, Any]]
+
+
+@dataclass(frozen=True)
+class Emptied:
+    """A field that is to stand empty. It is left out, unless that stands for something: then `means` is written."""
+
+    means: Any
 
 
 def shown_values(said: Mapping[str, Any]) -> dict[str, Any]:
@@ -51,12 +59,13 @@ def edits_in(posted: QueryDict, knobs: Iterable[Knob]) -> Edits:
         if knob.kind not in ("switch", "names", "scorers") and knob.address not in posted:
             continue  # drawn by another version of the form
         if said != _drawn(knob):
-            found.append((knob.address, _meant(knob, said)))
+            meant = _meant(knob, said)
+            found.append((knob.address, Emptied(*knob.emptied) if knob.emptied and meant in (None, [], {}) and not said else meant))
     return found
 
 
 def edited(said: Mapping[str, Any], edits: Edits) -> dict[str, Any]:
-    """A copy of `said` with these values at their dotted addresses; None takes a field out."""
+    """A copy of `said` with these values at their dotted addresses; None takes a field out, Emptied sees to it that it is empty."""
     after = copy.deepcopy(dict(said))
     for address, value in sorted(edits, key=lambda edit: not edit[0].endswith(f".{TAG}")):
         *path, last = address.split(".")
@@ -69,11 +78,21 @@ def edited(said: Mapping[str, Any], edits: Edits) -> dict[str, Any]:
             if isinstance(inner, str):
                 inner = {KINDS.get(part, TAG): inner}
             place[part] = place = inner if isinstance(inner, dict) else {}
-        if value is None:
+        if value is None or isinstance(value, Emptied):
             place.pop(last, None)
         else:
             place[last] = value
+        if isinstance(value, Emptied) and _shown_at(after, address):
+            place[last] = value.means
     return after
+
+
+def _shown_at(said: Mapping[str, Any], address: str) -> Any:
+    """What stands at this address in the configuration that `said` stands for."""
+    found: Any = shown_values(said)
+    for part in address.split("."):
+        found = found.get(part) if isinstance(found, Mapping) else None
+    return found
 
 
 def _is_choice(path: Sequence[str]) -> bool:

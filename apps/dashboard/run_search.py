@@ -2,10 +2,14 @@
 
 from django import forms
 from django.db.models import Q, QuerySet
+from django.http import QueryDict
 
-from apps.accounts.models import User
+from apps.accounts.models import Membership, Project, User
+from apps.policies.models import Policy
+from apps.runs.algorithms.table import TABLE
 from apps.runs.blindness import judged_openly
 from apps.runs.models import Run, TasksetShare
+from apps.tasksets.models import Taskset
 
 # By the URL's word: what is read, the column (none: the newest first), and whether the smallest come first.
 SORTS = {
@@ -13,6 +17,11 @@ SORTS = {
     "reward": ("highest reward", "reward_now", False), "name": ("name", "slug", True),
 }  # fmt: skip
 ANY = [("", "any")]
+COLUMNS = {
+    "state": "state", "project": "project__slug", "algorithm": "config__algorithm__name", "owner": "owner__username",
+    "policy": "policy__slug",
+}  # fmt: skip
+MOST_OFFERED = 500  # names under a field
 
 
 class RunFilter(forms.Form):
@@ -22,7 +31,11 @@ class RunFilter(forms.Form):
         max_length=200, required=False, label="words in name, title or notes", widget=forms.TextInput({"data-search": ""})
     )
     state = forms.ChoiceField(choices=ANY + Run.State.choices, required=False, label="state")
-    owner = forms.CharField(max_length=150, required=False, label="owner", widget=forms.TextInput({"placeholder": "a name"}))
+    project = forms.ChoiceField(required=False, label="project")
+    algorithm = forms.ChoiceField(
+        choices=ANY + [(name, row.title) for name, row in TABLE.items()], required=False, label="algorithm"
+    )
+    owner = forms.CharField(max_length=150, required=False, label="owner")
     policy = forms.CharField(max_length=50, required=False, label="policy")
     taskset = forms.CharField(max_length=50, required=False, label="taskset")
     tag = forms.CharField(max_length=30, required=False, label="tag")
@@ -35,6 +48,19 @@ class RunFilter(forms.Form):
     sort = forms.ChoiceField(choices=[(name, words) for name, (words, _, _) in SORTS.items()], required=False, label="sorted by")
 
     FIRST = ("words", "state", "sort")
+
+    def __init__(self, asked: QueryDict, user: User) -> None:
+        """What there is in the person's projects is offered: four queries."""
+        super().__init__(asked)
+        projects = Project.objects.visible_to(user)
+        self.fields["project"].choices = [*ANY, *projects.order_by("slug").values_list("slug", "title")[:MOST_OFFERED]]
+        self.offered = {
+            "owner": _names(User.objects.filter(pk__in=Membership.objects.filter(project__in=projects).values("user")), "username"),
+            "policy": _names(Policy.objects.filter(project__in=projects), "slug"),
+            "taskset": _names(Taskset.objects.filter(project__in=projects), "slug"),
+        }
+        for name in self.offered:
+            self.fields[name].widget.attrs["list"] = f"offered-{name}"
 
     @property
     def first(self) -> list[forms.BoundField]:
@@ -69,9 +95,7 @@ class RunFilter(forms.Form):
             # Notes may tell of rewards.
             noted = Q(notes__icontains=words, pk__in=judged_openly(user).values("pk"))
             runs = runs.filter(Q(slug__icontains=words) | Q(title__icontains=words) | noted)
-        for name, field in (("state", "state"), ("owner", "owner__username"), ("policy", "policy__slug")):
-            if name in wanted:
-                runs = runs.filter(**{field: wanted[name]})
+        runs = runs.filter(**{field: wanted[name] for name, field in COLUMNS.items() if name in wanted})
         if "taskset" in wanted:
             shared = TasksetShare.objects.filter(taskset__slug=wanted["taskset"]).values("run")
             runs = runs.filter(Q(taskset__slug=wanted["taskset"]) | Q(pk__in=shared))
@@ -80,6 +104,10 @@ class RunFilter(forms.Form):
         if wanted.get("sort") == "reward":
             runs = runs.filter(pk__in=judged_openly(user).values("pk"))
         return _of_kind(_kept(runs, wanted.get("archived")), wanted.get("evaluations"))
+
+
+def _names(rows: QuerySet, field: str) -> list[str]:
+    return list(rows.order_by(field).values_list(field, flat=True).distinct()[:MOST_OFFERED])
 
 
 def _kept(runs: QuerySet[Run], archived: str | None) -> QuerySet[Run]:

@@ -8,7 +8,7 @@ and is too narrow for few of them.
 import itertools
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, variance
 
@@ -23,10 +23,19 @@ PRECISION = 1e-12
 
 @dataclass(frozen=True)
 class Seeds:
-    """Runs whose configurations differ in their seed alone, and what each of them reached."""
+    """Runs whose configurations differ in their seed alone. `values`: what each seed reached; of one that ran twice, the mean."""
 
     runs: tuple[Run, ...]
     values: tuple[float, ...]
+
+    @classmethod
+    def of(cls, runs: Sequence[Run], values: Mapping[int, float]) -> "Seeds":
+        """Of those of the runs that have a value (by id)."""
+        known = tuple(run for run in runs if run.pk in values)
+        by_seed: dict[int, list[float]] = {}
+        for run in known:
+            by_seed.setdefault(run.config["seed"], []).append(values[run.pk])
+        return cls(known, tuple(map(fmean, by_seed.values())))
 
     @property
     def name(self) -> str:
@@ -43,7 +52,10 @@ class Seeds:
 
 @dataclass(frozen=True)
 class Versus:
-    """`difference`: the mean of `one` less that of `other`. Without two seeds on each side there is no interval."""
+    """`difference`: the mean of `one` less that of `other`, both at the update `step`; None: whatever their updates.
+
+    There is no interval without two seeds on each side, nor where all seeds of each side reached the same: `why_none` says so.
+    """
 
     one: Seeds
     other: Seeds
@@ -51,6 +63,15 @@ class Versus:
     welch: tuple[float, float] | None
     bootstrap: tuple[float, float] | None
     p: float | None
+    step: int | None = 0
+
+    @property
+    def why_none(self) -> str:
+        if self.welch:
+            return ""
+        if min(len(self.one.values), len(self.other.values)) < 2:
+            return "one seed tells nothing of chance: run each with two seeds or more"
+        return "the seeds of each side reached the same, so their spread tells nothing of chance"
 
     @property
     def is_clear(self) -> bool:
@@ -58,34 +79,55 @@ class Versus:
         return self.welch is not None and not self.welch[0] <= 0 <= self.welch[1]
 
 
-def by_seed(runs: Sequence[Run], values: dict[int, float]) -> list[Seeds]:
-    """Runs that have a value (by id), put together where nothing but the seed tells them apart."""
+def by_seed(runs: Sequence[Run]) -> list[list[Run]]:
+    """The runs put together where nothing but the seed tells them apart."""
     found: dict[str, list[Run]] = {}
     for run in runs:
-        if run.pk in values:
-            same = json.dumps({"project": run.project_id, **run.config, "seed": None}, sort_keys=True)
-            found.setdefault(same, []).append(run)
-    return [Seeds(tuple(group), tuple(values[run.pk] for run in group)) for group in found.values()]
+        same = json.dumps({"project": run.project_id, **run.config, "seed": None}, sort_keys=True)
+        found.setdefault(same, []).append(run)
+    return list(found.values())
 
 
-def against_each_other(groups: Sequence[Seeds]) -> list[Versus]:
-    return [versus(one, other) for one, other in itertools.combinations(groups, 2)]
+def reached(groups: Sequence[Sequence[Run]], values: Mapping[int, Mapping[int, float]]) -> list[Seeds]:
+    """Each group at the last update that all of its runs have made. `values`: by update, by run; one without any is left out."""
+    found = [Seeds.of(group, values.get(_common(group), {})) for group in groups]
+    return [seeds for seeds in found if seeds.values]
 
 
-def versus(one: Seeds, other: Seeds) -> Versus:
+def against_each_other(groups: Sequence[Sequence[Run]], values: Mapping[int, Mapping[int, float]]) -> list[Versus]:
+    """Each two groups at the last update that the runs of both have made: a run that began later says less of where it leads."""
+    found = []
+    for one, other in itertools.combinations(groups, 2):
+        step = _common([*one, *other])
+        sides = [Seeds.of(side, values.get(step, {})) for side in (one, other)]
+        if all(side.values for side in sides):
+            found.append(versus(*sides, step))
+    return found
+
+
+def _common(runs: Sequence[Run]) -> int:
+    return min(run.step for run in runs)
+
+
+def versus(one: Seeds, other: Seeds, step: int = 0) -> Versus:
     difference = one.mean - other.mean
-    if min(len(one.values), len(other.values)) < 2:
-        return Versus(one, other, difference, None, None, None)
-    interval, p = welch(one.values, other.values)
-    return Versus(one, other, difference, interval, bootstrap(one.values, other.values), p)
+    found = welch(one.values, other.values)
+    if found is None:
+        return Versus(one, other, difference, None, None, None, step)
+    return Versus(one, other, difference, found[0], bootstrap(one.values, other.values), found[1], step)
 
 
-def welch(one: Sequence[float], other: Sequence[float], share: float = SHARE) -> tuple[tuple[float, float], float]:
-    """Interval of the difference of the means, and the chance of so large a one where there is none (two-sided)."""
+def welch(one: Sequence[float], other: Sequence[float], share: float = SHARE) -> tuple[tuple[float, float], float] | None:
+    """Interval of the difference of the means, and the chance of so large a one where there is none (two-sided).
+
+    None where a side has one value, or neither has a spread: values that are all alike tell nothing of chance.
+    """
+    if min(len(one), len(other)) < 2:
+        return None
     difference, parts = fmean(one) - fmean(other), [variance(values) / len(values) for values in (one, other)]
     error = math.sqrt(sum(parts))
-    if error == 0:  # every seed gave the same figure: nothing is known of chance
-        return (difference, difference), 1.0 if difference == 0 else 0.0
+    if error == 0:
+        return None
     degrees = sum(parts) ** 2 / sum(part**2 / (len(values) - 1) for part, values in zip(parts, (one, other), strict=True))
     half = t_quantile((1 + share) / 2, degrees) * error
     return (difference - half, difference + half), t_outside(abs(difference) / error, degrees)

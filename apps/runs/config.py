@@ -6,6 +6,7 @@ Unknown keys are errors with a suggestion; every number has bounds; sizes are de
 import difflib
 import math
 import re
+from collections.abc import Iterator
 from typing import Annotated, Literal, get_args
 
 import yaml
@@ -81,9 +82,14 @@ class Optimizer(Section):
         1e-4, description="AdamW step size after warm-up."
     )
     warmup_steps: int = Field(5, ge=0, description="Linear warm-up; Adam's first steps are sign steps.")
-    beta1: Share = 0.9
-    beta2: Share = 0.98
-    weight_decay: float = Field(0.0, ge=0, le=1)
+    beta1: Share = Field(0.9, description="What AdamW keeps of its mean gradient at each update; higher is smoother and slower.")
+    beta2: Share = Field(
+        0.98, description="What AdamW keeps of its mean squared gradient, by whose root each step is divided: 0.98 looks back some "
+        "50 updates.",
+    )  # fmt: skip
+    weight_decay: float = Field(
+        0.0, ge=0, le=1, description="Share of each weight, times the learning rate, that an update takes off; 0 takes off none."
+    )
     max_grad_norm: Positive = Field(0.5, description="Gradients are clipped to this norm.")
     micro_batch_rows: int | None = Field(None, ge=1, description="Rows per forward pass; empty takes the whole batch at once.")
 
@@ -260,6 +266,8 @@ def parse(data: object) -> RunConfig:
     """The configuration in `data` (decoded JSON or YAML). Raises ConfigError naming each field and what is right."""
     if not isinstance(data, dict):
         raise ConfigError({"configuration": "must be a mapping of fields, such as `policy: tone`"})
+    if problems := dict.fromkeys(_with_nul(data), "holds a NUL character, which cannot be stored"):
+        raise ConfigError(problems)
     try:
         plan = RunConfig.model_validate(data)
     except ValidationError as error:
@@ -267,6 +275,19 @@ def parse(data: object) -> RunConfig:
     if problems := refusals(plan):
         raise ConfigError(problems)
     return plan
+
+
+def _with_nul(said: object, path: str = "") -> Iterator[str]:
+    """The dotted fields in which a NUL stands, as a value or in the name of a key. YAML and JSON can both spell one."""
+    if isinstance(said, str) and "\0" in said:
+        yield path
+    elif isinstance(said, dict):
+        for name, value in said.items():
+            inner = f"{path}.{name}".removeprefix(".").replace("\0", "")
+            yield from [inner] if "\0" in str(name) else _with_nul(value, inner)
+    elif isinstance(said, list | tuple):
+        for number, value in enumerate(said):
+            yield from _with_nul(value, f"{path}.{number}")
 
 
 def from_yaml(text: str) -> RunConfig:

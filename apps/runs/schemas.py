@@ -11,7 +11,7 @@ MOST_NAMES, STEPS, MOST_STEPS = 50, 200, 1_000
 
 
 class RunRow(serializers.ModelSerializer):
-    """A run in a list. Its version is null for who judges it blind; the context's `open_runs` says who does not."""
+    """A run in a list. Who judges it blind gets no version and no reason; the context's `open_runs` says who does not."""
 
     project = serializers.SlugRelatedField("slug", read_only=True)
     policy = serializers.SlugRelatedField("slug", read_only=True)
@@ -23,6 +23,7 @@ class RunRow(serializers.ModelSerializer):
         help_text="Their shares of the draws, by slug.",
     )
     owner = serializers.SlugRelatedField("username", read_only=True, allow_null=True)
+    state_reason = serializers.SerializerMethodField(help_text="Why it is in that state; empty for who judges it blind.")
     published_version = serializers.SerializerMethodField()
     topic = serializers.IntegerField(source="topic_id", read_only=True, help_text="What the sockets call it.")
 
@@ -33,6 +34,9 @@ class RunRow(serializers.ModelSerializer):
             "topic", "planned_steps", "step", "published_version", "groups_opened", "groups_dropped", "created_at", "started_at",
             "ended_at",
         )  # fmt: skip
+
+    def get_state_reason(self, run: Run) -> str:
+        return run.state_reason if run.pk in self.context["open_runs"] else ""
 
     def get_published_version(self, run: Run) -> int | None:
         return run.published_version if run.pk in self.context["open_runs"] else None

@@ -74,5 +74,7 @@ if (section) {
     }).observe(section);
     document.addEventListener("theme", draw);
     window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  } else {
+    for (const words of section.querySelectorAll(".none")) words.textContent = "the curves could not be fetched; load the page again";
   }
 }

@@ -27,3 +27,12 @@ def test_form_and_yaml_follow_each_other_until_the_run_is_made(visit, seeded):
     made = Run.objects.get(slug="from-the-form").settings
     assert (made.steps, made.group_size, made.optimizer.learning_rate) == (7, 4, 0.003)
     assert window.complaints == []
+
+
+def test_enter_in_a_field_makes_no_run(visit, seeded):
+    page = visit(seeded["alice"]).open(reverse("run-new"))
+    page.fill("#slug", "by-mistake")
+    page.fill("#against", "lab/tone-7")
+    page.press("#against", "Enter")
+    page.locator("#difference table.differs").wait_for()
+    assert page.input_value("#slug") == "by-mistake" and not Run.objects.filter(slug="by-mistake").exists()

@@ -27,7 +27,7 @@ def test_a_reason_stands_beside_the_state_in_the_event_and_in_the_audit_log(clie
     assert AuditEntry.objects.get(act=f"run {state}").details == {"reason": "the scorer is wrong"}
 
 
-@pytest.mark.parametrize("reason", ["half of a\x00word", "x" * 301])
+@pytest.mark.parametrize("reason", ["half of a\x07word", "x" * 301])
 def test_what_is_no_reason_is_said_and_nothing_is_changed(client, alice, run, reason):
     client.force_login(alice)
     assert act(client, run, "pause", reason=reason).status_code == 302

@@ -70,6 +70,16 @@ def test_a_rater_reads_none_of_it_on_any_page_or_over_rest(client, marked):
     assert {"/runs/lab/tone-7/", "/rate/", "/live/", "/weights/", f"/ratings/{own}/", f"/api/v1/ratings/{own}/trace/"} <= set(found)
 
 
+def test_why_a_run_paused_is_told_to_nobody_who_judges_it_blind(client, marked):
+    Run.objects.filter(pk=marked.run.pk).update(state="paused", state_reason=f"Suspected of hacking: {WORDS}")
+    Rating.objects.filter(run=marked.run).update(critique="")
+    client.force_login(marked.bob)
+    assert [address for address, leaks in read(client, marked).items() if WORDS in leaks] == []
+    client.force_login(marked.alice)
+    told = {address for address, leaks in read(client, marked).items() if WORDS in leaks}
+    assert told >= {"/runs/", "/runs/lab/tone-7/", "/runs/lab/tone-7/alerts/", "/api/v1/runs/", f"/api/v1/runs/{marked.run.pk}/"}
+
+
 def test_an_owner_reads_all_of_it_where_it_stands(client, marked):
     client.force_login(marked.alice)
     found = read(client, marked)

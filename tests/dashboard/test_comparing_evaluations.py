@@ -7,6 +7,7 @@ from django.urls import reverse
 
 from apps.accounts.models import Project
 from apps.dashboard.comparing_evaluations import of_runs, of_versions
+from apps.dashboard.comparing_runs import same_tasks
 from apps.dashboard.evaluations import Shown
 from apps.feedback.evaluation.asking import evaluate
 from apps.feedback.models import EvaluationResult
@@ -98,13 +99,40 @@ def test_without_figures_of_each_task_the_difference_is_not_known(client, two, a
     assert "not known by task" in page(client) and "may be chance" not in page(client)
 
 
+def test_seeds_are_held_against_each_other_by_their_evaluations(client, new_run, alice, finish):
+    sides = [[new_run(seed=n, max_staleness=late) for n in (1, 2)] for late in (0, 1)]
+    for runs, rights in zip(sides, ((4, 3), (1, 0)), strict=True):
+        for run, right in zip(runs, rights, strict=True):
+            publish(run, 1)
+            evaluated(run, 1, finish, right)
+    client.force_login(alice)
+    asked = ",".join(f"lab/{run.slug}" for runs in sides for run in runs)
+    answer = client.get(f"{reverse('compare')}?runs={asked}&figure=evaluations")
+    [chance] = answer.context["chances"]
+    [found] = chance.versus
+    assert (found.one.values, found.other.values, found.step) == ((1.0, 0.75), (0.25, 0.0), None) and found.welch is not None
+    assert "at step" not in answer.content.decode() and "newest versions above" in answer.content.decode()
+
+
+def test_answers_to_tasks_that_evaluations_asked_stand_beside_each_other(two, alice, bob, finish):
+    for run in two:
+        evaluated(run, 2, finish, 2)
+    found = same_tasks(two, alice)
+    assert len(found) == 4
+    for _, answers in found:
+        assert [(answer.version, answer.is_of_evaluation) for answer in answers] == [(2, True)] * 2
+        assert [answer.rollout.run.evaluates.run for answer in answers] == two
+    assert {answer.reward for _, answers in same_tasks(two, bob) for answer in answers} == {None}
+    assert {answer.version for _, answers in same_tasks(two, bob) for answer in answers} == {None}
+
+
 def test_the_figure_stays_in_the_address_and_nonsense_is_no_error(client, two, alice, finish):
     for run in two:
         evaluated(run, 1, finish, 2)
     client.force_login(alice)
     text = page(client, "&measure=worst&k=2&of=best")
     assert text.count('name="measure" value="worst"') == 2 and '<option value="best" selected>best versions' in text
-    for nonsense in ("&measure=x&k=y", "&k=0", f"&k={10**30}", "&measure=%00"):
+    for nonsense in ("&measure=x&k=y", "&k=0", f"&k={10**30}", "&measure=none"):
         page(client, nonsense)
     assert client.get(f"{reverse('compare')}?runs=lab/run-0&of=moon").status_code == 404
 

@@ -8,6 +8,7 @@ from django.urls import reverse
 
 from apps.dashboard.comparing_runs import finals_of, overlaid, same_tasks
 from apps.dashboard.significance import Seeds, bootstrap, by_seed, t_outside, t_quantile, versus, welch
+from apps.dashboard.templatetags.marks import signed_figure
 from apps.runs.config import parse
 from apps.runs.models import Metric, Run, TrainStep
 
@@ -42,7 +43,7 @@ def page(client, **query: str):
 
 def test_ticked_runs_become_an_address_that_can_be_sent(alice_client, seeded, made):
     other = made("other")
-    answer = alice_client.get(reverse("compare"), {"run": [seeded.run.pk, other.pk]})
+    answer = alice_client.post(reverse("runs-act"), {"act": "compare", "run": [seeded.run.pk, other.pk]})
     assert answer["Location"] == f"{reverse('compare')}?runs=lab/other,lab/tone-7"
 
 
@@ -52,9 +53,10 @@ def test_runs_stand_in_the_order_of_the_address_and_strangers_are_named(alice_cl
     assert [run.slug for run in context["runs"]] == ["tone-7", "other"] and context["missing"] == ["lab/none", "x"]
 
 
-@pytest.mark.parametrize("query", [{"run": "x"}, {"x": "moon"}, {"figure": "moon"}, {"runs": ",".join(f"a/{n}" for n in range(9))}])
+@pytest.mark.parametrize("query", [{"x": "moon"}, {"figure": "moon"}, {"runs": ",".join(f"a/{n}" for n in range(9))}])
 def test_an_address_that_means_nothing_is_not_there(alice_client, query):
-    assert alice_client.get(reverse("compare"), query).status_code == 404
+    answer = alice_client.get(reverse("compare"), query)
+    assert answer.status_code == 404 and "The address cannot be answered" in answer.content.decode()
 
 
 def test_without_runs_the_page_says_how_to_choose_some(alice_client):
@@ -92,8 +94,7 @@ def test_configurations_differ_where_they_do(alice_client, seeded, made):
 
 def test_runs_that_differ_in_their_seed_alone_are_one_group(made):
     runs = [made(f"a{n}", seed=n) for n in range(3)] + [made("b", max_staleness=1)]
-    groups = by_seed(runs, {run.pk: 0.5 for run in runs})
-    assert [[run.slug for run in group.runs] for group in groups] == [["a0", "a1", "a2"], ["b"]]
+    assert [[run.slug for run in group] for group in by_seed(runs)] == [["a0", "a1", "a2"], ["b"]]
 
 
 def test_answers_to_the_same_tasks_stand_beside_each_other(seeded, made, finish):
@@ -103,7 +104,7 @@ def test_answers_to_the_same_tasks_stand_beside_each_other(seeded, made, finish)
     for group in finish(other, ["A reply of the other"], groups=3):
         last = group
     last.__class__.objects.filter(pk=last.pk).update(task=shared)
-    found = same_tasks([seeded.run, other], {seeded.run.pk, other.pk})
+    found = same_tasks([seeded.run, other], seeded.alice)
     assert shared in [task for task, _ in found]
     answers = next(answers for task, answers in found if task == shared)
     assert answers[1].rollout.text == "A reply of the other" and answers[0].rollout.run == seeded.run
@@ -163,8 +164,33 @@ def test_one_seed_on_a_side_gives_a_difference_and_no_interval(made):
     assert (found.difference, found.welch, found.p, found.is_clear) == (0.125, None, None, False)
 
 
-def test_seeds_that_all_give_the_same_are_told_apart_without_dividing_by_nothing():
-    assert welch((0.5, 0.5), (0.25, 0.25)) == ((0.25, 0.25), 0.0)
+def test_seeds_that_all_reached_the_same_tell_nothing_of_chance(alice_client, made):
+    for n in range(2):
+        made(f"good{n}", (1.0,), seed=n), made(f"bad{n}", (0.0,), seed=n, max_staleness=1)
+    answer = page(alice_client, runs="lab/good0,lab/good1,lab/bad0,lab/bad1")
+    [[found]] = [chance.versus for chance in answer.context["chances"]]
+    assert (found.difference, found.welch, found.bootstrap, found.p, found.is_clear) == (1.0, None, None, None, False)
+    assert "reached the same" in answer.content.decode() and "more than chance</b>" not in answer.content.decode()
+
+
+def test_one_seed_that_ran_twice_is_one_draw(made):
+    runs = [made("a", seed=1), made("a-again", seed=1), made("b", seed=2)]
+    found = Seeds.of(runs, {runs[0].pk: 0.25, runs[1].pk: 0.75, runs[2].pk: 1.0})
+    assert found.values == (0.5, 1.0)
+
+
+def test_runs_are_held_against_each_other_at_the_last_update_that_all_have_made(alice_client, made):
+    for n in range(2):
+        made(f"long{n}", (0.25 + n / 100, *[0.5] * 30), seed=n), made(f"short{n}", (0.5 + n / 50,), seed=n, max_staleness=1)
+    answer = page(alice_client, runs="lab/long0,lab/long1,lab/short0,lab/short1")
+    [[found]] = [chance.versus for chance in answer.context["chances"]]
+    assert found.step == 1 and found.difference == pytest.approx(-0.255)
+    assert found.one.values == (0.25, 0.26)
+
+
+@pytest.mark.parametrize(("value", "words"), [(-0.005, "−0.005"), (0.25, "+0.25"), (0, "0"), (1234.5, "+1,234"), (None, "–")])
+def test_a_difference_has_as_many_digits_as_say_something(value, words):
+    assert signed_figure(value) == words
 
 
 def test_a_clear_difference_is_said_with_its_seeds(alice_client, made):

@@ -16,8 +16,9 @@ from apps.dashboard.presets import PRESETS, begun, presets
 from apps.dashboard.run_edits import as_written, shown_values
 from apps.dashboard.run_form import GROUPS, RunForm, form_of, read
 from apps.policies.models import Policy
+from apps.rewards.unread import unread_of
 from apps.runs.config import RunConfig, from_yaml, loaded, parse
-from apps.runs.models import Run
+from apps.runs.models import Metric, Run
 from apps.streaming.models import Topic
 from apps.tasksets.importing import generate
 
@@ -89,9 +90,12 @@ def test_a_preset_is_drawn_and_sent_back_as_it_is(lab, seeded, preset):
     if chosen is None:
         assert next(one for one in PRESETS if one.name == preset).needs not in RunConfig.model_fields
         return
+    generate(lab, "sums", "math", 8, 0)
+    generate(lab, "katas", "katas", 8, 0)
     form = form_of(lab, begun(chosen, lab), seeded.alice)
     again = read(lab, posted(form), seeded.alice)
-    assert (again.text, again.plan) == (form.text, form.plan) and form.problems == {}
+    assert (again.text, again.plan) == (form.text, form.plan)
+    assert (form.problems == {}) == (preset != "nothing") and not list(unread_of(form.plan, lab) if form.plan else ())
 
 
 def test_a_preset_begins_with_the_policy_of_the_tasksets_newest_run_or_else_with_the_newest(lab, seeded):
@@ -102,6 +106,44 @@ def test_a_preset_begins_with_the_policy_of_the_tasksets_newest_run_or_else_with
     tone, math = (begun(preset, lab) for preset in presets()[:2])
     assert (tone["taskset"], tone["policy"]) == ("tone", seeded.run.policy.slug)
     assert (math["taskset"], math["policy"]) == ("math-easy", "newer")
+
+
+@pytest.mark.parametrize(
+    ("preset", "generator", "scorer"),
+    [("math", "math", "math"), ("code", "katas", "code"), ("mix", "sort", "sort"), ("evaluation", "sort", "sort"),
+     ("evaluation", "countdown", "countdown"), ("tone", "tone_dialogue", "tone_dialogue")],
+)  # fmt: skip
+def test_a_preset_takes_a_taskset_that_its_scorer_can_judge_whatever_it_is_called(seeded, preset, generator, scorer):
+    other = Project.objects.create(slug="other", title="Other")
+    generate(other, "set-of-mine", generator, 8, 0)
+    generate(other, "untested", "katas_untested", 8, 0)
+    said = begun(next(one for one in presets() if one.name == preset), other)
+    assert (said["taskset"], said["rewards"][0]["scorer"]) == ("set-of-mine", scorer)
+
+
+def test_where_no_taskset_fits_none_is_chosen_and_the_page_says_how_to_make_one(alice_client, lab):
+    text = alice_client.get(reverse("run-new"), {"preset": "code"}).content.decode()
+    assert "has answers that the scorer code can judge by" in text and "manage.py taskset generate" in text
+    assert "This configuration can run" not in text
+
+
+def test_what_its_scorer_cannot_judge_is_told_where_a_configuration_can_run(alice_client, lab, first, seeded):
+    answer = alice_client.post(reverse("run-new-check"), posted(first, rewards__0__scorer="math"))
+    [unread] = answer.context["unread"]
+    assert (unread.scorer, unread.taskset, unread.tasks, unread.of) == ("math", "tone", 8, 8)
+    assert "would give no reward for 8 of the 8 tasks of tone" in answer.content.decode()
+    assert list(unread_of(first.plan, lab)) == []
+
+
+def test_a_run_may_begin_from_nothing(alice_client):
+    said = alice_client.get(reverse("run-new"), {"preset": "nothing"}).context["form"]
+    assert set(loaded(said.text)) == {"policy", "taskset"} and "steps" in said.problems
+
+
+def test_a_preset_keeps_the_name_and_the_project_that_were_chosen(alice_client, first):
+    cards = alice_client.post(reverse("run-new-check"), posted(first, preset="math")).content.decode()
+    assert 'href="?project=lab&amp;preset=code&amp;slug=mine&amp;title=Mine"' in cards and cards.count('aria-current="true"') == 1
+    assert 'value="mine"' in alice_client.get("/runs/new/?project=lab&preset=code&slug=mine&title=Mine").content.decode()
 
 
 def test_a_field_that_is_turned_is_turned_in_the_yaml_and_nothing_else(lab, first, seeded):
@@ -134,6 +176,27 @@ def test_a_section_is_switched_on_and_off(lab, first, seeded):
     sent = posted(on)
     del sent["lora"]
     assert read(lab, sent, seeded.alice).plan.lora is None
+
+
+def test_an_alert_that_is_unticked_is_off_and_can_be_put_on_again(lab, first, seeded):
+    sent = posted(first)
+    del sent["alerts.starvation"]
+    off = read(lab, sent, seeded.alice)
+    assert off.plan.alerts.starvation is None and off.plan.alerts.kl is not None
+    assert loaded(off.text)["alerts"] == {"starvation": None}
+    assert read(lab, posted(off, alerts__starvation="on"), seeded.alice).plan.alerts.starvation is not None
+
+
+@pytest.mark.parametrize(("field", "value"), [("serve__settle_s", None), ("hacking__format_scorers", ())])
+def test_a_field_that_something_stands_for_unsaid_can_be_emptied(lab, first, seeded, field, value):
+    form = form_of(lab, {**loaded(first.text), "serve": {}}, seeded.alice)
+    after = read(lab, posted(form, **{field: ""}), seeded.alice)
+    section, name = field.split("__")
+    assert getattr(getattr(RunConfig.model_validate(loaded(after.text)), section), name) == value
+
+
+def test_a_field_that_needs_a_value_goes_back_to_what_it_begins_with(lab, first, seeded):
+    assert read(lab, posted(first, sync_interval=""), seeded.alice).plan.sync_interval == 1
 
 
 def test_a_scorers_own_options_survive_a_change_of_its_weight(lab, seeded):
@@ -176,6 +239,14 @@ def test_a_yaml_of_the_wrong_shape_is_refused_in_words(alice_client, first, said
     assert answer.status_code == 200 and answer.context["form"].problems
 
 
+def test_a_nul_that_yaml_spells_is_told_at_its_field(alice_client, first):
+    said = first.text.replace("policy: tone", 'policy: "to\\0ne"').replace("scorer: tone", 'scorer: "a\\0"')
+    answer = alice_client.post(reverse("run-new"), posted(first, yaml=said))
+    problems = answer.context["form"].problems
+    assert answer.status_code == 422
+    assert set(problems) == {"policy", "rewards"} and all("NUL" in words for words in problems.values())
+
+
 def test_checking_writes_nothing(alice_client, first):
     before = Run.objects.count(), Topic.objects.count()
     assert "can run" in alice_client.post(reverse("run-new-check"), posted(first)).content.decode()
@@ -206,9 +277,8 @@ def test_a_clone_is_the_same_configuration_under_a_free_name(alice_client, seede
     assert answer.context["form"].plan == seeded.run.settings
     assert (answer.context["slug"], answer.context["differences"]) == ("tone-2", [])
     assert alice_client.get(reverse("run-new"), {"like": "lab/none"}).status_code == 404
-    ticked = alice_client.get(reverse("run-new"), {"run": seeded.run.pk})
+    ticked = alice_client.post(reverse("runs-act"), {"act": "clone", "run": seeded.run.pk})
     assert ticked["Location"] == f"{reverse('run-new')}?project=lab&like=lab/tone-7"
-    assert [alice_client.get(reverse("run-new"), {"run": keys}).status_code for keys in (["x"], [1, 2])] == [404, 404]
 
 
 def test_a_difference_is_told_whatever_is_filled_in(seeded):
@@ -226,6 +296,35 @@ def test_time_is_taken_from_an_earlier_run_in_proportion(seeded):
     twice = estimate_of(parse({**plan.model_dump(mode="json"), "group_size": 8}), seeded.run.policy)
     assert known.like == seeded.run and known.step_s == known.like_s
     assert twice.step_s == pytest.approx(2 * known.step_s) and known.total_s == pytest.approx(200 * known.step_s)
+
+
+def test_lessons_are_learned_at_the_pace_of_the_trainer_alone_in_proportion_to_sequences(seeded):
+    run = seeded.run
+    Metric.objects.filter(run=run, name__in=("step_seconds", "wait_seconds", "starved_people")).delete()
+    Metric.record(run, run.step, {"step_seconds": 10.0, "wait_seconds": 6.0, "starved_people": 5.0})
+    said = {"policy": run.policy.slug, "taskset": "tone", "steps": 10, "algorithm": {"name": "dpo"}}
+    lessons = estimate_of(parse({**said, "snapshot": {"source": "preferences", "rows": 32}}), run.policy)
+    assert lessons.step_s == pytest.approx(4.0 * 2 * 32 / run.settings.rows_per_step) and not lessons.samples
+    assert estimate_of(run.settings, run.policy).step_s == pytest.approx(5.0)  # sampling is part of it, people are not
+
+
+def test_what_samples_takes_no_pace_from_what_does_not(seeded):
+    run = seeded.run
+    plan = run.settings
+    lessons = {"steps": 9, "algorithm": {"name": "dpo"}, "snapshot": {"source": "preferences"}}
+    lessons = parse({"policy": run.policy.slug, "taskset": "tone", **lessons})
+    Run.objects.filter(pk=run.pk).update(config=lessons.model_dump(mode="json"))
+    assert estimate_of(plan, run.policy).like is None
+
+
+def test_an_evaluation_is_told_its_answers_and_their_time(alice_client, seeded):
+    run = seeded.run
+    Metric.objects.filter(run=run, name="explore_tokens_per_s").delete()
+    Metric.record(run, run.step, {"explore_tokens_per_s": 100.0})
+    said = {"policy": run.policy.slug, "taskset": "tone", "steps": 0, "group_size": 4, "evaluation": {"tasks": 5}}
+    found = estimate_of(parse({**said, "rewards": [{"scorer": "tone"}], "sampling": {"max_tokens": 50}}), run.policy)
+    assert (found.rows, found.tokens, found.like) == (20, 1_000, run) and found.total_s == pytest.approx(10.0)
+    assert "No trainer is needed" in alice_client.get(reverse("run-new"), {"preset": "evaluation"}).content.decode()
 
 
 def test_memory_is_sixteen_bytes_for_each_parameter_that_is_trained(seeded):

@@ -8,7 +8,7 @@ from django.urls import reverse
 from apps.runs.models import Run
 from tests.dashboard.growing import grow_rollouts, grow_runs
 
-MOST = {"runs": 14, "run": 28, "rollouts": 16, "live": 15, "weights": 8, "tasksets": 6, "rate": 10}
+MOST = {"runs": 18, "run": 28, "rollouts": 16, "live": 15, "weights": 8, "tasksets": 6, "rate": 10}
 
 
 def queries(client, address: str) -> int:
@@ -35,3 +35,16 @@ def test_more_runs_cost_no_more_queries(client, seeded, name):
     grow_runs(seeded.run, 300)
     assert Run.objects.count() > 300
     assert queries(client, reverse(name)) <= few <= MOST[name]
+
+
+@pytest.mark.parametrize(
+    ("address", "most"),
+    [("/runs/now/?run={first}&run={last}", 12), ("/compare/?runs=lab/tone-7,lab/run-1", 45), ("/runs/new/", 50)],
+)
+def test_what_a_researcher_does_with_runs_costs_no_more_among_many(client, seeded, address, most):
+    client.force_login(seeded.alice)
+    grow_runs(seeded.run, 10)
+    address = address.format(first=seeded.run.pk, last=seeded.run.pk + 1)
+    few = queries(client, address)
+    grow_runs(seeded.run, 200)
+    assert queries(client, address) <= few <= most

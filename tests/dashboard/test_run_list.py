@@ -3,7 +3,7 @@
 import pytest
 from django.urls import reverse
 
-from apps.accounts.models import AuditEntry
+from apps.accounts.models import AuditEntry, Project
 from apps.dashboard.reconciliation import reconcile
 from apps.runs.models import Metric, Run
 from tests.dashboard.growing import grow_runs
@@ -67,7 +67,19 @@ def test_a_run_is_found_by_each_filter_and_not_without(alice_client, seeded, new
     for query in ({"words": "PENALTY"}, {"tag": "#long"}, {"owner": "bob"}, {"state": "paused"}, {"words": "othe"}):
         assert names(alice_client, **query) == ["other"], query
     assert names(alice_client, policy="tone", taskset="tone") == ["other", "tone-7"]
+    assert names(alice_client, algorithm="grpo") == ["other", "tone-7"] and names(alice_client, algorithm="dpo") == []
+    assert names(alice_client, project="lab") == ["other", "tone-7"]
     assert names(alice_client, taskset="none-such") == []
+
+
+def test_the_filters_offer_what_there_is_and_nothing_of_strangers(alice_client, client, seeded):
+    form = alice_client.get(reverse("runs")).context["form"]
+    assert {"alice", "bob"} <= set(form.offered["owner"]) and "carol" not in form.offered["owner"]
+    assert form.offered["policy"] == ["tone"] and form.offered["taskset"] == ["tone"]
+    assert ("lab", "The lab") in form.fields["project"].choices
+    client.force_login(seeded.carol)
+    form = client.get(reverse("runs")).context["form"]
+    assert (form.offered["policy"], [value for value, _ in form.fields["project"].choices]) == ([], [""])
 
 
 @pytest.fixture
@@ -87,6 +99,27 @@ def test_who_judges_blind_finds_and_reads_no_notes_nor_the_order_of_rewards(clie
     assert "reward fell" not in client.get(reverse("run-labels", args=["lab", "tone-7"])).content.decode()
 
 
+def test_the_place_of_a_run_that_is_not_among_them_is_not_told(client, seeded, new_run_like):
+    """Going on from its reward would say which rewards are below it."""
+    blind, foreign = new_run_like("blind"), new_run_like("foreign")
+    elsewhere = Project.objects.create(slug="elsewhere", title="Elsewhere")
+    Run.objects.filter(pk=foreign.pk).update(project=elsewhere, reward_now=0.5)
+    Run.objects.filter(pk=blind.pk).update(reward_now=0.5)
+    open_config = seeded.run.config | {"people": seeded.run.config["people"] | {"blind": False}}
+    Run.objects.filter(pk=seeded.run.pk).update(config=open_config, reward_now=0.25)
+    client.force_login(seeded.bob)
+    assert names(client, sort="reward") == ["tone-7"]
+    for run in (blind, foreign):
+        answer = client.get(reverse("runs"), {"sort": "reward", "before": run.pk})
+        assert answer.status_code == 404 and "no such row to go on from" in answer.content.decode()
+
+
+@pytest.mark.parametrize("query", [{"before": "x"}, {"after": "9" * 40}])
+def test_a_cursor_that_is_none_is_said_on_the_page(alice_client, query):
+    answer = alice_client.get(reverse("runs"), query)
+    assert answer.status_code == 404 and "must be the id of a row" in answer.content.decode()
+
+
 def test_an_archived_run_is_listed_when_asked_for(alice_client, seeded):
     seeded.run.stop()
     assert "1 archived" in done(alice_client, "archive", seeded.run)
@@ -96,6 +129,14 @@ def test_an_archived_run_is_listed_when_asked_for(alice_client, seeded):
     assert list(AuditEntry.objects.order_by("-pk").values_list("act", "by__username")[:2]) == [
         ("run restored", "alice"), ("run archived", "alice"),
     ]  # fmt: skip
+
+
+def test_a_run_that_starts_leaves_the_archive(alice_client, new_run_like):
+    other = new_run_like("other")
+    done(alice_client, "archive", other)
+    other.refresh_from_db()
+    other.start()
+    assert "other" in names(alice_client)
 
 
 def test_a_run_at_work_is_not_archived_nor_is_what_was_ticked_beside_it(alice_client, seeded, new_run_like):
@@ -120,6 +161,25 @@ def test_what_is_no_tag_is_refused_in_words(alice_client, seeded, words):
 
 def test_nothing_ticked_is_said(alice_client, seeded):
     assert "Tick the runs first" in done(alice_client, "tag", words="long")
+
+
+@pytest.mark.parametrize(("act", "count", "words"), [("compare", 9, "tick 1 to 8"), ("compare", 0, "tick 1 to 8"),
+                                                      ("clone", 2, "tick the one to clone")])  # fmt: skip
+def test_too_many_that_are_ticked_are_told_on_the_list_as_it_was(alice_client, seeded, act, count, words):
+    grow_runs(seeded.run, 10)
+    said = done(alice_client, act, *Run.objects.order_by("pk")[:count], asked="sort=name")
+    assert f"{count} runs are ticked: {words}" in said and '<option value="name" selected>' in said
+
+
+def test_a_rater_compares_what_they_see(client, seeded):
+    client.force_login(seeded.bob)
+    answer = client.post(reverse("runs-act"), {"act": "compare", "run": seeded.run.pk})
+    assert answer["Location"] == f"{reverse('compare')}?runs=lab/tone-7"
+
+
+def test_nothing_that_is_posted_stands_in_an_address(alice_client, seeded):
+    """A form sent by GET would put its CSRF token there."""
+    assert 'formmethod="get"' not in alice_client.get(reverse("runs")).content.decode()
 
 
 def test_a_rater_acts_on_no_run(client, seeded):

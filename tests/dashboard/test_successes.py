@@ -64,7 +64,7 @@ def test_who_judges_blind_is_shown_no_success(client, recorded):
 
 def test_a_run_that_is_not_there_is_not_found(client, recorded):
     client.force_login(recorded.alice)
-    assert client.get(reverse("taskset", args=["lab", "tone"]), {"run": "\x00"}).status_code == 404
+    assert client.get(reverse("taskset", args=["lab", "tone"]), {"run": "none"}).status_code == 404
 
 
 def test_more_records_and_runs_cost_no_more_queries(client, recorded, django_assert_max_num_queries):

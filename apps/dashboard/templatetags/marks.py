@@ -61,6 +61,12 @@ def signed(value: float | None) -> str:
 
 
 @register.filter
+def signed_figure(value: float | None) -> str:
+    """A difference with as many digits as say something of it."""
+    return "–" if value is None else f"{'+' if value > 0 else '−' if value < 0 else ''}{figure(abs(value))}"
+
+
+@register.filter
 def percentage_points(value: float | None) -> str:
     """A difference of two shares."""
     return "–" if value is None else f"{100 * value:+.1f}".replace("-", "−").replace("+0.0", "0.0").replace("−0.0", "0.0")

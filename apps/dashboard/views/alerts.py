@@ -14,6 +14,7 @@ from apps.dashboard.access import may_steer, seen_run, steered_run
 from apps.dashboard.paging import page_of
 from apps.dashboard.rules_form import posted_rules, rules_of, values_of
 from apps.dashboard.settings_form import digest_of
+from apps.runs.blindness import sees_judgements
 from apps.runs.config import ConfigError
 from apps.runs.models import ChangedMeanwhile, NotPossible, Run
 
@@ -99,7 +100,7 @@ def _of_run(request: HttpRequest, run: Run) -> dict:
     steers = may_steer(request, run)
     return {
         "section": "runs", "run": run, "may_steer": steers, "open": _with_runs(_theirs(request, run).open())[:OPEN_SHOWN],
-        "steered": {run.pk} if steers else set(),
+        "is_open": sees_judgements(request.user, run), "steered": {run.pk} if steers else set(),
     }  # fmt: skip
 
 

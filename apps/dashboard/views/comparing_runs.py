@@ -1,59 +1,96 @@
 """Several runs beside each other."""
 
-from urllib.parse import urlencode
+from dataclasses import dataclass, replace
 
 from django.contrib.auth.decorators import login_required
 from django.db.models import Q
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
-from django.shortcuts import redirect, render
-from django.urls import reverse
+from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from apps.dashboard import comparing_evaluations
-from apps.dashboard.comparing_runs import AXES, FIGURES, LAST, MOST_RUNS, drawn_charts, finals_of, overlaid, same_tasks
+from apps.dashboard.comparing_runs import (
+    AXES,
+    FIGURES,
+    LAST,
+    MOST_RUNS,
+    NEWEST_GROUPS,
+    Final,
+    drawn_charts,
+    figures_at,
+    finals_of,
+    overlaid,
+    same_tasks,
+)
 from apps.dashboard.config_diff import differences
 from apps.dashboard.evaluations import Shown
-from apps.dashboard.significance import against_each_other, by_seed
+from apps.dashboard.significance import Seeds, Versus, against_each_other, by_seed, reached
 from apps.feedback.evaluation.figures import MEASURES
 from apps.runs.blindness import open_among
 from apps.runs.models import Run
 from apps.runs.models.steps import REWARD
 
 EARLIER_SHOWN = 50
+EVALUATED = "evaluations"  # instead of a figure of updates
 LONGEST = 1_000  # characters of the addresses
+
+
+@dataclass(frozen=True)
+class Chance:
+    """Whether runs differ in one figure by more than their seeds. `of`: what was asked, where it is an evaluation's."""
+
+    of: str
+    groups: list[Seeds]
+    versus: list[Versus]
 
 
 @require_safe
 @login_required
 def compare(request: HttpRequest) -> HttpResponse:
     """Everybody signed in: runs of their projects, `runs=project/slug,…`; figures of those that they do not judge blind."""
-    if "run" in request.GET:  # ticked in the list, by their ids
-        return redirect(f"{reverse('compare')}?{urlencode({'runs': ','.join(_addresses(request))}, safe='/,')}")
     runs, missing = _runs(request)
     is_open = open_among(request.user, [run.pk for run in runs])
     shown = [run for run in runs if run.pk in is_open]
     axis = _axis(request)
     figure = request.GET.get("figure", REWARD)
-    if figure not in FIGURES:
-        raise Http404(f"figure must be one of {', '.join(FIGURES)}")
+    if figure not in (*FIGURES, EVALUATED):
+        raise Http404(f"figure must be one of {', '.join((*FIGURES, EVALUATED))}")
     measured, choice = Shown.read(request.GET), request.GET.get("of", "newest")
     if choice not in comparing_evaluations.CHOICES:
         raise Http404(f"of must be one of {', '.join(comparing_evaluations.CHOICES)}")
     finals = finals_of(shown)
-    groups = by_seed(shown, {final.run.pk: final.last[figure] for final in finals if figure in final.last})
+    beside = comparing_evaluations.of_runs(shown, measured, choice)
+    chances = _of_evaluations(shown, beside) if figure == EVALUATED else [_of_updates(finals, figure)]
     told = [name for name in FIGURES if any(name in final.last for final in finals)]
     context = {
         "section": "runs", "runs": runs, "missing": missing, "is_open": is_open, "shown": shown, "axis": axis, "axes": AXES,
         "charts": drawn_charts(shown), "asked": ",".join(_address(run) for run in runs), "most": MOST_RUNS,
-        "finals": finals, "figures": {name: FIGURES[name] for name in told}, "last": LAST,
+        "finals": finals, "figures": {name: FIGURES[name] for name in told}, "last": LAST, "newest_groups": NEWEST_GROUPS,
         "differences": differences([run.settings for run in runs]) if len(runs) > 1 else [],
-        "figure": figure, "groups": groups, "versus": against_each_other(groups),
-        "tasks": same_tasks(runs, is_open) if len(runs) > 1 else [],
-        "beside": comparing_evaluations.of_runs(shown, measured, choice), "measured": measured, "measures": MEASURES,
+        "figure": figure, "evaluated": EVALUATED, "chances": chances,
+        "tasks": same_tasks(runs, request.user) if len(runs) > 1 else [],
+        "beside": beside, "measured": measured, "measures": MEASURES,
         "why": MEASURES[measured.measure], "choice": choice, "choices": comparing_evaluations.CHOICES,
         "earlier": Run.objects.visible_to(request.user).select_related("project")[:EARLIER_SHOWN],
     }  # fmt: skip
     return render(request, "dashboard/compare.html", context)
+
+
+def _of_updates(finals: list[Final], figure: str) -> Chance:
+    runs = [final.run for final in finals if figure in final.last]
+    groups, values = by_seed(runs), figures_at(runs, figure)
+    return Chance("", reached(groups, values), against_each_other(groups, values))
+
+
+def _of_evaluations(runs: list[Run], beside: comparing_evaluations.Beside) -> list[Chance]:
+    """For each set of questions: what the runs' newest or best versions reached, whatever their step."""
+    found = []
+    for asked in beside.asked:
+        known = {line.side.pk: line.chosen.cell.mean.value for line in asked.lines if line.is_known}
+        groups, values = by_seed([run for run in runs if run.pk in known]), dict.fromkeys({run.step for run in runs}, known)
+        versus = [replace(one, step=None) for one in against_each_other(groups, values)]
+        found.append(Chance(f"{asked.taskset}: {asked.words}", reached(groups, values), versus))
+    return found
 
 
 @require_safe
@@ -87,13 +124,6 @@ def _runs(request: HttpRequest) -> tuple[list[Run], list[str]]:
         wanted |= Q(project__slug=project, slug=slug)
     found = {_address(run): run for run in _visible(request).with_tasksets().filter(wanted)} if asked else {}
     return [found[address] for address in asked if address in found], [one for one in asked if one not in found]
-
-
-def _addresses(request: HttpRequest) -> list[str]:
-    keys = request.GET.getlist("run")[: MOST_RUNS + 1]
-    if not all(key.isascii() and key.isdigit() and len(key) <= 18 for key in keys) or len(keys) > MOST_RUNS:
-        raise Http404(f"tick at most {MOST_RUNS} runs")
-    return [_address(run) for run in _visible(request).filter(pk__in=keys)]
 
 
 def _address(run: Run) -> str:

@@ -67,6 +67,8 @@ def _ask(request: HttpRequest, rollout: int, kind: str) -> JsonResponse:
 
 def _posted(request: HttpRequest) -> tuple[str, uuid.UUID, int | None]:
     """The text, the sender's uuid and the turn. Raises Unreadable."""
+    if request.content_type == "multipart/form-data":  # it has been read for its token, and cannot be again
+        raise Unreadable("an act is sent as JSON")
     if len(request.body) > LONGEST_BODY:
         raise Unreadable(f"the text is too long; at most {LONGEST} characters are taken")
     try:

@@ -1,7 +1,5 @@
 """Making a run: a form and its YAML in step, from a preset, from another run, or from nothing."""
 
-from urllib.parse import urlencode
-
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied, ValidationError
@@ -9,15 +7,15 @@ from django.core.validators import validate_slug
 from django.db import IntegrityError, transaction
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
-from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST
 
 from apps.accounts.models import Project
 from apps.dashboard.config_diff import differences
 from apps.dashboard.estimate import estimate_of
-from apps.dashboard.presets import begun, presets
+from apps.dashboard.presets import begun, lacking, presets
 from apps.dashboard.run_edits import as_written
 from apps.dashboard.run_form import RunForm, form_of, read
+from apps.rewards.unread import unread_of
 from apps.runs.config import ConfigError
 from apps.runs.models import Run
 
@@ -31,8 +29,6 @@ def new_run(request: HttpRequest) -> HttpResponse:
     """Owners and researchers: `project`, and to begin with a `preset` or a run `like` (project/slug); `against` another."""
     if request.method == "POST":
         return _create(request)
-    if "run" in request.GET:  # ticked in the list, by its id
-        return redirect(f"{reverse('run-new')}?{urlencode(_ticked(request), safe='/')}")
     project = _project(request, request.GET)
     like = _run(request, request.GET.get("like", ""))
     if "like" in request.GET and like is None:
@@ -40,8 +36,9 @@ def new_run(request: HttpRequest) -> HttpResponse:
     chosen = next((preset for preset in presets() if preset.name == request.GET.get("preset")), presets()[0])
     said = as_written(like.settings) if like else begun(chosen, project)
     form = form_of(project, said, request.user)
-    names = {"slug": _free(project, like.slug) if like else "", "title": like.title if like else ""}
-    context = {**_context(request, project, form, request.GET, names), "chosen": "" if like else chosen.name}
+    names = {"slug": _free(project, like.slug), "title": like.title} if like else None
+    context = _context(request, project, form, request.GET, names)
+    context |= {"chosen": "" if like else chosen.name, "lacking": "" if like else lacking(chosen, said)}
     return render(request, "dashboard/run_new.html", context)
 
 
@@ -89,8 +86,10 @@ def _context(request: HttpRequest, project: Project, form: RunForm, said: QueryD
     earlier = Run.objects.visible_to(request.user).select_related("project").only("slug", "project__slug")
     return {
         "section": "runs", "project": project, "projects": projects, "form": form, "presets": presets(), **names,
+        "chosen": said.get("preset", ""),
         "slug_wrong": "" if said is request.GET else _slug_wrong(project, names["slug"]),
-        "estimate": estimate_of(form.plan, policy) if policy and form.plan.steps else None,
+        "unread": list(unread_of(form.plan, project)) if form.plan else [],
+        "estimate": estimate_of(form.plan, policy) if policy else None,
         "against": against, "against_said": said.get("against") or said.get("like", ""),
         "differences": differences([against.settings, form.plan]) if against and form.plan else [],
         "earlier": earlier[:EARLIER_SHOWN], "longest_slug": LONGEST_SLUG, "longest_title": LONGEST_TITLE,
@@ -114,15 +113,6 @@ def _run(request: HttpRequest, address: str) -> Run | None:
     """The run that `project/slug` means, if this person may see it."""
     project, _, slug = address.strip().partition("/")
     return Run.objects.visible_to(request.user).select_related("project").filter(project__slug=project, slug=slug).first()
-
-
-def _ticked(request: HttpRequest) -> dict[str, str]:
-    """The address of a clone of the ticked run. Raises Http404 for none, and for several."""
-    keys = request.GET.getlist("run")
-    if len(keys) != 1 or not (keys[0].isascii() and keys[0].isdigit() and len(keys[0]) <= 18):
-        raise Http404("tick one run to clone it")
-    run = get_object_or_404(Run.objects.visible_to(request.user).select_related("project"), pk=keys[0])
-    return {"project": run.project.slug, "like": f"{run.project.slug}/{run.slug}"}
 
 
 def _slug_wrong(project: Project, slug: str) -> str:

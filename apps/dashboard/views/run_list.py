@@ -1,6 +1,7 @@
 """The list of runs: searched, sorted, paged by key; and what is done to those that are ticked."""
 
 from collections.abc import Callable
+from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
@@ -12,6 +13,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from apps.accounts.models import Project
 from apps.dashboard.access import may_steer, seen_run, steered_run
+from apps.dashboard.comparing_runs import MOST_RUNS
 from apps.dashboard.paging import page_of
 from apps.dashboard.run_rows import in_order, listed, rows_of
 from apps.dashboard.run_search import RunFilter
@@ -27,7 +29,7 @@ MOST_TICKED = 100
 @login_required
 def runs(request: HttpRequest) -> HttpResponse:
     """Everybody signed in: the runs of their projects."""
-    form = RunFilter(request.GET)
+    form = RunFilter(request.GET, request.user)
     form.is_valid()
     by, rising = form.order
     # Sorted by their ids alone: what a row says is read of those that are shown.
@@ -71,12 +73,31 @@ ACTS: dict[str, Callable[[list[Run], HttpRequest], str]] = {
 }  # fmt: skip
 
 
+def _compare(addresses: list[str]) -> str:
+    if not 0 < len(addresses) <= MOST_RUNS:
+        raise ValueError(f"{len(addresses)} runs are ticked: tick 1 to {MOST_RUNS} to compare them.")
+    return f"{reverse('compare')}?{urlencode({'runs': ','.join(addresses)}, safe='/,')}"
+
+
+def _clone(addresses: list[str]) -> str:
+    if len(addresses) != 1:
+        raise ValueError(f"{len(addresses)} runs are ticked: tick the one to clone.")
+    [like] = addresses
+    return f"{reverse('run-new')}?{urlencode({'project': like.partition('/')[0], 'like': like}, safe='/')}"
+
+
+# The addresses of pages about runs that are ticked, which change nothing.
+OPENS: dict[str, Callable[[list[str]], str]] = {"compare": _compare, "clone": _clone}
+
+
 @require_POST
 @login_required
 def act_on_runs(request: HttpRequest) -> HttpResponse:
-    """Owners and researchers: archive or tag the ticked runs of their projects, all or none."""
-    act = ACTS.get(request.POST.get("act", ""))
-    if act is None:
+    """Owners and researchers: archive or tag the ticked runs of their projects, all or none. Who sees them compares and clones."""
+    said = request.POST.get("act", "")
+    if opens := OPENS.get(said):
+        return _opened(request, opens)
+    if (act := ACTS.get(said)) is None:
         raise Http404("there is no such act")
     runs = _ticked(request)
     try:
@@ -85,6 +106,20 @@ def act_on_runs(request: HttpRequest) -> HttpResponse:
         messages.success(request, act(runs, request))
     except (ValueError, NotPossible) as error:
         messages.error(request, f"Nothing was changed: {error}")
+    return _back(request)
+
+
+def _opened(request: HttpRequest, opens: Callable[[list[str]], str]) -> HttpResponse:
+    """The page that the ticked runs are taken to; back to the list with what is wrong with them."""
+    seen = Run.objects.visible_to(request.user).filter(pk__in=_ids(request.POST.getlist("run")[:MOST_TICKED]))
+    try:
+        return redirect(opens([f"{run.project.slug}/{run.slug}" for run in seen.select_related("project")]))
+    except ValueError as error:
+        messages.error(request, str(error))
+        return _back(request)
+
+
+def _back(request: HttpRequest) -> HttpResponse:
     return redirect(f"{reverse('runs')}?{request.POST.get('asked', '')}")
 
 

@@ -76,7 +76,7 @@ def parts_of(request: HttpRequest, run: Run, names: Iterable[str], is_open: bool
 
 def _now(run: Run, is_open: bool) -> dict:
     """What stands on the page beside its curves; for who judges blind, without what tells how replies were judged."""
-    ledger, plan = ledger_of(run), run.settings
+    ledger, plan = ledger_of(run, is_open), run.settings
     recipe = parts(plan.algorithm) | reading_parts(plan.reading)
     return {
         "ledger": ledger, "plan": plan,

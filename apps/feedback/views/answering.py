@@ -45,6 +45,8 @@ def answered(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
 
 def _document(request: HttpRequest) -> dict:
     """The JSON object in the body; sendBeacon sends it as text. Raises BadAnswer."""
+    if request.content_type == "multipart/form-data":  # it has been read for its token, and cannot be again
+        raise BadAnswer({"body": "is no JSON"})
     if len(request.body) > LARGEST_BODY:
         raise BadAnswer({"body": f"is larger than {LARGEST_BODY // 2**20} MiB"})
     try:

@@ -285,7 +285,10 @@ class Run(models.Model):
     # -- acts of people ---------------------------------------------------------------------------------------------
 
     def start(self, by: User | None = None, reason: str = "") -> None:
-        self._move((self.State.CREATED,), self.State.RUNNING, by=by, reason=reason, act="started", started_at=Now())
+        """It leaves the archive: what spends money stays in sight."""
+        self._move(
+            (self.State.CREATED,), self.State.RUNNING, by=by, reason=reason, act="started", started_at=Now(), archived_at=None
+        )
 
     def pause(self, by: User | None = None, reason: str = "") -> None:
         """Stop opening groups and training; requests in flight finish and are kept."""
