@@ -9,6 +9,7 @@ from django.db.models.functions import Now
 
 from apps.feedback.evaluation.asking import evaluate, plan_of
 from apps.runs.config import ConfigError
+from apps.runs.costs import used_up
 from apps.runs.evaluation import Scheduled, set_of
 from apps.runs.models import Run, WeightVersion
 
@@ -25,9 +26,12 @@ def keep_up_all() -> int:
 
 
 def keep_up(run: Run) -> int:
-    """Evaluate the run's due versions whose folders are kept and that were not asked this; one that was stopped stays so."""
+    """Evaluate the run's due versions whose folders are kept and that were not asked this; one that was stopped stays so.
+
+    While its budget is used up nothing begins: what is due then begins once that is raised.
+    """
     schedules = run.settings.evaluations
-    if not schedules:
+    if not schedules or used_up(run):
         return 0
     versions = list(run.weight_versions.filter(published_at__isnull=False).order_by("version"))
     return sum(_made(run, versions, schedule) for schedule in schedules)
