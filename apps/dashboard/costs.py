@@ -23,7 +23,7 @@ LEAST_GAIN = 0.01  # of reward: what a smaller gain costs by the point says noth
 WORDS = {
     "gpu_hours": (
         "GPU hours",
-        "Of all roles, evaluations of its versions included; seconds in which an engine, a scorer's model or an update was at work.",
+        "Of all roles, evaluations included; seconds in which an engine, a scorer's model or an update was at work.",
     ),
     "cpu_hours": ("CPU hours", "Of all roles; the processor's time of their processes, all threads together."),
     "tokens": ("tokens sampled", "Those of finished replies, with what was heard between their turns."),

@@ -209,3 +209,12 @@ def test_a_second_factor_is_shown_without_its_secret_and_taken_on_record(desk, b
 def test_staff_sign_in_by_the_sites_own_login(client, db):
     answer = client.get(reverse("admin:index"), follow=True)
     assert answer.redirect_chain[-1][0].startswith(reverse("account_login"))
+
+
+def test_a_projects_slug_is_chosen_once_for_what_is_on_record_names_it(desk, project):
+    membership = {"memberships-TOTAL_FORMS": "0", "memberships-INITIAL_FORMS": "0"}
+    assert 'name="slug"' in html(desk, "admin:accounts_project_add")
+    address = reverse("admin:accounts_project_change", args=[project.pk])
+    assert desk.post(address, {"slug": "other", "title": "Renamed", **membership}).status_code == 302
+    project.refresh_from_db()
+    assert (project.slug, project.title) == ("lab", "Renamed")
