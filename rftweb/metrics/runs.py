@@ -73,7 +73,7 @@ class Figures:
         return family
 
     def _progress(self) -> Iterator[Metric]:
-        """The counters of each run that has not ended; its version for who does not judge it blind. Evaluations: of groups alone."""
+        """The counters of each run that has not ended; its version for who judges openly. Evaluations: of groups alone."""
         steps = CounterMetricFamily("rftweb_run_steps", "Committed optimiser updates.", labels=RUN)
         planned = GaugeMetricFamily("rftweb_run_planned_steps", "Updates the run is to make.", labels=RUN)
         version = GaugeMetricFamily("rftweb_run_weight_version", "Published weight version.", labels=RUN)
