@@ -5,7 +5,8 @@
 
 An own embedded PostgreSQL is filled by SQL, from another process. Server time is that of Django's test client in this process,
 templates and compression included; beside it what this process and its PostgreSQL backend computed, which is the same on a
-machine that does other things as well. Queries are counted where the tables are small, too. Bytes are all that pass between
+machine that does other things as well. Queries are counted where the tables are small, too. Ends with 1 where a page, or the
+overview, takes more than it may. Bytes are all that pass between
 headless Chromium and one web process, headers and sockets and both directions, once the page stands, while a run commits a step
 every 2.5 s; interactive is when its large chart is drawn from the server's points, with an empty cache.
 """
@@ -14,6 +15,7 @@ import argparse
 import asyncio
 import gc
 import json
+import math
 import multiprocessing
 import os
 import shutil
@@ -21,7 +23,7 @@ import statistics
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,6 +54,7 @@ class Page:
     of: Callable[[str], list] = lambda slug: ["lab", slug]
     query: str = ""
     run: str = BIG
+    by: str = "alice"
 
 
 def nothing(_: str) -> list:
@@ -70,6 +73,20 @@ def _newest(slug: str) -> object:
     from apps.rollouts.models import Rollout
 
     return Rollout.objects.filter(run__slug=slug, state="finished").order_by("-pk").first()
+
+
+def taskset(_: str) -> list:
+    return ["lab", "tone"]
+
+
+def project(_: str) -> list:
+    return ["lab"]
+
+
+def a_worker(_: str) -> list:
+    from apps.runs.models import Worker
+
+    return [Worker.objects.filter(role="explorer").order_by("pk").first().pk]
 
 
 def first_version(slug: str) -> list:
@@ -111,7 +128,12 @@ PAGES = (
     Page("people, quality", "run-quality"),
     Page("people, calibration", "run-calibration"),
     Page("people, time bought", "run-bought"),
+    Page("its curves", "run-bought-curves"),
+    Page("people, gold", "run-gold"),
+    Page("people, rater model", "run-rater-model"),
+    Page("people, disputes", "run-adjudicate"),
     Page("suspicions", "run-suspicions"),
+    Page("scored again", "run-rescorings"),
     Page("buffer", "run-buffer"),
     Page("pipeline", "run-pipeline"),
     Page("settings of a run", "run-settings"),
@@ -128,7 +150,23 @@ PAGES = (
     Page("logs", "logs", nothing),
     Page("weights", "weights", nothing),
     Page("tasksets", "tasksets", nothing),
+    Page("taskset", "taskset", taskset),
+    Page("imports of tasks", "taskset-imports", project),
+    Page("import of lessons", "lessons-import", project),
     Page("environments", "environments", nothing),
+    Page("arenas", "arenas", nothing),
+    Page("worker", "worker", a_worker),
+    Page("logs of a worker", "worker-logs", a_worker),
+    Page("channels of alerts", "alert-channels", project),
+    Page("audit of a project", "project-audit", project),
+    Page("rate", "rate", nothing, by="bob"),
+    Page("settings", "settings", nothing),
+    Page("administration", "admin:index", nothing, by="root"),
+    Page("its storage", "admin-storage", nothing, by="root"),
+    Page("its scorers", "admin-scorers", nothing, by="root"),
+    Page("its rollouts", "admin:rollouts_rollout_changelist", nothing, by="root"),
+    Page("its metrics", "admin:runs_metric_changelist", nothing, by="root"),
+    Page("its audit", "admin:accounts_auditentry_changelist", nothing, by="root"),
 )
 
 
@@ -145,14 +183,14 @@ def main() -> None:
     pages = [page for page in PAGES if not asked.pages or page.name in asked.pages]
     with installation():
         people = seed()
-        few = {page: queries(people.alice, page, FIRST) for page in pages}
+        few = {page: queries(getattr(people, page.by), page, FIRST) for page in pages}
         began = time.perf_counter()
         apart(fill, Sizes(asked.runs, asked.rollouts, asked.points))
         sizes = f"{asked.runs} runs, {asked.rollouts:,} rollouts, {asked.points:,} points of metrics"
         print(f"{sizes}, written in {time.perf_counter() - began:.0f} s", flush=True)
         gc.collect()
         gc.freeze()  # as a web process does once it is loaded
-        found = [measured(people.alice, page, asked.asked) | {"queries_small": few[page]} for page in pages]
+        found = [measured(getattr(people, page.by), page, asked.asked) | {"queries_small": few[page]} for page in pages]
         report(found)
         figures = watched(people.alice, asked.minutes) if asked.minutes else {}
         if asked.crowd:
@@ -162,10 +200,14 @@ def main() -> None:
             crowded = [row | {"page": f"{row['page']}, of {asked.crowd:,}"} for row in crowded]
             report(crowded)
             found += crowded
+    over = [row["page"] for row in found if row["p95_ms"] > P95_MS]
     for name, most in (("overview_interactive_ms", INTERACTIVE_MS), ("overview_kb_a_minute", KB_A_MINUTE)):
         if name in figures:
-            print(f"{name:28}{figures[name]:10} of {most} at most")
-    print(json.dumps({"pages": found, **figures}))
+            is_over = figures[name] > most
+            print(f"{name:28}{figures[name]:10} of {most} at most{'  over' * is_over}")
+            over += [name] * is_over
+    print(json.dumps({"pages": found, **figures, "over": over}))
+    raise SystemExit(1 if over else 0)
 
 
 def apart(work: Callable, *given: object) -> None:
@@ -232,9 +274,14 @@ def measured(person: object, page: Page, times: int) -> dict[str, object]:
         spent.append((time.perf_counter() - began) * 1000)
     spent, computed = sorted(spent[2:]), computing() - computed
     return {
-        "page": page.title, "p50_ms": round(statistics.median(spent), 1), "p95_ms": round(spent[int(0.95 * (len(spent) - 1))], 1),
+        "page": page.title, "p50_ms": round(statistics.median(spent), 1), "p95_ms": round(nearest_rank(spent, 0.95), 1),
         "cpu_ms": round(computed * 1000 / times, 1), "queries": queries(person, page, page.run),
     }  # fmt: skip
+
+
+def nearest_rank(values: Sequence[float], share: float) -> float:
+    """Of sorted values the least that this share of them does not exceed: of 30 and 0.95 the 29th."""
+    return values[math.ceil(share * len(values)) - 1]
 
 
 def computing() -> float:

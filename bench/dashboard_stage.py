@@ -12,6 +12,9 @@ from types import SimpleNamespace
 NAMES = 36  # metrics of a step: those that charts show, and others
 GROUP_SIZE, GROUPS_OF_4_STEPS = 4, 20  # of which every fifth is dropped
 LARGEST_SHARE, WITH_ARRAYS = 0.4, 5_000
+# Of the largest run, whatever its size: weeks of hours, and what people and processes said meanwhile.
+HOURS, WORKERS = 480, 8
+RATINGS, LOG_LINES, AUDIT_ENTRIES = 100_000, 200_000, 100_000
 BIG, LONG, FIRST = "big", "long", "tone-7"
 
 
@@ -38,11 +41,12 @@ class Sizes:
 
 
 def seed() -> SimpleNamespace:
-    """The small run, its people, and what makes further steps of a run."""
+    """The small run, its people, an administrator, and what makes further steps of a run."""
+    from apps.accounts.models import User
     from tests.seeding import people_of, seed_run
 
     run = seed_run(FIRST, 3, password=None)
-    return SimpleNamespace(run=run, **people_of())
+    return SimpleNamespace(run=run, root=User.objects.create(username="root", is_staff=True, is_superuser=True), **people_of())
 
 
 def story_of(slug: str):
@@ -65,7 +69,7 @@ def fill(sizes: Sizes) -> None:
         cursor.execute("SET statement_timeout = 0")
         cursor.execute("SET synchronous_commit = off")
         _runs(cursor, sizes)
-        for statement in _rows():
+        for statement in [*_rows(), *_spoken()]:
             cursor.execute(statement)
     for run in Run.objects.filter(slug__in=sizes.steps):
         MetricSpan.fill(run)
@@ -177,6 +181,34 @@ def _rows() -> list[str]:
             "run_id": "p.run_id", "step": "n", "name": "names.name", "at": ago,
             "value": "0.5 + 0.4 * sin(n * names.k / 900.0) + 0.1 * random()",
         }),
+    ]  # fmt: skip
+
+
+def _spoken() -> list[str]:
+    """The statements that write what the largest run used, and what people and processes said of it."""
+    from apps.feedback.models import Rating
+    from apps.runs.costs import KINDS
+    from apps.runs.models import Run
+
+    run = Run.objects.get(slug=BIG)
+    rating = Rating.objects.filter(rollout__isnull=False, replaces=None).first()
+    kinds = ", ".join(f"('{kind}')" for kind in KINDS if not kind.startswith("people"))
+    newest = f"(SELECT id, row_number() OVER (ORDER BY id DESC) AS n FROM rollouts_rollout WHERE run_id = {run.pk})"
+    return [
+        f"""INSERT INTO runs_usage (run_id, kind, worker, hour, amount)
+            SELECT {run.pk}, kind, 'worker-' || w, date_trunc('hour', now(), 'UTC') - h * interval '1 hour', 1 + random()
+            FROM (VALUES {kinds}) AS k(kind), generate_series(1, {WORKERS}) w, generate_series(0, {HOURS - 1}) h""",
+        _copies(Rating, rating.pk, f"FROM {newest} r", {
+            "run_id": f"{run.pk}", "rollout_id": "r.id", "item_id": "NULL", "client_uuid": "gen_random_uuid()", "seconds": "4",
+            "at": "now() - r.n * interval '1 second'",
+        }, f"r.n <= {RATINGS}"),
+        f"""INSERT INTO runs_logline (at, level, event, logger, run_id, worker, fields)
+            SELECT now() - ({LOG_LINES} - n) * interval '1 second', 20 + 10 * (n % 50 = 0)::int, 'groups_begun', 'workers.explorer',
+            CASE WHEN n % 2 = 0 THEN {run.pk} END, 'explorer@lab:' || 1 + n % 2, jsonb_build_object('groups', n)
+            FROM generate_series(1, {LOG_LINES}) n""",
+        f"""INSERT INTO accounts_auditentry (at, by_id, name, act, project_id, target, details)
+            SELECT now() - ({AUDIT_ENTRIES} - n) * interval '1 second', {run.owner_id}, 'alice', 'run paused', {run.project_id},
+            'run lab/' || CASE WHEN n % 2 = 0 THEN '{BIG}' ELSE '{FIRST}' END, '{{}}' FROM generate_series(1, {AUDIT_ENTRIES}) n""",
     ]  # fmt: skip
 
 

@@ -70,5 +70,5 @@ def serve() -> bool:
 
 def share_out(groups: Sequence[Group], seconds: float) -> None:
     """What this took of the processor, to the runs by their groups."""
-    for run, count in Counter(group.run_id for group in groups).items():
-        Usage.add(run, me().key, {f"refiner.{CPU}": seconds * count / len(groups)})
+    counts = Counter(group.run_id for group in groups)
+    Usage.add_all({(run, me().key): {f"refiner.{CPU}": seconds * count / len(groups)} for run, count in counts.items()})

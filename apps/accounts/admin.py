@@ -12,8 +12,8 @@ from django.http import HttpRequest, HttpResponse
 from unfold.admin import TabularInline
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
-from apps.accounts.ledger_admin import LedgerAdmin, PlainAdmin
-from apps.accounts.models import AuditEntry, Membership, Project, Token, User
+from apps.accounts.ledger_admin import LedgerAdmin, PlainAdmin, looked_at
+from apps.accounts.models import AuditEntry, Membership, OnceRequest, Project, Token, User
 
 for theirs in (EmailAddress, Authenticator, Group):
     admin.site.unregister(theirs)
@@ -70,6 +70,10 @@ class ProjectAdmin(PlainAdmin):
     search_fields = ["slug", "title"]
     inlines = [MembershipInline]
 
+    def get_readonly_fields(self, request: HttpRequest, obj: Project | None = None) -> tuple[str, ...]:
+        """The slug is part of what is on record: names of topics, addresses of runs, what external writers keep. It stays."""
+        return ("slug",) if obj else ()
+
     def save_formset(self, request: HttpRequest, form: ModelForm, formset, change: bool) -> None:
         """Roles are given, changed and taken by the model's own methods, which put them on record."""
         formset.save(commit=False)
@@ -113,3 +117,8 @@ class AuditEntryAdmin(LedgerAdmin):
     list_select_related = ["project"]
     list_filter = ["project"]
     search_fields = ["=name", "target", "act"]
+
+
+looked_at(Membership, "project", "user", "role")
+# What was answered is left out: it may be a secret that its owner alone was told.
+looked_at(OnceRequest, "id", "user", "begun_at", "status", fields=("user", "key", "begun_at", "status"))

@@ -85,6 +85,13 @@ class LedgerAdmin(PlainAdmin):
         return f"Looks among the newest {NEWEST:,}." if self.is_large else None
 
 
+def looked_at(model: type[Model], *columns: str, fields: tuple[str, ...] | None = None) -> None:
+    """Show the rows of a large table, which nothing else is to be said about: these columns in lists; on pages all, or `fields`."""
+    named = [name for name in columns if model._meta.get_field(name).is_relation]
+    told = {"is_large": True, "list_display": columns, "list_select_related": named or False, "fields": fields}
+    admin.site.register(model, type(f"{model.__name__}Admin", (LedgerAdmin,), {**told, "ordering": ["-pk"]}))
+
+
 def newest(field: str, *values: str) -> type[admin.SimpleListFilter]:
     """A filter of a large table by a field: of the values named, or of the field's choices; among its newest rows."""
 

@@ -29,9 +29,9 @@ class User(AbstractUser):
         default=dict, blank=True, help_text="Keys of the rating page this person moved, by action (apps.accounts.rating_keys)."
     )
     tour_step = models.PositiveSmallIntegerField(
-        default=0,
-        db_default=0,
-        help_text="The step of the tour that this person takes next; 0: none. The demo's account begins at 1.",
+        default=1,
+        db_default=1,
+        help_text="The step of the tour that this person takes next, where the demo's run is to be seen; 0: none.",
     )
 
     def __str__(self) -> str:

@@ -9,6 +9,7 @@ from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Now
 
 from apps.alerts.facts import Facts, facts_of
+from apps.alerts.holding import hold_evaluations
 from apps.alerts.models import Alert, AlertEntry
 from apps.alerts.rules import RULES, WHILE_LIVE, Found, look
 from apps.runs.config import ConfigError
@@ -21,7 +22,7 @@ PAUSED, ENDED, OFF, GONE = "the run is paused", "the run has ended", "the rule i
 
 
 def look_at_runs() -> dict[str, int]:
-    """Alerts opened and closed, and runs paused. One look at a time: a second one at once does nothing."""
+    """Alerts opened and closed, runs paused, evaluations held and resumed. A second look at once does nothing."""
     with connection.cursor() as cursor:  # a lock of the session: what becomes of each run is a transaction of its own
         cursor.execute("SELECT pg_try_advisory_lock(%s, 0)", [LOCK])
         if not cursor.fetchone()[0]:
@@ -43,6 +44,7 @@ def _look() -> dict[str, int]:
     done: Counter[str] = Counter()
     for run in runs:
         done.update(_settle_alone(run, facts[run.pk], known[run.pk]))
+    done.update(hold_evaluations())
     return {what: count for what, count in done.items() if count}
 
 

@@ -1,15 +1,16 @@
 """What holds of costs and alerts at every moment: questions whose right answer is "none" (manage.py reconcile)."""
 
 from collections.abc import Iterator
+from math import isclose
 
-from django.db.models import Count, Exists, OuterRef, Q, Sum
+from django.db.models import Count, Exists, F, OuterRef, Q, Sum
 
 from apps.alerts.models import Alert
 from apps.buffer.models import Recorded, Seed
 from apps.environments.models import Episode
 from apps.rollouts.models import Rollout
 from apps.runs.costs import SAMPLED
-from apps.runs.models import Run, Usage
+from apps.runs.models import Run, Usage, UsageTotal
 
 SHOWN = 20
 
@@ -26,6 +27,22 @@ def what_was_sampled_is_counted() -> Iterator[str]:
     for run in sorted(counted.keys() | said.keys()):
         if round(counted.get(run, 0)) != said.get(run, 0):
             yield f"{names[run]}: {counted.get(run, 0):,.0f} sampled tokens are counted, its rollouts have {said.get(run, 0):,}"
+
+
+def totals_are_sums_of_their_hours() -> Iterator[str]:
+    """What a run used in all is what it used by the hour, and what the evaluations of its versions did."""
+    hours = Usage.objects.order_by().values_list("kind").annotate(n=Sum("amount"))
+    own = {(run, kind): n for kind, n, run in hours.values_list("kind", "n", "run")}
+    asked = hours.exclude(run__evaluates=None).values_list("kind", "n", "run__evaluates__run")
+    evaluations = {(run, kind): n for kind, n, run in asked}
+    totals = UsageTotal.objects.annotate(slug=F("run__slug")).order_by("run", "kind")
+    known = {(one.run_id, one.kind): one for one in totals}
+    for place in sorted(own.keys() | evaluations.keys() | known.keys()):
+        total = known.get(place) or UsageTotal(run_id=place[0], kind=place[1], own=0.0, evaluations=0.0)
+        sums = own.get(place, 0.0), evaluations.get(place, 0.0)
+        if not all(isclose(*pair, rel_tol=1e-6, abs_tol=1e-3) for pair in zip((total.own, total.evaluations), sums, strict=True)):
+            told = f"its own {total.own:g} and its evaluations' {total.evaluations:g}"
+            yield f"{total}: {told}; by the hour {sums[0]:g} and {sums[1]:g}"
 
 
 def alerts_left_their_history() -> Iterator[str]:

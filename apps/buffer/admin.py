@@ -2,8 +2,8 @@
 
 from django.contrib import admin
 
-from apps.accounts.ledger_admin import LedgerAdmin, newest
-from apps.buffer.models import Experience, Offspring, Release, Seed, Snapshot, StepItem, StepLesson
+from apps.accounts.ledger_admin import LedgerAdmin, looked_at, newest
+from apps.buffer.models import Experience, Offspring, Recorded, Release, Seed, Snapshot, SnapshotItem, StepItem, StepLesson
 
 
 @admin.register(Experience)
@@ -56,3 +56,7 @@ class SeedAdmin(LedgerAdmin):
     list_display = ["run", "group", "of", "at"]
     list_select_related = ["run", "group", "of"]
     ordering = ["-pk"]
+
+
+looked_at(Recorded, "run", "recorded_step", "step", "place", "group", "expert")
+looked_at(SnapshotItem, "snapshot", "position")

@@ -10,7 +10,7 @@ from django.db.models import F, Sum
 from django.db.models.functions import Mod, TruncDay
 
 from apps.buffer.models import Experience
-from apps.dashboard.bought import ACCEPTED, MOST_COUNTED
+from apps.dashboard.bought import ACCEPTED
 from apps.dashboard.trends import Drawing, drawing_of
 from apps.runs.budget import Budget
 from apps.runs.costs import CPU, GPU, METRICS, ROLES, Cost
@@ -21,7 +21,10 @@ ENDS = 5  # updates at either end whose mean reward is compared
 DAYS_SHOWN = 14
 LEAST_GAIN = 0.01  # of reward: what a smaller gain costs by the point says nothing
 WORDS = {
-    "gpu_hours": ("GPU hours", "Of all roles; seconds in which an engine, a scorer's model or an update was at work."),
+    "gpu_hours": (
+        "GPU hours",
+        "Of all roles, evaluations included; seconds in which an engine, a scorer's model or an update was at work.",
+    ),
     "cpu_hours": ("CPU hours", "Of all roles; the processor's time of their processes, all threads together."),
     "tokens": ("tokens sampled", "Those of finished replies, with what was heard between their turns."),
     "judge_tokens": ("tokens of judges", "Read and written by the models that are asked for rewards."),
@@ -75,7 +78,6 @@ class Unit:
     why: str
     count: float
     values: dict[str, float]
-    is_bounded: bool = False
 
 
 def bars_of(run: Run, cost: Cost) -> list[Bar]:
@@ -91,19 +93,18 @@ def roles_of(cost: Cost) -> list[Role]:
 
 def units_of(run: Run, cost: Cost, gain: Gain | None, is_open: bool) -> list[Unit]:
     """Of what there is some of; for who judges blind, without what tells how replies were judged."""
-    wanted = [("an update", "Committed updates, skipped ones included.", float(run.step), False)]
+    wanted = [("an update", "Committed updates, skipped ones included.", float(run.step))]
     if is_open:
-        accepted = Experience.objects.filter(run=run, state__in=ACCEPTED).values("pk")[:MOST_COUNTED].count()
+        census = Experience.objects.census(run)
+        accepted = sum(census[state] for state in ACCEPTED)
         why = "Rows that came through the pipeline and were not dropped."
-        wanted.append(("an accepted experience", why, float(accepted), accepted >= MOST_COUNTED))
+        wanted.append(("an accepted experience", why, float(accepted)))
     if gain and gain.points >= 100 * LEAST_GAIN:
         why = f"Hundredths of mean reward gained, from {gain.first:.2f} in the first {ENDS} updates to {gain.last:.2f} in the last."
-        wanted.append(("a point of reward", why, gain.points, False))
+        wanted.append(("a point of reward", why, gain.points))
     spent = cost.spent
     return [
-        Unit(name, why, count, {field: spent[field] / count for field in METRICS.values()}, bounded)
-        for name, why, count, bounded in wanted
-        if count
+        Unit(name, why, count, {field: spent[field] / count for field in METRICS.values()}) for name, why, count in wanted if count
     ]
 
 
@@ -142,8 +143,9 @@ class Day:
 
 
 def days_of(run: Run, cost: Cost) -> Sequence[Day]:
-    """The newest days on which it used something."""
-    rows = Usage.objects.filter(run=run).order_by().annotate(day=TruncDay("hour")).values_list("day", "kind")
+    """The newest days on which it, or an evaluation of its versions, used something."""
+    concerned = [run.pk, *Run.objects.filter(evaluates__run=run).values_list("pk", flat=True)]
+    rows = Usage.objects.filter(run__in=concerned).order_by().annotate(day=TruncDay("hour")).values_list("day", "kind")
     found: dict[datetime, dict[str, float]] = defaultdict(dict)
     for day, kind, amount in rows.annotate(total=Sum("amount")):
         found[day][kind] = amount

@@ -16,7 +16,7 @@ from django.db.models import Count, Exists, F, FloatField, Max, OuterRef, Q
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast, Now
 
-from apps.alerts.ledger import alerts_left_their_history, what_was_sampled_is_counted
+from apps.alerts.ledger import alerts_left_their_history, totals_are_sums_of_their_hours, what_was_sampled_is_counted
 from apps.buffer.ledger import (
     USES_ALLOWED,
     offspring_say_what_their_parents_said,
@@ -338,6 +338,7 @@ CHECKS = (
     Check("episodes end with their sessions", episodes_end_with_their_sessions),
     Check("what was played was rewarded once", what_was_played_was_rewarded_once),
     Check("what was sampled is counted", what_was_sampled_is_counted),
+    Check("totals are sums of their hours", totals_are_sums_of_their_hours),
     Check("alerts left their history", alerts_left_their_history),
     Check("evaluations ask each task once", evaluations_ask_each_task_once),
     Check("votes are about answers of their arenas", votes_are_about_answers_of_their_arenas),

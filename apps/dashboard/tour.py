@@ -8,6 +8,7 @@ from django.urls import reverse
 from apps.accounts.models import User
 from apps.runs.models import Run
 
+NOT_HERE = "tour_not_here"  # of a session: whoever signed in had no demo to be shown
 DEMO, RUN = "demo", "tone"  # the project that `make demo` makes, and the run in it that people rate
 
 
@@ -77,10 +78,17 @@ def demo_run(user: User) -> Run | None:
     return runs.select_related("project").order_by("-pk").first()
 
 
+def look_for_it(request: HttpRequest, user: User, **_: object) -> None:
+    """At each sign-in, so that pages need not look again where there is no demo."""
+    request.session.pop(NOT_HERE, None)
+    if user.tour_step and demo_run(user) is None:
+        request.session[NOT_HERE] = True
+
+
 def tour_of(request: HttpRequest) -> Tour | None:
-    """None where it is over, or there is no run to take it on. One query for those who are on it, none for the others."""
+    """None where it is over, or there was no run to take it on at sign-in. One query for those who are on it, none for others."""
     user = getattr(request, "user", None)
-    if not user or not user.is_authenticated or not 1 <= user.tour_step <= len(STEPS):
+    if not user or not user.is_authenticated or not 1 <= user.tour_step <= len(STEPS) or NOT_HERE in request.session:
         return None
     run = demo_run(user)
     if run is None:

@@ -1,6 +1,6 @@
 """A few curves on one pair of axes, drawn on the server: for what was seen once, and does not move while it is looked at."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 WIDTH, HEIGHT, ROOM = 640, 150, 6
@@ -33,7 +33,7 @@ class Drawing:
 
 
 def drawing_of(series: Mapping[str, Points], is_share: bool = True) -> Drawing | None:
-    """None where no curve has two points. Shares and rewards stand between 0 and 1, whatever they reach; others reach the edge."""
+    """None where no curve has two points apart. Shares and rewards stand between 0 and 1, whatever they reach."""
     curves = {name: points for name, points in series.items() if len(points) > 1}
     if not curves:
         return None
@@ -41,6 +41,8 @@ def drawing_of(series: Mapping[str, Points], is_share: bool = True) -> Drawing |
     values = [value for points in curves.values() for _, value in points]
     low, high = min(0.0, *values), max(1.0 if is_share and max(values) <= 1 else 0.0, *values)
     since, until = min(steps), max(steps)
+    if since == until:
+        return None
 
     def place(step: float, value: float) -> str:
         x = (step - since) / (until - since) * WIDTH
@@ -54,3 +56,14 @@ def drawing_of(series: Mapping[str, Points], is_share: bool = True) -> Drawing |
         for name, points in curves.items()
     ]
     return Drawing(tuple(lines), low, high, since, until)
+
+
+def sketch_of(series: Mapping[str, Mapping[str, list]], names: Iterable[str]) -> Drawing | None:
+    """Of columns as scripts take them ({"x": …, "y": …}): what stands in their chart until they draw it, or if none does."""
+    return drawing_of({name: list(zip(series[name]["x"], series[name]["y"], strict=True)) for name in names if name in series})
+
+
+def newest_of(series: Mapping[str, Mapping[str, list]], names: Iterable[str]) -> dict[str, float | None]:
+    """The last value of each; None of one that has none."""
+    values = {name: series.get(name, {"y": []})["y"] for name in names}
+    return {name: known[-1] if known else None for name, known in values.items()}

@@ -5,8 +5,8 @@ from django.db.models import QuerySet
 from django.forms import ModelForm
 from django.http import HttpRequest
 
-from apps.accounts.ledger_admin import LedgerAdmin, PlainAdmin, newest
-from apps.environments.models import Environment, Episode, EpisodeTurn, Feedback, PlaySession
+from apps.accounts.ledger_admin import LedgerAdmin, PlainAdmin, looked_at, newest
+from apps.environments.models import Environment, Episode, EpisodeTurn, Feedback, PlaySession, TurnedAway
 from apps.environments.pull.errors import CallFailed
 from apps.environments.pull.forms import EnvironmentForm
 from apps.environments.pull.registering import check
@@ -69,3 +69,6 @@ class FeedbackAdmin(LedgerAdmin):
     list_display = ["pk", "turn", "by", "person", "version", "value", "correction", "is_late", "at"]
     list_select_related = ["turn", "by"]
     ordering = ["-pk"]
+
+
+looked_at(TurnedAway, "run", "count", "at")

@@ -2,20 +2,31 @@
 
 from django.contrib import admin
 
-from apps.accounts.ledger_admin import LedgerAdmin, newest
+from apps.accounts.ledger_admin import LedgerAdmin, looked_at, newest
 from apps.feedback.forms import FORMS
 from apps.feedback.models import (
+    Adjudication,
     Arena,
+    Calibration,
+    Contestant,
     Demonstration,
     EvaluationResult,
     ExpertAnswer,
+    Guess,
     Intervention,
     Item,
+    Pairing,
+    Prediction,
     Preference,
     RaterModel,
     Rating,
+    RatingReward,
     Skip,
     Slot,
+    Surprise,
+    Suspicion,
+    SuspicionAct,
+    SuspicionItem,
     Thumb,
     Vote,
 )
@@ -122,3 +133,16 @@ class VoteAdmin(LedgerAdmin):
     list_filter = [newest("choice")]
     list_select_related = ["pairing", "task", "rater"]
     ordering = ["-pk"]
+
+
+looked_at(RatingReward, "rating", "reward")
+looked_at(Adjudication, "item", "rating", "at")
+looked_at(Contestant, "arena", "run", "place")
+looked_at(Pairing, "arena", "first", "second", "size", "same", "votes")
+looked_at(Calibration, "run", "scorer", "domain", "last_rating", "made_at", "alarm", "alarmed_at")
+looked_at(Prediction, "rating", "rater_model", "mean", "deviation", "is_audit")
+looked_at(Surprise, "rollout", "mean", "worst", "rare")
+looked_at(Suspicion, "id", "run", "kind", "state", "words", "first_seen_at", "last_seen_at")
+looked_at(SuspicionAct, "suspicion", "verb", "reason", "by", "at")
+looked_at(SuspicionItem, "suspicion", "item")
+looked_at(Guess, "task", "policy", "scorer", "tries", "right", "at")

@@ -2,8 +2,8 @@
 
 from django.contrib import admin
 
-from apps.accounts.ledger_admin import LedgerAdmin, newest
-from apps.rewards.models import Rescoring, Reward
+from apps.accounts.ledger_admin import LedgerAdmin, looked_at, newest
+from apps.rewards.models import JudgeReply, Rescored, RescoredGroup, RescoredReward, Rescoring, Reward
 
 
 @admin.register(Reward)
@@ -21,3 +21,9 @@ class RescoringAdmin(LedgerAdmin):
     list_select_related = ["run", "by"]
     list_filter = ["state"]
     ordering = ["-pk"]
+
+
+looked_at(JudgeReply, "id", "tokens_in", "tokens_out", "seconds", "at")
+looked_at(RescoredGroup, "rescoring", "group", "attempts", "done_at", "other_best", "signal_before", "signal_after")
+looked_at(RescoredReward, "rescoring", "rollout", "scorer", "value", "reason", "at")
+looked_at(Rescored, "rescoring", "rollout", "before", "after", "fate", "size")

@@ -203,8 +203,7 @@ def count_used(answers: Sequence[Answered], groups: Sequence[Group]) -> None:
     for answer in answers:
         if answer.used and (home := homes.get(answer.question.group_id)):
             found[home].update(answer.used)
-    for (run, worker), amounts in sorted(found.items()):
-        Usage.add(run, worker, amounts)
+    Usage.add_all(found)
 
 
 def _rewards(answer: Answered) -> list[Reward]:

@@ -2,8 +2,12 @@
 
 from django.contrib import admin
 
-from apps.accounts.ledger_admin import LedgerAdmin, newest
-from apps.rollouts.models import Chat, ChatTurn, Comparison, Group, Rollout
+from apps.accounts.ledger_admin import LedgerAdmin, looked_at, newest
+from apps.rollouts.asked import AskedTask
+from apps.rollouts.left_out import FailedGroup, LeftOut
+from apps.rollouts.models import Chat, ChatTurn, Comparison, Group, Rollout, RolloutPayload
+from apps.rollouts.partial import PartialRollout
+from apps.rollouts.records import TaskRecord
 
 
 @admin.register(Group)
@@ -48,3 +52,11 @@ class ComparisonAdmin(LedgerAdmin):
     list_select_related = ["run", "one", "other", "by"]
     raw_id_fields = ["run", "one", "other", "by"]
     ordering = ["-pk"]
+
+
+looked_at(RolloutPayload, "rollout", fields=("rollout",))  # arrays, packed: the desk shows them
+looked_at(PartialRollout, "rollout", "completion_tokens", "slices", "stored_at", fields=("rollout", "completion_tokens", "slices"))
+looked_at(AskedTask, "run", "task", "by", "at", "draw_index")
+looked_at(TaskRecord, "run", "task", "attempts", "successes", "rate", "updated_at")
+looked_at(LeftOut, "run", "task", "reason", "by", "operator", "failures", "at")
+looked_at(FailedGroup, "group", "run", "task", "is_forgiven", "at")

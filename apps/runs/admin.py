@@ -13,6 +13,7 @@ from apps.runs.models import (
     TasksetShare,
     TrainStep,
     Usage,
+    UsageTotal,
     WeightOrder,
     WeightVersion,
     Worker,
@@ -107,6 +108,13 @@ class LogLineAdmin(LedgerAdmin):
 class UsageAdmin(LedgerAdmin):
     is_large = True
     list_display = ["run", "kind", "worker", "hour", "amount"]
+    list_select_related = ["run"]
+    ordering = ["-pk"]
+
+
+@admin.register(UsageTotal)
+class UsageTotalAdmin(LedgerAdmin):
+    list_display = ["run", "kind", "own", "evaluations"]
     list_select_related = ["run"]
     ordering = ["-pk"]
 

@@ -4,9 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from django.db.models import Sum
-
-from apps.runs.models import Prices, Run, Usage
+from apps.runs.models import Prices, Run, UsageTotal
 
 ROLES = ("explorer", "scorer", "refiner", "trainer")
 GPU, CPU = "gpu_s", "cpu_s"
@@ -32,10 +30,14 @@ METRICS = {
 
 @dataclass(frozen=True)
 class Cost:
-    """All that a run has used; `money` by the project's prices of today, 0 where there are none."""
+    """All that a run and the evaluations of its versions have used; `money` by the project's prices of today, 0 without any.
+
+    `for_evaluations`: what of it the evaluations used.
+    """
 
     amounts: Mapping[str, float] = field(default_factory=dict)
     prices: Prices = field(default_factory=lambda: Prices(gpu_hour=0.0, cpu_hour=0.0, judge_tokens=0.0, person_hour=0.0))
+    for_evaluations: Mapping[str, float] = field(default_factory=dict)
 
     def of(self, *kinds: str) -> float:
         return sum(self.amounts.get(kind, 0.0) for kind in kinds)
@@ -65,6 +67,10 @@ class Cost:
         return self.of(PEOPLE) / 3600
 
     @property
+    def of_evaluations(self) -> "Cost":
+        return Cost(self.for_evaluations, self.prices)
+
+    @property
     def parts(self) -> dict[str, float]:
         """Money by what it is for."""
         prices = self.prices
@@ -92,21 +98,34 @@ class Cost:
 
 
 def cost_of(runs: Iterable[Run]) -> dict[int, Cost]:
-    """By run (id), of every one of them. Two queries, whatever the number of runs."""
+    """By run (id), of every one of them. Two queries, of a few rows for each run, however long it has gone on."""
     runs = list(runs)
     amounts: dict[int, dict[str, float]] = defaultdict(dict)
-    rows = Usage.objects.filter(run__in=[run.pk for run in runs]).order_by().values_list("run", "kind")
-    for run, kind, amount in rows.annotate(total=Sum("amount")):
-        amounts[run][kind] = amount
+    evaluating: dict[int, dict[str, float]] = defaultdict(dict)
+    rows = UsageTotal.objects.filter(run__in=[run.pk for run in runs])
+    for run, kind, own, evaluations in rows.values_list("run", "kind", "own", "evaluations"):
+        amounts[run][kind] = own + evaluations
+        if evaluations:
+            evaluating[run][kind] = evaluations
     prices = {one.project_id: one for one in Prices.objects.filter(project__in={run.project_id for run in runs})}
     free = Cost().prices
-    return {run.pk: Cost(amounts[run.pk], prices.get(run.project_id, free)) for run in runs}
+    return {run.pk: Cost(amounts[run.pk], prices.get(run.project_id, free), evaluating[run.pk]) for run in runs}
 
 
 def spent_of(runs: Iterable[Run]) -> dict[int, dict[str, float]]:
     """By run (id), what it has used, by the fields of its budget; of those that have one."""
     limited = [run for run in runs if run.config.get("budget")]
     return {pk: cost.spent for pk, cost in cost_of(limited).items()} if limited else {}
+
+
+def used_up(run: Run) -> str:
+    """Which limit of its budget the run and its evaluations have used, in words; empty: none, or it has ended and has no more."""
+    if run.state in Run.ENDED or not run.config.get("budget"):
+        return ""
+    spent = cost_of([run])[run.pk].spent
+    limits = run.settings.budget.model_dump()
+    over = [field for field, most in limits.items() if most is not None and spent[field] >= most]
+    return f"the budget of {run.slug!r} is used up ({', '.join(over)}): raise it on its page Cost" if over else ""
 
 
 def metrics_of(run: Run) -> dict[str, float]:

@@ -2,8 +2,17 @@
 
 from django.contrib import admin
 
-from apps.accounts.ledger_admin import LedgerAdmin
-from apps.tasksets.models import QuarantinedLine, Task, Taskset, TasksetImport
+from apps.accounts.ledger_admin import LedgerAdmin, looked_at
+from apps.tasksets.models import (
+    DifficultyScale,
+    Picture,
+    QuarantinedLine,
+    Task,
+    TaskDifficulty,
+    TaskParent,
+    Taskset,
+    TasksetImport,
+)
 
 
 @admin.register(Taskset)
@@ -33,3 +42,9 @@ class TasksetImportAdmin(LedgerAdmin):
     list_display = ["name", "project", "slug", "state", "rows", "reason", "created_at"]
     list_select_related = ["project"]
     raw_id_fields = ["taskset"]
+
+
+looked_at(TaskParent, "task", "parent")
+looked_at(Picture, "id", "project", "width", "height", "created_at")
+looked_at(DifficultyScale, "taskset", "name", "source", "ready", "created_at")
+looked_at(TaskDifficulty, "scale", "task", "value", "place")

@@ -52,7 +52,7 @@ RAIL = [
             page("Storage and retention", "database", "admin-storage"),
             page("Scorers", "rule", "admin-scorers"),
             table("Workers", "memory", "runs_worker"),
-        table("Logs", "article", "runs_logline"),
+            table("Logs", "article", "runs_logline"),
             table("Audit", "history", "accounts_auditentry"),
         ],
     },
@@ -72,7 +72,8 @@ RAIL = [
         table("Acknowledgements", "verified", "runs_acknowledgement"),
         table("Shares of tasksets", "pie_chart", "runs_tasksetshare"),
         table("Orders for weights", "outbox", "runs_weightorder"), table("Spans of metrics", "show_chart", "runs_metricspan"),
-        table("Use of machines", "hourglass_top", "runs_usage"), table("Prices", "payments", "runs_prices"),
+        table("Use of machines", "hourglass_top", "runs_usage"), table("Totals of use", "functions", "runs_usagetotal"),
+        table("Prices", "payments", "runs_prices"),
         table("Events", "bolt", "streaming_event"), table("Topics", "sensors", "streaming_topic"),
     ),
     part(
@@ -91,6 +92,9 @@ RAIL = [
         table("Seats", "event_seat", "feedback_slot"), table("Skips", "skip_next", "feedback_skip"),
         table("Interventions", "back_hand", "feedback_intervention"), table("Rater models", "psychology", "feedback_ratermodel"),
         table("Words of agents", "record_voice_over", "environments_feedback"),
+        table("Calibrations", "balance", "feedback_calibration"), table("Suspicions", "policy_alert", "feedback_suspicion"),
+        table("Adjudications", "gavel", "feedback_adjudication"), table("Predictions", "online_prediction", "feedback_prediction"),
+        table("Replies of judges", "smart_toy", "rewards_judgereply"),
     ),
     part(
         "Lessons", table("Demonstrations", "school", "feedback_demonstration"),

@@ -11,7 +11,11 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from apps.rewards import scorers as package
+from apps.rewards.learned import PREFIX
 from apps.rewards.scorers import names
+from apps.runs.models import Run
+
+LEARNED_SHOWN = 50
 
 
 @require_safe
@@ -19,8 +23,16 @@ def scorers(request: HttpRequest) -> HttpResponse:
     """Staff who may look at runs."""
     if not request.user.has_perm("runs.view_run"):
         raise PermissionDenied("You may not look at runs.")
-    context = {**admin.site.each_context(request), "title": "Scorers", "scorers": described()}
+    context = {**admin.site.each_context(request), "title": "Scorers", "scorers": described(), "learned": learned()}
     return render(request, "admin/scorers.html", context)
+
+
+def learned() -> list[dict]:
+    """Scorers that runs made, of the newest such runs: by which name, in which project, and whether it can be used as it is."""
+    made = Run.objects.filter(config__algorithm__name="reward_model").select_related("project").defer("config").order_by("-pk")
+    return [
+        {"name": f"{PREFIX}{run.slug}", "run": run, "is_ready": run.state == Run.State.COMPLETED} for run in made[:LEARNED_SHOWN]
+    ]
 
 
 @cache

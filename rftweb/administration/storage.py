@@ -1,6 +1,9 @@
 """What takes how much room: tables, weight folders, and what retention has let go and would."""
 
+import os
 import shutil
+from collections.abc import Iterable
+from pathlib import Path
 
 from django.apps import apps
 from django.conf import settings
@@ -13,11 +16,13 @@ from django.shortcuts import render
 from django.utils.text import capfirst
 from django.views.decorators.http import require_safe
 
+from apps.accounts.ledger_admin import NEWEST, among_newest
 from apps.buffer.models import Release
 from apps.buffer.retention import rule_of, would_go
 from apps.runs.models import Run, WeightVersion
 
 TABLES_SHOWN, RUNS_SHOWN = 15, 15
+MOST_FILES = 20_000  # of a kind, whose sizes are added
 # What PostgreSQL knows without reading them: sizes are exact, numbers of rows as of the last look of its autovacuum.
 TABLES = """
     SELECT class.relname, nullif(class.reltuples, -1)::bigint, pg_table_size(class.oid), pg_indexes_size(class.oid)
@@ -34,7 +39,8 @@ def storage(request: HttpRequest) -> HttpResponse:
     weights = settings.WEIGHTS_ROOT
     context = {
         **admin.site.each_context(request), "title": "Storage and retention", "tables": tables(), "database": database_bytes(),
-        "weights": weights_of_runs(), "root": weights, "disk": shutil.disk_usage(weights) if weights.exists() else None,
+        "weights": weights_of_runs(), "newest": NEWEST, "folders": folders(), "root": weights,
+        "disk": shutil.disk_usage(weights) if weights.exists() else None,
         "ruled": ruled(), "days": settings.RETENTION_DAYS, "gone": gone(), "reckoned": reckoned(request.GET.get("run", "")),
     }  # fmt: skip
     return render(request, "admin/storage.html", context)
@@ -62,10 +68,36 @@ def tables() -> list[dict]:
 
 
 def weights_of_runs() -> list[dict]:
-    """Runs by the bytes of their weight folders that are there."""
-    there = WeightVersion.objects.filter(state__in=KEPT, version__gt=0).order_by()
+    """Runs by the bytes of their weight folders that are there, of the newest versions."""
+    there = among_newest(WeightVersion.objects.filter(state__in=KEPT, version__gt=0).order_by())
     rows = there.values("run", "run__project__slug", "run__slug", "run__state").annotate(bytes=Sum("bytes"), versions=Count("pk"))
     return list(rows.order_by("-bytes")[:RUNS_SHOWN])
+
+
+def folders() -> list[dict]:
+    """What else lies in files, as this machine sees it; no more of them than MOST_FILES are added up."""
+    weights = settings.WEIGHTS_ROOT
+    places = {
+        "Checkpoints": weights.glob("run-*/checkpoints"), "Exports of weights": [weights / "exports"],
+        "Files of imports": [settings.IMPORTS_ROOT],
+    }  # fmt: skip
+    return [{"name": name, **_sizes(roots)} for name, roots in places.items()]
+
+
+def _sizes(roots: Iterable[Path]) -> dict:
+    """`is_cut`: there are more files than were looked at."""
+    files = total = 0
+    for root in roots:
+        for folder, _, names in os.walk(root):
+            for name in names:
+                if files == MOST_FILES:
+                    return {"files": files, "bytes": total, "is_cut": True}
+                try:
+                    total += os.lstat(os.path.join(folder, name)).st_size
+                except FileNotFoundError:  # a trainer has just let it go
+                    continue
+                files += 1
+    return {"files": files, "bytes": total, "is_cut": False}
 
 
 def ruled() -> list[dict]:

@@ -57,7 +57,7 @@ def newest_run(project: Project, name: str, steps: int | None) -> Run:
 
 def _account(project: Project) -> str | None:
     """The demo's owner; its random password when it was made just now."""
-    user, is_new = User.objects.get_or_create(username=ACCOUNT, defaults={"is_staff": True, "is_superuser": True, "tour_step": 1})
+    user, is_new = User.objects.get_or_create(username=ACCOUNT, defaults={"is_staff": True, "is_superuser": True})
     Membership.objects.get_or_create(project=project, user=user, defaults={"role": Membership.Role.OWNER})
     if not is_new:
         return None

@@ -36,12 +36,14 @@ def project_named(slug: str | None) -> Project:
 
 
 def run_named(slug: str, project: str | None) -> Run:
-    """The run of that slug, in that project when given. Raises CommandError when there is none, or several."""
+    """The run of that slug, in that project when given; PROJECT/RUN says both. Raises CommandError: there is none, or several."""
+    if "/" in slug:
+        project, _, slug = slug.partition("/")
     runs = Run.objects.filter(slug=slug, **({"project__slug": project} if project else {}))
     if len(runs) == 1:
         return runs[0]
     if runs:
-        raise CommandError(f"several projects have a run {slug!r}; add --project {' or '.join(run.project.slug for run in runs)}")
+        raise CommandError(f"several projects have a run {slug!r}; say {' or '.join(f'{run.project.slug}/{slug}' for run in runs)}")
     newest = ", ".join(Run.objects.values_list("slug", flat=True)[:10]) or "none yet"
     raise CommandError(f"no run {slug!r}; the newest are: {newest}")
 

@@ -8,11 +8,16 @@ from apps.runs.models import Run, TrainStep
 FIRST_STEPS, LAST_STEPS = 5, 10  # over which the rewards at the beginning and the end are averaged
 
 
-def step_rewards(run: Run) -> list[float]:
-    """Mean reward of the batch of each committed step, in order."""
-    items = StepItem.objects.filter(step__run=run, step__state=TrainStep.State.COMMITTED)
+def step_rewards(run: Run, first: int, last: int) -> list[float]:
+    """Mean reward of the batch of each committed step among these, in order."""
+    among = {"step__number__gte": first, "step__number__lte": last}
+    items = StepItem.objects.filter(step__run=run, step__state=TrainStep.State.COMMITTED, **among)
     by_step = items.values("step__number").order_by("step__number").annotate(mean=Avg("experience__reward"))
     return [row["mean"] for row in by_step]
+
+
+def newest_rewards(run: Run) -> list[float]:
+    return step_rewards(run, run.step - LAST_STEPS + 1, run.step)
 
 
 def mean(values: list[float]) -> float | None:
@@ -38,7 +43,7 @@ def describe(run: Run) -> dict[str, object]:
         "step": run.step,
         "planned_steps": run.planned_steps,
         "published_version": run.published_version,
-        "reward_last": mean(step_rewards(run)[-LAST_STEPS:]),
+        "reward_last": mean(newest_rewards(run)),
         "groups_opened": run.groups_opened,
         "groups_dropped": run.groups_dropped,
         **{f"experiences_{state}": count for state, count in Experience.objects.census(run).items()},
@@ -47,13 +52,12 @@ def describe(run: Run) -> dict[str, object]:
 
 def summary(run: Run, seconds: float, reconciled: bool) -> dict[str, object]:
     """The one line of `manage.py demo --exit`; `seconds` is wall time from start to end of the run."""
-    rewards = step_rewards(run)
     trained = Experience.objects.filter(run=run, state=Experience.State.TRAINED)
     return {
         "run": run.slug,
         "steps": run.step,
-        "reward_first": mean(rewards[:FIRST_STEPS]),
-        "reward_last": mean(rewards[-LAST_STEPS:]),
+        "reward_first": mean(step_rewards(run, 1, FIRST_STEPS)),
+        "reward_last": mean(newest_rewards(run)),
         "groups_issued": run.groups_opened,
         "groups_trained": trained.values("group").distinct().count(),
         "groups_dropped": run.groups_dropped,

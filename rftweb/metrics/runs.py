@@ -66,14 +66,14 @@ class Figures:
             yield from self._workers()
 
     def _runs(self) -> Metric:
-        family = GaugeMetricFamily("rftweb_runs", "Runs by state.", labels=["state"])
-        counts = dict(self.runs.order_by().values_list("state").annotate(Count("pk")))
+        family = GaugeMetricFamily("rftweb_runs", "Runs that train, by state.", labels=["state"])
+        counts = dict(self.runs.filter(is_evaluation=False).order_by().values_list("state").annotate(Count("pk")))
         for state in Run.State.values:
             family.add_metric([state], counts.get(state, 0))
         return family
 
     def _progress(self) -> Iterator[Metric]:
-        """The counters of each run that has not ended; its version for who does not judge it blind."""
+        """The counters of each run that has not ended; its version for who judges openly. Evaluations: of groups alone."""
         steps = CounterMetricFamily("rftweb_run_steps", "Committed optimiser updates.", labels=RUN)
         planned = GaugeMetricFamily("rftweb_run_planned_steps", "Updates the run is to make.", labels=RUN)
         version = GaugeMetricFamily("rftweb_run_weight_version", "Published weight version.", labels=RUN)
@@ -81,10 +81,10 @@ class Figures:
         dropped = CounterMetricFamily("rftweb_run_groups_dropped", "Groups dropped.", labels=RUN)
         figures = ("step", "planned_steps", "published_version", "groups_opened", "groups_dropped")
         families = (steps, planned, version, opened, dropped)
-        seen = set(self._open_ones())
-        for pk, project, slug, *values in self.open_runs.order_by("pk").values_list("pk", "project__slug", "slug", *figures):
+        seen, names = set(self._open_ones()), ("pk", "is_evaluation", "project__slug", "slug")
+        for pk, is_evaluation, project, slug, *values in self.open_runs.order_by("pk").values_list(*names, *figures):
             for family, value in zip(families, values, strict=True):
-                if family is not version or pk in seen:
+                if family in (opened, dropped) or not (is_evaluation or (family is version and pk not in seen)):
                     family.add_metric([project, slug], value)
         yield from families
 

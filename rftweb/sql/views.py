@@ -36,7 +36,7 @@ def view(name: str, words: str, source: str, *columns: tuple[str, str, str, str]
 
 VIEWS = (
     view(
-        "runs", "A training of a policy, from its plan to its end.",
+        "runs", "A training of a policy, or an evaluation of one, from its plan to its end.",
         "runs_run run JOIN accounts_project project ON project.id = run.project_id "
         "JOIN policies_policy policy ON policy.id = run.policy_id "
         "LEFT JOIN tasksets_taskset taskset ON taskset.id = run.taskset_id "
@@ -60,6 +60,7 @@ VIEWS = (
         ("created_at", "timestamptz", "run.created_at", "When it was made."),
         ("started_at", "timestamptz", "run.started_at", "When it was started."),
         ("ended_at", "timestamptz", "run.ended_at", "When it was stopped or completed."),
+        ("is_evaluation", "boolean", "run.is_evaluation", "It learns nothing: a row of `evaluations`, too. The others train."),
     ),
     view(
         "steps", "An optimiser update.", "runs_trainstep step",

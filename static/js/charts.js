@@ -78,6 +78,7 @@ function paint(chart) {
   if (note) note.hidden = !empty;
   if (empty) return;
   if (chart.plot) return chart.plot.setData(data);
+  chart.element.querySelector(".sketch")?.remove();
   chart.plot = new uPlot(options(chart.element, chart.names), data, chart.element);
 }
 

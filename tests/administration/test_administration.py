@@ -13,10 +13,10 @@ from django.utils import timezone
 from apps.accounts.ledger_admin import InfinitePaginator, LedgerAdmin, PlainAdmin
 from apps.accounts.models import AuditEntry, Membership, Token, User
 from apps.rollouts.models import Rollout
-from apps.runs.models import Metric, Worker
-from rftweb.administration import look
+from apps.runs.models import Metric, Run, Worker
+from rftweb.administration import look, storage
 from rftweb.administration.scorers import described
-from rftweb.administration.storage import tables
+from rftweb.administration.storage import folders, tables
 
 
 @pytest.fixture
@@ -94,6 +94,27 @@ def test_scorers_are_told_of_by_name(desk):
     page = html(desk, "admin-scorers")
     assert {"tone", "sort"} <= {one["name"] for one in described()} and all(one["words"] for one in described())
     assert all(one["name"] in page for one in described())
+
+
+def test_scorers_that_runs_learned_are_told_of_with_how_they_are_named(desk, new_run):
+    run = new_run()
+    Run.objects.filter(pk=run.pk).update(config={**run.config, "algorithm": {"name": "reward_model"}}, published_version=3)
+    page = html(desk, "admin-scorers")
+    assert "model:run-0" in page and "model:run-0@3" in page
+    Run.objects.filter(pk=run.pk).update(state="completed")
+    assert "its last weights" in html(desk, "admin-scorers")
+
+
+def test_storage_tells_what_lies_in_files_up_to_a_bound(desk, settings, tmp_path, monkeypatch):
+    settings.WEIGHTS_ROOT, settings.IMPORTS_ROOT = tmp_path, tmp_path / "imports"
+    for name in ("run-1/checkpoints/step-2/a.bin", "run-2/checkpoints/step-4/b.bin", "exports/7/c.zip"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_bytes(b"12345")
+    assert [(one["files"], one["bytes"]) for one in folders()] == [(2, 10), (1, 5), (0, 0)]
+    page = html(desk, "admin-storage")
+    assert "Checkpoints" in page and "checkpoints.keep" in page
+    monkeypatch.setattr(storage, "MOST_FILES", 1)
+    assert [(one["files"], one["is_cut"]) for one in folders()] == [(1, True), (1, False), (0, False)]
 
 
 # -- lists --------------------------------------------------------------------------------------------------------------
@@ -209,3 +230,12 @@ def test_a_second_factor_is_shown_without_its_secret_and_taken_on_record(desk, b
 def test_staff_sign_in_by_the_sites_own_login(client, db):
     answer = client.get(reverse("admin:index"), follow=True)
     assert answer.redirect_chain[-1][0].startswith(reverse("account_login"))
+
+
+def test_a_projects_slug_is_chosen_once_for_what_is_on_record_names_it(desk, project):
+    membership = {"memberships-TOTAL_FORMS": "0", "memberships-INITIAL_FORMS": "0"}
+    assert 'name="slug"' in html(desk, "admin:accounts_project_add")
+    address = reverse("admin:accounts_project_change", args=[project.pk])
+    assert desk.post(address, {"slug": "other", "title": "Renamed", **membership}).status_code == 302
+    project.refresh_from_db()
+    assert (project.slug, project.title) == ("lab", "Renamed")

@@ -1,8 +1,14 @@
 """A run that has used what it may pauses with the reason, and goes on once the limit is raised."""
 
+import pytest
+
 from apps.alerts.evaluating import look_at_runs
 from apps.alerts.ledger import alerts_left_their_history, what_was_sampled_is_counted
 from apps.alerts.models import Alert, AlertEntry
+from apps.feedback.evaluation.asking import evaluate
+from apps.feedback.evaluation.scheduled import keep_up
+from apps.runs.config import ConfigError
+from apps.runs.evaluation import Asked
 from apps.runs.models import Run, Usage
 
 
@@ -20,6 +26,43 @@ def test_a_used_up_budget_pauses_as_often_as_the_run_is_resumed_until_it_is_rais
     assert look_at_runs() == {"closed": 1}
     healthy.refresh_from_db()
     assert healthy.is_live
+
+
+def test_what_evaluations_use_counts_against_the_budget_and_they_are_held_with_the_run_until_it_is_raised(healthy):
+    healthy.change_config(None, budget={"tokens": 1_000})
+    evaluation, _ = evaluate(healthy.weight_versions.get(), Asked(taskset="sort"))
+    Usage.add(evaluation.pk, "a", {"tokens.sampled": 1_000})
+    assert look_at_runs() == {"opened": 1, "paused": 1, "evaluations_held": 1}
+    evaluation.refresh_from_db()
+    assert evaluation.state == Run.State.PAUSED and "used up (tokens)" in evaluation.state_reason
+    healthy.refresh_from_db()
+    healthy.change_config(None, budget={"tokens": 5_000})
+    assert "evaluations_resumed" not in look_at_runs()
+    healthy.resume()
+    assert look_at_runs()["evaluations_resumed"] == 1
+    evaluation.refresh_from_db()
+    assert evaluation.is_live
+
+
+def test_an_evaluation_that_somebody_paused_stays_so_whatever_its_runs_budget(healthy):
+    healthy.change_config(None, budget={"tokens": 1_000})
+    evaluation, _ = evaluate(healthy.weight_versions.get(), Asked(taskset="sort"))
+    evaluation.pause()
+    look_at_runs()
+    evaluation.refresh_from_db()
+    assert evaluation.state == Run.State.PAUSED
+
+
+def test_no_evaluation_begins_while_the_runs_budget_is_used_up(healthy):
+    healthy.change_config(None, budget={"tokens": 1_000}, evaluations=[{"taskset": "sort"}])
+    Usage.add(healthy.pk, "a", {"tokens.sampled": 1_000})
+    look_at_runs()
+    healthy.refresh_from_db()
+    assert keep_up(healthy) == 0
+    with pytest.raises(ConfigError, match="used up"):
+        evaluate(healthy.weight_versions.get(), Asked(taskset="sort"))
+    healthy.change_config(None, budget=None)
+    assert keep_up(healthy) == 1
 
 
 def test_tokens_are_counted_with_the_rollouts_that_say_them(run, finish):

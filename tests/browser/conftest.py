@@ -137,11 +137,16 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture
 def visit(transactional_db, site: str, chromium: Browser) -> Iterator[Callable[..., Visit]]:
-    """`visit(user)` opens a window in which that person is signed in; `visit(None)` one in which nobody is."""
+    """`visit(user)` opens a window in which that person is signed in; `visit(None)` one in which nobody is.
+
+    `scripts=False`: in one that runs none.
+    """
     contexts: list[BrowserContext] = []
 
-    def begin(user: User | None, viewport: dict = DESKTOP, scheme: str = "light") -> Visit:
-        context = chromium.new_context(viewport=viewport, color_scheme=scheme, has_touch=viewport == PHONE)
+    def begin(user: User | None, viewport: dict = DESKTOP, scheme: str = "light", scripts: bool = True) -> Visit:
+        context = chromium.new_context(
+            viewport=viewport, color_scheme=scheme, has_touch=viewport == PHONE, java_script_enabled=scripts
+        )
         context.set_default_timeout(PATIENCE_MS)
         contexts.append(context)
         if user is not None:

@@ -11,7 +11,13 @@ from types import SimpleNamespace
 import pytest
 from django.core.management import CommandError, call_command
 
+from apps.accounts.models import Project
+from apps.feedback.evaluation.asking import evaluate
+from apps.runs.evaluation import Asked
 from apps.runs.models import Metric, Run
+from apps.tasksets.models import Task
+from rftweb.management.run_report import step_rewards
+from tests.dashboard.conftest import seeded  # noqa: F401  (a fixture)
 
 
 def said(*arguments: object) -> str:
@@ -54,6 +60,31 @@ def test_a_difference_names_each_field_with_both_values(new_run):
     assert "the same configuration" in said("runs", "diff", "run-0", "run-0")
     with pytest.raises(CommandError, match="no run"):
         said("runs", "diff", "run-0", "run-9")
+
+
+def test_a_run_of_another_project_is_named_with_its_project(run, taskset, policy, plan):
+    there = Project.objects.create(slug="there", title="There")
+    policy.pk, policy.project = None, there
+    policy.save()
+    tasks, taskset.pk, taskset.project = list(taskset.tasks.all()), None, there
+    taskset.save()
+    taskset.tasks.bulk_create(Task(taskset=taskset, index=one.index, prompt=one.prompt, digest=one.digest) for one in tasks)
+    Run.create(project=there, slug=run.slug, title="Of the same name", plan=plan(seed=9))
+    with pytest.raises(CommandError, match=r"say (lab|there)/run-0 or (lab|there)/run-0"):
+        said("runs", "show", run.slug)
+    assert re.search(r"^field +lab/run-0 +there/run-0$", said("runs", "diff", "lab/run-0", "there/run-0"), re.MULTILINE)
+
+
+def test_a_list_has_evaluations_only_when_they_are_asked_for(run):
+    evaluation, _ = evaluate(run.weight_versions.get(), Asked(taskset="sort"))
+    assert evaluation.slug not in said("runs", "list") and evaluation.slug in said("runs", "list", "--evaluations")
+
+
+def test_where_a_run_stands_is_read_from_its_last_updates_alone(seeded):  # noqa: F811
+    last = step_rewards(seeded.run, 1, 3)
+    assert len(last) == 3 and step_rewards(seeded.run, 2, 3) == last[1:]
+    Run.objects.filter(pk=seeded.run.pk).update(step=13, planned_steps=20)
+    assert json.loads(said("runs", "show", seeded.run.slug, "--json"))["reward_last"] is None
 
 
 def moves(run: Run):

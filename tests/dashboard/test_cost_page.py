@@ -6,6 +6,8 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from apps.accounts.models import AuditEntry
+from apps.feedback.evaluation.asking import evaluate
+from apps.runs.evaluation import Asked
 from apps.runs.models import Metric, Prices, Run, Usage
 
 
@@ -103,3 +105,20 @@ def test_more_hours_and_runs_cost_no_more_queries(client, cast, used, new_run):
     with CaptureQueriesContext(connection) as many:
         page(client, used)
     assert len(many) == len(few) <= 28
+
+
+def test_each_accepted_experience_is_counted_however_many_there_are(client, cast, used):
+    Run.objects.filter(pk=used.pk).update(experiences_trained=320_000)
+    Usage.add(used.pk, "a", {"judge.tokens_in": 6_400_000})
+    client.force_login(cast.alice)
+    text = page(client, used)
+    assert "320,000" in text and ">20</td>" in text  # tokens of judges for each
+
+
+def test_what_evaluations_used_has_a_line_and_they_are_not_beside_the_newest_runs(client, cast, used):
+    evaluation, _ = evaluate(used.weight_versions.get(), Asked(taskset="sort"))
+    client.force_login(cast.alice)
+    assert "of these, evaluations" not in page(client, used)
+    Usage.add(evaluation.pk, "a", {"tokens.sampled": 655})
+    text = page(client, used)
+    assert "of these, evaluations" in text and "13,000" in text and evaluation.slug not in text

@@ -112,3 +112,10 @@ def test_who_may_import_finds_the_page_from_tasksets_and_from_a_runs_people(clie
     assert all(f'href="{link}"' in client.get(page).content.decode() for page in pages)
     client.force_login(bob)
     assert link not in client.get(reverse("tasksets")).content.decode()
+
+
+def test_sources_are_counted_among_the_newest_lessons_and_after_what_was_stored(send, monkeypatch):
+    monkeypatch.setattr(lessons, "MOST_COUNTED", 3)
+    rows = [{"prompt": f"question {n}", "response": f"answer {n}"} for n in range(10)]
+    _, html = send(lines(*rows), kind="demonstrations")
+    assert "of the newest 3 of each kind" in html and '<td class="r num">3</td>' in html

@@ -70,6 +70,15 @@ def test_events_come_by_cursor_and_tell_the_blind_no_judgement(client, seeded):
     assert heard[committed["sequence"]] == {"step": committed["payload"]["step"]}
 
 
+def test_the_exports_filter_is_filled_from_its_address(client, seeded):
+    client.force_login(seeded.alice)
+    address = reverse("run-exports", args=["lab", seeded.run.slug])
+    html = client.get(address, {"form": "stars", "since": "2026-03-01", "pseudonyms": "on"}).content.decode()
+    assert "<option selected>stars</option>" in html and 'value="2026-03-01"' in html and 'value="on" checked' in html
+    html = client.get(address, {"form": "nonsense", "since": "never"}).content.decode()
+    assert "<option selected>" not in html and 'value="never"' not in html
+
+
 def test_the_page_offers_them_before_there_are_figures(client, run, alice):
     client.force_login(alice)
     html = client.get(reverse("run-exports", args=["lab", run.slug])).content.decode()

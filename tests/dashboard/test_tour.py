@@ -1,18 +1,18 @@
 """The tour of a first visit: five pages of the demo's run, each leading to the next, and out of it at any."""
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from apps.accounts.models import Project, User
+from apps.accounts.models import Membership, Project, User
 from apps.dashboard.tour import STEPS
+from tests.conftest import PASSWORD
 
 
 @pytest.fixture
 def demo(seeded):
-    """The seeded run, as the demo's; everybody is at the tour's beginning."""
-    User.objects.update(tour_step=1)
-    for person in (seeded.alice, seeded.bob, seeded.carol):
-        person.refresh_from_db()
+    """The seeded run, as the demo's."""
     Project.objects.filter(pk=seeded.run.project_id).update(slug="demo")
     seeded.run.refresh_from_db()
     seeded.run.project.refresh_from_db()
@@ -28,6 +28,14 @@ def test_it_leads_through_its_pages_and_ends(client, demo):
         address = client.post(reverse("tour"), {"to": (number + 1) % (len(STEPS) + 1)})["Location"]
     demo.alice.refresh_from_db()
     assert (demo.alice.tour_step, address) == (0, reverse("home"))
+
+
+def test_it_meets_whoever_was_added_to_the_demo_on_the_first_visit(client, demo):
+    person = User.objects.create_user("dora", password=PASSWORD)
+    Membership.objects.create(project=demo.run.project, user=person, role=Membership.Role.RATER)
+    client.post(reverse("account_login"), {"login": "dora", "password": PASSWORD})
+    assert STEPS[0].title in client.get(STEPS[0].url(demo.run)).content.decode()
+    assert [client.get(step.url(demo.run)).status_code for step in STEPS] == [200] * len(STEPS)
 
 
 def test_it_can_be_skipped_at_once(client, demo):
@@ -46,6 +54,16 @@ def test_who_sees_no_demo_has_no_tour(client, demo):
     client.force_login(demo.carol)
     assert "Tour" not in client.get(reverse("live")).content.decode()
     assert "no demo run" in client.post(reverse("tour"), {"to": "2"}, follow=True).content.decode()
+
+
+def test_without_a_demo_it_costs_nothing_and_comes_with_the_next_sign_in_once_there_is_one(client, seeded):
+    client.force_login(seeded.alice)
+    with CaptureQueriesContext(connection) as seen:
+        client.get(reverse("tasksets"))
+    assert not [query for query in seen.captured_queries if "'tone%'" in query["sql"]]
+    Project.objects.filter(pk=seeded.run.project_id).update(slug="demo")
+    client.force_login(seeded.alice)
+    assert "Tour, 1 of" in client.get(reverse("tasksets")).content.decode()
 
 
 @pytest.mark.parametrize("asked", ["", "-1", "99", "x", "²"])

@@ -12,8 +12,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from apps.accounts.models import Token
 from apps.alerts.models import Alert
+from apps.feedback.evaluation.asking import evaluate
 from apps.feedback.models import Rating
 from apps.rollouts.models import Group
+from apps.runs.evaluation import Asked
 from apps.runs.models import Metric, Run, Worker
 from apps.streaming import bells
 from tests.dashboard.evaluating import evaluated, publish
@@ -83,6 +85,16 @@ def test_metrics_show_where_each_run_stands(bob, run, finish):
     assert 'rftweb_run_groups_opened_total{project="lab",run="run-0"} 1.0' in text
     assert 'rftweb_groups{project="lab",run="run-0",state="scoring"} 1.0' in text
     assert 'rftweb_run_planned_steps{project="lab",run="run-0"} 10.0' in text
+
+
+def test_evaluations_have_groups_and_no_updates_in_the_metrics(bob, run, finish):
+    evaluation, _ = evaluate(run.weight_versions.get(), Asked(taskset="sort"))
+    finish(evaluation)
+    text = scraped(bob)
+    assert 'rftweb_runs{state="running"} 1.0' in text
+    told = {line.partition("{")[0] for line in text.splitlines() if f'run="{evaluation.slug}"' in line}
+    assert "rftweb_run_groups_opened_total" in told
+    assert not told & {"rftweb_run_steps_total", "rftweb_run_planned_steps", "rftweb_run_weight_version"}
 
 
 def test_metrics_show_nothing_of_other_peoples_projects(carol, run):

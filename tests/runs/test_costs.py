@@ -1,13 +1,16 @@
 """What runs use is counted once, whoever says it twice, and is made into hours and money."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
+from apps.alerts.ledger import totals_are_sums_of_their_hours
+from apps.feedback.evaluation.asking import evaluate
 from apps.runs.costs import cost_of, metrics_of, spent_of
-from apps.runs.models import Prices, Usage
+from apps.runs.evaluation import Asked
+from apps.runs.models import Prices, Usage, UsageTotal
 
 HOUR = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -70,3 +73,48 @@ def test_only_runs_with_a_budget_are_asked_what_they_spent(run, new_run):
 def test_an_updates_metrics_have_what_was_used_until_then(run):
     Usage.add(run.pk, "a", {"tokens.sampled": 7, "explorer.cpu_s": 360})
     assert metrics_of(run) == {"cost_tokens": 7, "cost_cpu_hours": 0.1}
+
+
+def rows_read(run) -> int:
+    """How many rows the database reads for what the run has cost."""
+    before = rows_fetched()
+    cost_of([run])
+    return rows_fetched() - before
+
+
+def rows_fetched() -> int:
+    """From the tables of amounts, by this transaction."""
+    fetched = "sum(coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0))"
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {fetched} FROM pg_stat_xact_user_tables WHERE relname LIKE 'runs_usage%'")
+        return int(cursor.fetchone()[0])
+
+
+def test_an_old_runs_cost_is_read_from_as_few_rows_as_a_young_ones(run):
+    Usage.put(run.pk, "a", {("tokens.sampled", HOUR): 1.0})
+    young = rows_read(run)
+    for worker in ("a", "b", "c"):
+        Usage.put(run.pk, worker, {("tokens.sampled", HOUR + n * timedelta(hours=1)): 1.0 for n in range(200)})
+    assert rows_read(run) == young == 1
+    assert cost_of([run])[run.pk].tokens == 600
+
+
+def test_what_is_put_anew_replaces_what_it_was_in_the_total(run):
+    for seconds in (100.0, 3_600.0, 1_800.0):
+        Usage.put(run.pk, "a", {("people.s", HOUR): seconds})
+    assert cost_of([run])[run.pk].people_hours == 0.5
+
+
+def test_what_the_evaluations_of_its_versions_use_is_the_runs_cost_too(run):
+    evaluation, _ = evaluate(run.weight_versions.get(), Asked(taskset="sort"))
+    Usage.add_all({(run.pk, "a"): {"trainer.gpu_s": 3_600}, (evaluation.pk, "a"): {"explorer.gpu_s": 1_800}})
+    costs = cost_of([run, evaluation])
+    assert (costs[run.pk].gpu_hours, costs[run.pk].of_evaluations.gpu_hours) == (1.5, 0.5)
+    assert (costs[evaluation.pk].gpu_hours, costs[evaluation.pk].of_evaluations.gpu_hours) == (0.5, 0)
+    assert list(totals_are_sums_of_their_hours()) == []
+
+
+def test_a_total_that_its_hours_do_not_make_is_found(run):
+    Usage.add(run.pk, "a", {"tokens.sampled": 7})
+    UsageTotal.objects.update(own=8)
+    assert len(list(totals_are_sums_of_their_hours())) == 1

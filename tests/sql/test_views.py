@@ -71,6 +71,11 @@ def test_evaluations_stand_under_the_run_whose_version_they_ask(run, finish):
     }
 
 
+def test_runs_say_which_of_them_are_evaluations(run):
+    made, _ = evaluate(run.weight_versions.get(version=0), Asked(taskset="sort", samples=2))
+    assert asked("SELECT run, is_evaluation FROM desk.runs ORDER BY run_id") == [("run-0", False), (made.slug, True)]
+
+
 def test_an_evaluation_that_is_not_complete_has_no_figures(run):
     evaluate(run.weight_versions.get(version=0), Asked(taskset="sort", samples=2))
     assert asked("SELECT state, judged, summed_up_at FROM desk.evaluations") == [("running", None, None)]

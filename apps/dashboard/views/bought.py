@@ -8,10 +8,12 @@ from django.views.decorators.http import require_safe
 from apps.dashboard.access import steered_run
 from apps.dashboard.bought import NEWEST, UPDATES, bought
 from apps.dashboard.curves import Series, curves
+from apps.dashboard.trends import newest_of, sketch_of
 from apps.feedback.quality.agreeing import agreements
 from apps.feedback.quality.decisions import newest_decisions
 
-NAMES = ("reward_mean", "reward_human", "reward_human_std")
+SHOWN = ("reward_mean", "reward_human")
+NAMES = (*SHOWN, "reward_human_std")
 
 
 @require_safe
@@ -20,9 +22,11 @@ def what_time_bought(request: HttpRequest, project: str, slug: str) -> HttpRespo
     """Owners and researchers of the project: it names raters and tells machine rewards."""
     run = steered_run(request, project, slug)
     found = bought(run)
+    series = with_spread(curves(run, NAMES)) if found.decisions else {}
     context = {
         "section": "runs", "tab": "bought", "run": run, "plan": run.settings, "bought": found, "newest": NEWEST, "updates": UPDATES,
         "agreements": agreements(newest_decisions(run, NEWEST)) if found.decisions else [],
+        "sketch": sketch_of(series, SHOWN), "now": newest_of(series, SHOWN),
     }  # fmt: skip
     return render(request, "dashboard/bought.html", context)
 

@@ -143,8 +143,8 @@ def _shown(limit: float | None) -> str:
 
 
 def _others(request: HttpRequest, run: Run) -> list[dict]:
-    """The newest runs of the project, this one among them or not, with what they used; a fixed number of queries."""
-    newest = list(Run.objects.filter(project=run.project_id).order_by("-pk")[:OTHERS_SHOWN])
+    """The newest runs of the project that train, beside this one, with what they used; a fixed number of queries."""
+    newest = list(Run.objects.filter(project=run.project_id, is_evaluation=False).order_by("-pk")[:OTHERS_SHOWN])
     shown = newest if any(one.pk == run.pk for one in newest) else [run, *newest]
     costs, opened = cost_of(shown), open_among(request.user, [one.pk for one in shown])
     rewards = recent_rewards(one for one in shown if one.pk in opened)

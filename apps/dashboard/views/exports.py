@@ -49,11 +49,14 @@ class Filter(forms.Form):
 def exports(request: HttpRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project: what can be taken out of the run, and in which columns."""
     run = steered_run(request, project, slug)
+    chosen = Filter(request.GET)
+    chosen.is_valid()  # what is wrong in the address is left empty here, and refused with the file
     used = Rating.objects.filter(run=run).order_by("-pk").values_list("form", flat=True)[:FORMS_USED]
     names = Figures(run).names
     context = {
         "section": "runs", "tab": "exports", "run": run, "metric_names": names[:NAMES_SHOWN],
-        "more_metrics": len(names) > NAMES_SHOWN, "used": sorted(set(used)),
+        "more_metrics": len(names) > NAMES_SHOWN, "asked": chosen.cleaned_data,
+        "used": sorted({*used, chosen.cleaned_data.get("form")} - {"", None}),
         "evaluation_columns": list(EVALUATION_COLUMNS), "has_ratings": Rating.objects.filter(run=run).exists(),
         "kinds": [{"kind": kind, "title": WORDS[kind][0], "why": WORDS[kind][1], "columns": list(COLUMNS[kind])} for kind in KINDS],
     }  # fmt: skip

@@ -25,6 +25,7 @@ LARGEST_BYTES = 100 * 1000 * 1000
 LOOKED_AT = 50_000  # lines that a preview reads
 SHOWN, BAD_SHOWN = 5, 20
 SOURCES_SHOWN = 20
+MOST_COUNTED = 20_000  # newest lessons of a kind whose sources are counted
 
 
 class Upload(forms.Form):
@@ -61,14 +62,14 @@ def import_page(request: HttpRequest, project: str) -> HttpResponse:
     found = get_object_or_404(Project.objects.run_by(request.user), slug=project)
     form = Upload(found, *((request.POST, request.FILES) if request.method == "POST" else ()))
     context = {
-        "section": "tasksets", "project": found, "form": form, "layouts": LAYOUTS, "sources": _sources(found),
+        "section": "tasksets", "project": found, "form": form, "layouts": LAYOUTS, "most": MOST_COUNTED,
         "tasksets": list(found.tasksets.values_list("slug", flat=True)),
     }  # fmt: skip
     status = 200
     if request.method == "POST":
         context |= _done(form, request.POST.get("act") == "store", request.user) if form.is_valid() else {}
         status = 200 if form.is_valid() and "refusal" not in context else 422
-        context["sources"] = _sources(found)
+    context["sources"] = _sources(found)  # after what was stored now
     return render(request, "dashboard/lessons_import.html", context, status=status)
 
 
@@ -116,9 +117,10 @@ def _lines(form: Upload) -> Iterator[LessonLine | RawBadLine]:
 
 
 def _sources(project: Project) -> list[tuple[str, str, int]]:
-    """(kind, source, how many) of the newest lessons' sources; bounded."""
+    """(kind, source, how many) of the newest lessons of each kind."""
     found = []
     for kind, model in LESSONS.items():
-        rows = model.objects.filter(project=project).order_by().values_list("source").annotate(n=Count("pk")).order_by("-n")
+        newest = model.objects.filter(project=project).order_by("-pk").values("pk")[:MOST_COUNTED]
+        rows = model.objects.filter(pk__in=newest).order_by().values_list("source").annotate(n=Count("pk")).order_by("-n")
         found += [(kind, source, count) for source, count in rows[:SOURCES_SHOWN]]
     return found

@@ -6,7 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
 
-from apps.dashboard.tour import STEPS, demo_run
+from apps.dashboard.tour import NOT_HERE, STEPS, demo_run
 
 
 @require_POST
@@ -19,6 +19,7 @@ def tour(request: HttpRequest) -> HttpResponse:
     request.user.tour_step = number if run and number <= len(STEPS) else 0
     request.user.save(update_fields=["tour_step"])
     if request.user.tour_step:
+        request.session.pop(NOT_HERE, None)
         return redirect(STEPS[number - 1].url(run))
     if number and run is None:
         messages.info(request, "There is no demo run here to take the tour on. `make demo` makes one.")

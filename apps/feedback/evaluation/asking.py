@@ -7,6 +7,7 @@ from django.db import transaction
 from apps.accounts.models import User
 from apps.rewards.scoring import require_known_scorers
 from apps.runs.config import ConfigError, RunConfig, parse
+from apps.runs.costs import used_up
 from apps.runs.evaluated import why_not
 from apps.runs.evaluation import Asked, set_of
 from apps.runs.models import Run, WeightVersion
@@ -18,7 +19,7 @@ def evaluate(version: WeightVersion, asked: Asked, by: User | None = None, again
     """The evaluation that asks this version this, started; and whether it was made now.
 
     The same question is not asked twice, unless `again`, or the first time was stopped. Raises ConfigError: the version's folder
-    is gone, the taskset is not there, or nobody would judge the answers.
+    is gone, the taskset is not there, nobody would judge the answers, or the run's budget is used up.
     """
     run = Run.objects.select_for_update(of=("self",)).select_related("project").get(pk=version.run_id)
     version.refresh_from_db()
@@ -26,7 +27,7 @@ def evaluate(version: WeightVersion, asked: Asked, by: User | None = None, again
     known = evaluations_of(version).filter(evaluation_set=set_of(plan))
     if not again and (found := known.exclude(state=Run.State.STOPPED).order_by("-pk").first()):
         return found, False
-    if reason := why_not(version):
+    if reason := why_not(version) or used_up(run):
         raise ConfigError({"evaluation.version": reason})
     require_known_scorers(plan, run.project)
     if count := known.count():  # another sample, not the same one once more

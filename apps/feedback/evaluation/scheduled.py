@@ -10,6 +10,7 @@ from django.db.models.functions import Coalesce, Now
 from apps.accounts.models import User
 from apps.feedback.evaluation.asking import evaluate, plan_of
 from apps.runs.config import ConfigError
+from apps.runs.costs import used_up
 from apps.runs.evaluation import Scheduled, set_of
 from apps.runs.models import Run, WeightVersion
 
@@ -53,8 +54,14 @@ def keep_up_all() -> int:
 
 
 def keep_up(run: Run) -> int:
-    """Evaluate the run's due versions whose folders are kept and that were not asked this; one that was stopped stays so."""
-    return sum(_made(run, schedule) for schedule in run.settings.evaluations)
+    """Evaluate the run's due versions whose folders are kept and that were not asked this; one that was stopped stays so.
+
+    While its budget is used up nothing begins: what is due then begins once that is raised.
+    """
+    schedules = run.settings.evaluations
+    if not schedules or used_up(run):
+        return 0
+    return sum(_made(run, schedule) for schedule in schedules)
 
 
 def _made(run: Run, schedule: Scheduled) -> int:

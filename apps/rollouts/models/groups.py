@@ -254,8 +254,7 @@ class Group(models.Model):
             if outcome.tokens is not None:
                 said = {SAMPLED: len(outcome.tokens.completion_ids), PROMPTS: len(outcome.tokens.prompt_ids)}
                 found[group.run_id, group.lease_owner].update(said)
-        for (run, worker), amounts in sorted(found.items()):
-            Usage.add(run, worker, amounts)
+        Usage.add_all(found)
 
     @classmethod
     @transaction.atomic

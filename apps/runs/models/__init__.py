@@ -6,12 +6,13 @@ from apps.runs.models.run import ChangedMeanwhile, NotPossible, Run, StaleFence,
 from apps.runs.models.shares import TasksetShare
 from apps.runs.models.spans import MetricSpan, metric_names, newest_values
 from apps.runs.models.steps import Metric, TrainStep
-from apps.runs.models.usage import Prices, Usage
+from apps.runs.models.usage import Prices, Usage, UsageTotal
 from apps.runs.models.weights import Acknowledgement, WeightVersion
 from apps.runs.models.worker import MAY_TAKE, Worker
 
 __all__ = [
     "MAY_TAKE", "Acknowledgement", "ChangedMeanwhile", "LogLine", "Metric", "MetricSpan", "NotPossible", "OrderOver", "Prices",
-    "Run", "StaleFence", "TasksetShare", "TrainStep", "Usage", "WeightOrder", "WeightVersion", "Worker", "after", "metric_names",
+    "Run", "StaleFence", "TasksetShare", "TrainStep", "Usage", "UsageTotal", "WeightOrder", "WeightVersion", "Worker", "after",
+    "metric_names",
     "newest_values",
 ]  # fmt: skip

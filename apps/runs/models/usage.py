@@ -37,13 +37,25 @@ class Usage(models.Model):
 
     @classmethod
     def add(cls, run: int, worker: str, amounts: Mapping[str, float]) -> None:
-        """Count these more, in this hour. In the transaction of the work that they are of: both are there, or neither."""
-        rows = [(kind, float(amount)) for kind, amount in amounts.items() if amount > 0 and math.isfinite(amount)]
+        """As `add_all`, for one run."""
+        cls.add_all({(run, worker): amounts})
+
+    @classmethod
+    def add_all(cls, amounts: Mapping[tuple[int, str], Mapping[str, float]]) -> None:
+        """Count these more, by (run, worker), in this hour. In the transaction of the work: both are there, or neither.
+
+        All that a transaction counts, it counts at once: the totals of its runs are then taken in one order, as by all others.
+        """
+        rows = [
+            (run, worker[:80], kind, float(amount))
+            for (run, worker), used in amounts.items()
+            for kind, amount in used.items()
+            if amount > 0 and math.isfinite(amount)
+        ]
         if not rows:
             return
-        kinds, values = zip(*rows, strict=True)
         with connection.cursor() as cursor:
-            cursor.execute(ADD, [run, worker[:80], list(kinds), list(values)])
+            cursor.execute(ADD, [list(column) for column in zip(*rows, strict=True)])
 
     @classmethod
     def put(cls, run: int, worker: str, sums: Mapping[tuple[str, datetime], float]) -> None:
@@ -59,13 +71,32 @@ class Usage(models.Model):
 HOUR = "date_trunc('hour', now(), 'UTC')"
 ADD = f"""
     INSERT INTO runs_usage (run_id, kind, worker, hour, amount)
-    SELECT %s, kind, %s, {HOUR}, amount FROM unnest(%s::text[], %s::float8[]) AS used(kind, amount) ORDER BY kind
+    SELECT run, kind, worker, {HOUR}, amount
+    FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::float8[]) AS used(run, worker, kind, amount) ORDER BY run, kind, worker
     ON CONFLICT (run_id, kind, hour, worker) DO UPDATE SET amount = runs_usage.amount + EXCLUDED.amount"""
 PUT = """
     INSERT INTO runs_usage AS known (run_id, kind, worker, hour, amount)
     SELECT %s, kind, %s, hour, amount FROM unnest(%s::text[], %s::timestamptz[], %s::float8[]) AS used(kind, hour, amount)
     ORDER BY kind, hour
     ON CONFLICT (run_id, kind, hour, worker) DO UPDATE SET amount = EXCLUDED.amount WHERE known.amount <> EXCLUDED.amount"""
+
+
+class UsageTotal(models.Model):
+    """What a run has used of one kind in all its hours. A trigger of the table of amounts keeps it, in the same transaction.
+
+    To be asked by pages, updates and limits, which come often: their rows are as many as there are kinds, however old the run.
+    """
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="usage_totals", db_index=False)
+    kind = models.CharField(max_length=30)
+    own = models.FloatField()
+    evaluations = models.FloatField(help_text="Of all evaluations of its versions.")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["run", "kind"], name="one_total_of_a_kind")]
+
+    def __str__(self) -> str:
+        return f"{self.run_id}: {self.own + self.evaluations:g} {self.kind}"
 
 
 class Prices(models.Model):

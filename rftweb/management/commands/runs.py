@@ -24,6 +24,7 @@ from rftweb.management.console import bar, explained, project_named, run_named
 from rftweb.management.run_report import describe, latest
 
 POLL_S, LISTED = 0.5, 50
+RUN = "slug of the run, or PROJECT/RUN"
 VERBS = {"start": "begin exploring and training", "pause": "hold", "resume": "go on", "stop": "end for good"}
 
 
@@ -43,19 +44,20 @@ class Command(BaseCommand):
         listing.add_argument("--tag", help="only those that have it")
         listing.add_argument("--most", type=int, default=LISTED, help=f"at most so many (default: {LISTED})")
         listing.add_argument("--archived", action="store_true", help="archived ones, too")
+        listing.add_argument("--evaluations", action="store_true", help="evaluations, too")
         named = [creating, listing]
         for verb, text in {**VERBS, "show": "show where it stands", "follow": "show its progress until it ends"}.items():
             steering = verbs.add_parser(verb, help=text)
-            steering.add_argument("run", help="slug of the run")
+            steering.add_argument("run", help=RUN)
             named.append(steering)
         comparing = verbs.add_parser("diff", help="show in what the configurations of two runs differ")
-        comparing.add_argument("run", help="slug of the one")
-        comparing.add_argument("other", help="slug of the other")
+        comparing.add_argument("run", help=RUN)
+        comparing.add_argument("other", help="the other one, likewise")
         named.append(comparing)
         for verb in named[1:]:
             verb.add_argument("--json", action="store_true", help="for programs: JSON, one document to a line")
         seeding = verbs.add_parser("seed", help="before it is started, give it groups that another run has sampled")
-        seeding.add_argument("run", help="slug of the run")
+        seeding.add_argument("run", help=RUN)
         seeding.add_argument("--from", dest="of", required=True, help="slug of the run that they are taken from")
         seeding.add_argument("--where", action="append", default=[], metavar="FIELD=VALUE", help=", ".join(Filter.base_fields))
         seeding.add_argument("--most", type=int, help="at most so many groups, the newest; never more than are in time")
@@ -121,6 +123,7 @@ class Command(BaseCommand):
         runs = runs.filter(state=options["state"]) if options["state"] else runs
         runs = runs.filter(tags__contains=[options["tag"]]) if options["tag"] else runs
         runs = runs if options["archived"] else runs.filter(archived_at__isnull=True)
+        runs = runs if options["evaluations"] else runs.filter(is_evaluation=False)
         found = list(runs[: options["most"] + 1])
         for run in found[: options["most"]]:
             self.stdout.write(json.dumps(_row(run)) if options["json"] else _line(run))
@@ -138,15 +141,15 @@ class Command(BaseCommand):
     def _diff(self, options: dict) -> None:
         one, other = (run_named(options[name], options["project"]) for name in ("run", "other"))
         found = differences([one.settings, other.settings])
+        names = [each.slug if one.project_id == other.project_id else f"{each.project.slug}/{each.slug}" for each in (one, other)]
         if options["json"]:
-            names = (one.slug, other.slug)
             self.stdout.write(json.dumps({each.field: dict(zip(names, each.values, strict=True)) for each in found}))
             return
         if not found:
-            self.stdout.write(f"{one.slug} and {other.slug} have the same configuration")
+            self.stdout.write(f"{' and '.join(names)} have the same configuration")
             return
         told = ((each.field, *(" ".join(value.split()) for value in each.values)) for each in found)
-        rows = [("field", one.slug, other.slug), *told]
+        rows = [("field", *names), *told]
         wide = [max(len(row[n]) for row in rows) for n in (0, 1)]
         for field, before, after in rows:
             self.stdout.write(f"{field:{wide[0]}}  {before:{wide[1]}}  {after}")

@@ -1,0 +1,56 @@
+"""Where no script runs, pages can still be read: figures, curves and lists are in what the server sends."""
+
+import pytest
+from django.urls import reverse
+
+from apps.feedback.evaluation.asking import evaluate
+from apps.runs.evaluation import Asked
+from apps.runs.models import Usage
+from tests.keeping import elsewhere
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+
+def read(place, what: str) -> None:
+    """It is there to be seen, not only in the page's source."""
+    place.get_by_text(what).first.wait_for(state="visible")
+
+
+def test_the_desk_is_read_without_scripts(visit, seeded):
+    run = seeded["run"]
+    elsewhere(lambda: evaluate(run.weight_versions.get(version=1), Asked(taskset="tone", samples=2)))
+    elsewhere(lambda: Usage.add(run.pk, "a", {"trainer.cpu_s": 3_600}))
+    rollout = run.rollouts.filter(state="finished").order_by("-pk").first()
+    window = visit(seeded["alice"], scripts=False)
+
+    def of_run(name: str) -> str:
+        return reverse(name, args=["lab", run.slug])
+
+    page = window.open(of_run("run"))
+    assert page.locator(".chart svg polyline").count() > 3
+    assert not page.get_by_text("The curve begins").first.is_visible()
+    page = window.open(of_run("rollouts"))
+    assert page.locator(".tablebox tbody tr").count() > 3
+    page = window.open(reverse("rollout", args=[rollout.pk]))
+    read(page, rollout.text[:20])
+    page = window.open(of_run("run-weights"))
+    assert page.locator(".tablebox tbody tr").count() >= 3
+    read(window.open(of_run("run-evaluations")), "tone")
+    read(window.open(of_run("run-cost")).locator(".costs"), "trainer")
+    read(window.open(reverse("workers")), "lab:3")
+    page = window.open(reverse("compare") + f"?runs=lab/{run.slug}")
+    read(page, run.slug)
+
+
+def test_what_time_bought_has_its_curve_without_scripts(visit, seeded):
+    page = visit(seeded["alice"], scripts=False).open(reverse("run-bought", args=["lab", seeded["run"].slug]))
+    assert page.locator("[data-chart=bought] polyline").count() == 2
+    assert not page.get_by_text("The curve begins").is_visible()
+    assert page.locator("[data-value=reward_mean]").inner_text().strip() not in ("", "–")
+
+
+def test_a_script_draws_over_what_stood_there(visit, seeded):
+    window = visit(seeded["alice"])
+    page = window.open(reverse("run-bought", args=["lab", seeded["run"].slug]))
+    page.wait_for_selector("[data-chart=bought] canvas")
+    assert page.locator("[data-chart=bought] .sketch").count() == 0 and window.complaints == []
