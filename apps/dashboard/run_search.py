@@ -50,12 +50,13 @@ class RunFilter(forms.Form):
     FIRST = ("words", "state", "sort")
 
     def __init__(self, asked: QueryDict, user: User) -> None:
-        """What there is in the person's projects is offered: four queries."""
+        """What there is in the person's projects is offered, of people those who make runs: four queries."""
         super().__init__(asked)
         projects = Project.objects.visible_to(user)
+        makers = Membership.objects.filter(project__in=projects, role__in=Membership.MAY_STEER)
         self.fields["project"].choices = [*ANY, *projects.order_by("slug").values_list("slug", "title")[:MOST_OFFERED]]
         self.offered = {
-            "owner": _names(User.objects.filter(pk__in=Membership.objects.filter(project__in=projects).values("user")), "username"),
+            "owner": _names(User.objects.filter(pk__in=makers.values("user")), "username"),
             "policy": _names(Policy.objects.filter(project__in=projects), "slug"),
             "taskset": _names(Taskset.objects.filter(project__in=projects), "slug"),
         }

@@ -1,5 +1,7 @@
 """Making a run: a form and its YAML in step, from a preset, from another run, or from nothing."""
 
+from itertools import count
+
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied, ValidationError
@@ -21,6 +23,7 @@ from apps.runs.models import Run
 
 LONGEST_SLUG, LONGEST_TITLE = 50, 200
 EARLIER_SHOWN = 50
+TRIED_AT_ONCE = 100
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -130,8 +133,11 @@ def _taken(project: Project, slug: str) -> str:
 
 
 def _free(project: Project, slug: str) -> str:
-    """The slug with the lowest number behind it that no run of the project has."""
+    """The slug with the lowest number behind it that no run of the project has; a query for each hundred that are taken."""
     stem = slug.rstrip("0123456789").rstrip("-") or slug
     stem = stem[: LONGEST_SLUG - 8]
-    used = set(project.runs.filter(slug__startswith=stem).values_list("slug", flat=True))
-    return next(name for n in range(2, len(used) + 3) if (name := f"{stem}-{n}") not in used)
+    for first in count(2, TRIED_AT_ONCE):
+        names = [f"{stem}-{n}" for n in range(first, first + TRIED_AT_ONCE)]
+        used = set(project.runs.filter(slug__in=names).values_list("slug", flat=True))
+        if free := [name for name in names if name not in used]:
+            return free[0]
