@@ -224,3 +224,10 @@ def test_a_token_of_others_is_not_there(alice_client, seeded):
     token, secret = Token.issue(seeded.bob, "notebook", ["read"])
     assert alice_client.post(reverse("revoke-token", args=[token.pk])).status_code == 404
     assert Token.objects.presented(secret)
+
+
+def test_a_run_without_rollouts_and_a_place_without_tasks_say_what_comes_next(client, alice, run, taskset):
+    client.force_login(alice)
+    html = client.get(reverse("rollouts", args=["lab", run.slug])).content.decode()
+    assert "An explorer draws the first group" in html and reverse("workers") in html
+    assert "Begin with the first" in client.get(reverse("taskset", args=["lab", "sort"]), {"from": "40"}).content.decode()
