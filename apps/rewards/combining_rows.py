@@ -47,8 +47,12 @@ def combined_so_far(plan: RunConfig) -> Combinable:
 
 
 def _said() -> QuerySet[Reward]:
-    """What stands of the rollout outside, without what people said when its group was judged already."""
-    return Reward.objects.filter(rollout=OuterRef("pk"), is_current=True).exclude(details__has_key=LATE).order_by()
+    """What stands of the rollout outside, without what people said when its group was judged already.
+
+    Said twice: so it is asked of each rollout by an index, and not of the whole table beforehand.
+    """
+    own = Reward.objects.filter(rollout=OuterRef("pk"), rollout__gte=OuterRef("pk"), is_current=True)
+    return own.exclude(details__has_key=LATE).order_by()
 
 
 def _of(said: QuerySet[Reward], value: Combinable, kind: type = FloatField) -> Subquery:
