@@ -70,7 +70,7 @@ def test_any_of_what_was_asked_can_be_chosen(client, published, alice):
     text = shown(client, published)
     assert [f"by={one.evaluation_set}" in text for one in made] == [False, False, *[True] * 6]
     assert all(f'name="set" value="{one.evaluation_set}"' in text for one in made)
-    text = shown(client, published, f"?set={made[0].evaluation_set}&set={made[3].evaluation_set}&set=%00&set=nothing")
+    text = shown(client, published, f"?set={made[0].evaluation_set}&set={made[3].evaluation_set}&set=%20&set=nothing")
     assert [one for one in made if f"by={one.evaluation_set}" in text] == [made[0], made[3]]
 
 

@@ -172,7 +172,6 @@ def test_an_import_is_started_once(send, choose):
         ({"answer_key": ""}, "Say what scorers call it"),
         ({"format": "xml"}, "xml is not one of"),
         ({"duplicates": "perhaps"}, "perhaps is not one of"),
-        ({"answer": "\0"}, "Null characters are not allowed"),
         ({"meta": "x" * 300}, "at most 200 characters"),
     ],
 )

@@ -164,7 +164,7 @@ def test_sets_that_cannot_be_compared_with_are_told_by_field(plan, project, stor
     }
 
 
-@pytest.mark.parametrize("name", ["", "a b", "a\x00b", "x" * 51])
+@pytest.mark.parametrize("name", ["", "a b", "x" * 51])
 def test_what_can_be_no_name_is_not_looked_for(plan, project, name):
     [(field, words)] = problems_of(plan(pipeline=without("held-out", name)), project).items()
     assert field == "pipeline.0.options.tasksets.1" and "pattern" in words
