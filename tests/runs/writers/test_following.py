@@ -1,6 +1,6 @@
 """What is handed over is what the target has not got yet, whole steps in their order."""
 
-import importlib.util
+import sys
 from io import StringIO
 
 import pytest
@@ -53,8 +53,8 @@ def test_what_is_lacking_is_named(measured, to, option):
 )
 def test_without_its_package_it_is_said_how_to_have_it(measured, to, options, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    if importlib.util.find_spec(to):
-        pytest.skip(f"{to} is installed")
+    for name in {to, *(name for name in sys.modules if name.partition(".")[0] == to)}:
+        monkeypatch.setitem(sys.modules, name, None)  # as where it is not there: Python's own way to forbid an import
     with pytest.raises(CommandError, match=f"not installed: scripts/setup --with {to}"):
         call_command("metrics", "write", measured(1).slug, "--to", to, *options, stdout=StringIO())
     assert list(tmp_path.iterdir()) == []
