@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
+from django.db.models import Count, Q
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
@@ -27,7 +28,7 @@ from apps.runs.evaluation import Asked, Scheduled
 from apps.runs.models import Run, WeightVersion
 from apps.tasksets.models import Taskset
 
-TASKSETS_OFFERED, NEWEST_KEPT = 1_000, 24  # kept versions beyond those are offered apart
+TASKSETS_OFFERED, NEWEST_KEPT, OLDER_KEPT = 1_000, 24, 200  # kept versions beyond those are asked by their numbers
 FORMS = ("ask", "schedule", "arena")
 LONGEST_QUESTION = 200  # characters
 FIELDS = ("taskset", "samples", "tasks", "temperature", "max_tokens", "right_from", "people")
@@ -99,10 +100,13 @@ def _ask(request: HttpRequest, run: Run) -> HttpResponse:
 
 
 def _numbers(said: QueryDict) -> set[int] | None:
-    """Of the versions that were ticked; None for all that are kept (bench)."""
+    """Of the versions that were ticked or typed; None for all that are kept (bench). Raises ConfigError."""
     if said.get("versions") == "all":
         return None
-    return {int(text) for text in said.getlist("version") if text.isascii() and text.isdigit() and len(text) < 10}
+    told = [*said.getlist("version"), *said.get("others", "").replace(",", " ").split()]
+    if wrong := next((text for text in told if not (text.isascii() and text.isdigit() and len(text) < 10)), None):
+        raise ConfigError({"version": f"{wrong[:20]!r} is no number of a version; write numbers, as 40, 120"})
+    return {int(text) for text in told}
 
 
 def _said(said: QueryDict, fields: tuple[str, ...]) -> dict:
@@ -149,11 +153,14 @@ def _page(request: HttpRequest, run: Run, form: str = "", problems: Mapping[str,
 
 
 def _kept(run: Run) -> dict:
-    """All versions whose folders are there: the newest, the base among them, and older ones."""
-    found = list(run.weight_versions.filter(state=WeightVersion.State.PUBLISHED).only("run", "version", "pinned_at"))
-    newest = [one for place, one in enumerate(found) if place < NEWEST_KEPT or one.version == 0]
-    older = [one for one in found[NEWEST_KEPT:] if one.version]
-    return {"newest": newest, "older": older, "count": len(found)}
+    """Versions whose folders are there: the newest and the base, some older ones; how many in all, and how many beyond these."""
+    kept = run.weight_versions.filter(state=WeightVersion.State.PUBLISHED)
+    found = list(kept.only("run", "version", "pinned_at")[: NEWEST_KEPT + OLDER_KEPT])
+    there = kept.aggregate(count=Count("pk"), base=Count("pk", filter=Q(version=0)))
+    newest, older = found[:NEWEST_KEPT], [one for one in found[NEWEST_KEPT:] if one.version]
+    if there["base"] and all(one.version for one in newest):
+        newest.append(WeightVersion(run=run, version=0))
+    return {"newest": newest, "older": older, "count": there["count"], "beyond": there["count"] - len(newest) - len(older)}
 
 
 def _tasksets(run: Run) -> list[Taskset]:
