@@ -65,7 +65,7 @@ def take(browser: Browser, choices: argparse.Namespace, password: str, size: str
             page.goto(choices.site + path)
             follow_first(page, choices, {"arena-judge": "main td a.button:not(.plain)"}, size, scheme)
         if name == "evaluations":
-            follow_first(page, choices, {"evaluation": "main .versions tbody a"}, size, scheme)
+            follow_first(page, choices, {"evaluation": "main .versions tbody a.cell"}, size, scheme)
         if name == "weights":
             steps = {"version": "main tbody a[href*='/weights/']", "chat": "main a[href$='/chat/']"}
             follow_first(page, choices, steps, size, scheme)

@@ -67,7 +67,10 @@ const banner = document.getElementById("alert-banner");
 if (banner) setInterval(() => document.visibilityState === "visible" && window.htmx?.trigger(banner, "changed"), BANNER_MS);
 
 bindKeys();
-for (const here of document.querySelectorAll(".tabs [aria-current]")) here.scrollIntoView({ block: "nearest", inline: "center" });
+for (const here of document.querySelectorAll(".tabs [aria-current]")) {
+  const row = here.closest(".tabs"); // the row alone is scrolled: tabs further down would take the page with them
+  row.scrollLeft += here.getBoundingClientRect().left - row.getBoundingClientRect().left - (row.clientWidth - here.offsetWidth) / 2;
+}
 refreshAges();
 setInterval(refreshAges, 1000);
 const aim = document.querySelector("[data-tour-aim]");

@@ -68,11 +68,12 @@ def test_no_page_complains_or_reaches_outside(visit, seeded, site, scheme):
 
 
 @pytest.mark.parametrize("who", ["bob", "alice"])
-def test_no_page_scrolls_sideways_on_a_phone(visit, seeded, who):
+def test_pages_open_at_their_top_on_a_phone_and_none_scrolls_sideways(visit, seeded, who):
     window = visit(seeded[who], viewport=PHONE)
     for address in addresses(seeded["run"]) if who == "bob" else of_the_desk(seeded["run"]):
         page = window.open(address)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), address
+        assert page.evaluate("scrollY") == 0, address
 
 
 def test_curves_are_drawn_with_their_newest_values(visit, seeded, eventually):
