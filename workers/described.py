@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from apps.runs.footprint import gpu
+
 
 def described(libraries: Iterable[str]) -> dict[str, Any]:
     """`device` and `details` of a Worker. A library that is not installed is left out; none is imported for it."""
@@ -12,9 +14,11 @@ def described(libraries: Iterable[str]) -> dict[str, Any]:
 
 
 def _device() -> str:
-    """The first GPU's name where this process has loaded torch, and torch finds one."""
+    """The first GPU's name, "cuda" where it cannot be read yet, "cpu" where torch finds none. Does not begin to use the GPU."""
     torch = sys.modules.get("torch")
-    return torch.cuda.get_device_name() if torch is not None and torch.cuda.is_available() else "cpu"
+    if torch is None or not torch.cuda.is_available():
+        return "cpu"
+    return gpu().get("gpu", "cuda")
 
 
 def _versions(libraries: Iterable[str]) -> Iterable[tuple[str, str]]:
