@@ -37,7 +37,7 @@ class Shown:
     def read(cls, asked: QueryDict, default: str = "pass") -> "Shown":
         """What cannot be read is what nobody asked for."""
         measure, below = asked.get("measure", default), _whole(asked.get("below", ""))
-        sets = tuple(key[:MOST_KEY] for key in asked.getlist("set")[:SETS_SHOWN] if "\x00" not in key)
+        sets = tuple(key[:MOST_KEY] for key in asked.getlist("set")[:SETS_SHOWN])
         k = max(_whole(asked.get("k", "")) or 1, 1)
         return cls(measure if measure in MEASURES else default, k, asked.get("by", "")[:MOST_KEY], sets, below)
 

@@ -81,6 +81,10 @@ class SettingsForm:
         return hashlib.sha256(repr(self.differences).encode()).hexdigest()[:16]
 
 
+# Said by every form of a configuration that is saved over what somebody else has changed since it was read.
+SAVE_AGAIN = "Somebody changed the configuration meanwhile. What you see is yours; save again to put it in the place of theirs."
+
+
 def digest_of(run: Run) -> str:
     """Names the configuration as it stands, so that a form filled in before somebody else's change is noticed."""
     return hashlib.sha256(json.dumps(run.config, sort_keys=True).encode()).hexdigest()[:16]

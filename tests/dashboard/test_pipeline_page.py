@@ -99,7 +99,7 @@ def test_what_is_saved_is_live_and_on_record(alice_client, seeded):
 
 def test_who_saves_over_a_change_of_another_is_told_first(alice_client, seeded):
     answer = save(alice_client, SHORT, seen="old")
-    assert answer.status_code == 409 and "Somebody changed this meanwhile" in answer.content.decode()
+    assert answer.status_code == 409 and "Somebody changed the configuration meanwhile" in answer.content.decode()
     assert Run.objects.get().settings.pipeline == ()
 
 

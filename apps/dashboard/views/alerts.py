@@ -13,14 +13,13 @@ from apps.alerts.models import Alert, Channel
 from apps.dashboard.access import may_steer, seen_run, steered_run
 from apps.dashboard.paging import page_of
 from apps.dashboard.rules_form import posted_rules, rules_of, values_of
-from apps.dashboard.settings_form import digest_of
+from apps.dashboard.settings_form import SAVE_AGAIN, digest_of
 from apps.runs.blindness import sees_judgements
 from apps.runs.config import ConfigError
 from apps.runs.models import ChangedMeanwhile, NotPossible, Run
 
 OPEN_SHOWN, CLOSED_SHOWN, IN_BANNER = 100, 25, 3
 OVERVIEW = "overview"
-ELSEWHERE = "Somebody changed the configuration meanwhile. What you see is yours; save again to put it in the place of theirs."
 HOURS = {"1": 1.0, "8": 8.0, "24": 24.0, "": None}  # for how long somebody knows; empty: until it is over
 
 
@@ -133,7 +132,7 @@ def rules(request: HttpRequest, project: str, slug: str) -> HttpResponse:
         is_changed = _change(run, request)
     except ChangedMeanwhile:
         run.refresh_from_db()
-        messages.error(request, ELSEWHERE)
+        messages.error(request, SAVE_AGAIN)
         context |= {"rules": posted_rules(request.POST, {}), "seen": digest_of(run)}
         return render(request, "dashboard/alert_rules.html", context, status=409)
     except ConfigError as error:

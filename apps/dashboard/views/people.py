@@ -9,10 +9,9 @@ from django.views.decorators.http import require_http_methods, require_POST
 from apps.dashboard.access import may_steer, seen_run, steered_run
 from apps.dashboard.people_form import FORMS, PeopleForm, digest_of, form_of, placed, read
 from apps.dashboard.preview import preview_of
+from apps.dashboard.settings_form import SAVE_AGAIN
 from apps.runs.config import ConfigError
 from apps.runs.models import ChangedMeanwhile, Run
-
-ELSEWHERE = "Somebody changed this meanwhile. What you see is yours; save again to put it in the place of theirs."
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -39,14 +38,14 @@ def preview(request: HttpRequest, project: str, slug: str) -> HttpResponse:
 def _save(request: HttpRequest, run: Run) -> HttpResponse:
     form = read(run, request.POST)
     if form.seen != digest_of(run):
-        return _refused(request, run, form, ELSEWHERE, status=409)
+        return _refused(request, run, form, SAVE_AGAIN, status=409)
     if form.plan is None:
         return _refused(request, run, form, "Nothing was changed: see what is marked below.", status=422)
     try:
         run.change_config(request.user, unless_changed=True, people=form.plan.model_dump(mode="json"))
     except ChangedMeanwhile:
         run.refresh_from_db()
-        return _refused(request, run, form, ELSEWHERE, status=409)
+        return _refused(request, run, form, SAVE_AGAIN, status=409)
     except ConfigError as error:  # the run ended, or was changed, between the two looks
         return _refused(request, run, form, "; ".join(placed(error.problems).values()), status=422)
     messages.success(request, "Changed. Items that are open already keep the form they were asked in.")

@@ -19,6 +19,7 @@ from apps.dashboard.pipelines import (
     read,
     stations_of,
 )
+from apps.dashboard.settings_form import SAVE_AGAIN
 from apps.pipelines.again import given_up, refine_again
 from apps.pipelines.dry_run import dry_run
 from apps.rollouts.left_out import release
@@ -94,8 +95,7 @@ def _save(request: HttpRequest, run: Run) -> HttpResponse:
 
 
 def _changed_meanwhile(request: HttpRequest, run: Run, form: PipelineForm) -> HttpResponse:
-    said = "Somebody changed this meanwhile. What you see is yours; save again to put it in the place of theirs."
-    messages.error(request, said)
+    messages.error(request, SAVE_AGAIN)
     return _page(request, run, PipelineForm(form.text, digest_of(run), form.pipeline, form.problems), status=409)
 
 
