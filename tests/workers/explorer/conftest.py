@@ -3,7 +3,6 @@
 import json
 import uuid
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ from apps.rollouts.models import Rollout
 from apps.runs.models import Run, Worker
 from apps.streaming.chunks import rollout_key
 from tests.streaming.browser import Browser
-from workers.engines.interface import Delta
+from tests.workers.explorer.sips import sip
 from workers.explorer import station
 from workers.explorer.flight import Flight
 from workers.explorer.seat import Seat
@@ -65,18 +64,6 @@ def another(character: str) -> str:
     return "=" if character != "=" else "+"
 
 
-def in_sips(delta: Delta, size: int) -> list[Delta]:
-    """The same news, at most `size` tokens at a time; what ended, ends with the last."""
-    count = len(delta.token_ids)
-    return [
-        replace(
-            delta, offset=delta.offset + n, token_ids=delta.token_ids[n : n + size], logprobs=delta.logprobs[n : n + size],
-            stop_reason=delta.stop_reason if n + size >= count else None,
-        )
-        for n in range(0, count, size)
-    ] or [delta]  # fmt: skip
-
-
 class Stage:
     """The explorer, and what a test asks of it."""
 
@@ -95,16 +82,7 @@ class Stage:
             return
         self.sips = True
         self.explorer.serve()
-        drain, waiting = self.seat.engine.drain, []
-
-        def sip(timeout: float) -> list[Delta]:
-            waiting.extend(one for delta in drain(0 if waiting else timeout) for one in in_sips(delta, tokens))
-            first = {one.request_id: one for one in reversed(waiting)}
-            for one in first.values():
-                waiting.remove(one)
-            return list(first.values())
-
-        self.seat.engine.drain = sip
+        sip(self.seat.engine, tokens)
 
     def flight(self, rollout_id: int) -> Flight | None:
         return self.seat.flights.get(str(rollout_id))
