@@ -133,8 +133,13 @@ HEARD = """
     FROM said WHERE mine IS NOT TRUE AND index < %(tasks)s AND sample_index < %(samples)s
         AND (index, sample_index) NOT IN (SELECT task, sample FROM held)"""
 SECOND = HEARD + " AND opinions = 1"
-# The first of them at which both answers came and differ.
-NEXT = """
+# The first of them at which both answers came and differ. Each place is looked up by itself, in the places' order, until one is
+# found: OFFSET 0 keeps the planner from joining whole runs and sets instead, which a guess wrong by a little makes it do.
+ANSWER = """(
+        SELECT text FROM rollouts_group g JOIN rollouts_rollout r ON r.group_id = g.id
+        WHERE g.run_id = %({run})s AND g.draw_index = places.index
+            AND r.origin = 'policy' AND r.sample_index = places.n AND r.state = 'finished' OFFSET 0)"""
+NEXT = f"""
     WITH newest AS MATERIALIZED (
         SELECT DISTINCT ON (task_id, sample_index, rater_id) task_id, sample_index, rater_id, choice
         FROM feedback_vote WHERE pairing_id = %(pairing)s ORDER BY task_id, sample_index, rater_id, id DESC),
@@ -143,13 +148,10 @@ NEXT = """
         FROM newest JOIN tasksets_task t ON t.id = task_id WHERE choice <> 'back' GROUP BY 1, 2),
     held AS MATERIALIZED (
         SELECT * FROM unnest(%(held_tasks)s::int[], %(held_samples)s::int[]) held(task, sample)),
-    places AS MATERIALIZED (SELECT * FROM ({places}) found LIMIT %(limit)s OFFSET %(offset)s)
-    SELECT t.id, t.index, places.n FROM places
-        JOIN tasksets_task t ON t.taskset_id = %(taskset)s AND t.index = places.index
-        JOIN rollouts_group one ON one.run_id = %(one)s AND one.draw_index = places.index
-        JOIN rollouts_rollout a ON a.group_id = one.id AND a.origin = 'policy' AND a.sample_index = places.n
-            AND a.state = 'finished'
-        JOIN rollouts_group other ON other.run_id = %(other)s AND other.draw_index = places.index
-        JOIN rollouts_rollout b ON b.group_id = other.id AND b.origin = 'policy' AND b.sample_index = places.n
-            AND b.state = 'finished'
+    places AS MATERIALIZED (SELECT * FROM ({{places}}) found LIMIT %(limit)s OFFSET %(offset)s)
+    SELECT t.id, places.index, places.n FROM (SELECT * FROM places ORDER BY place OFFSET 0) places
+        CROSS JOIN LATERAL {ANSWER.format(run="one")} a
+        CROSS JOIN LATERAL {ANSWER.format(run="other")} b
+        CROSS JOIN LATERAL (
+            SELECT id FROM tasksets_task WHERE taskset_id = %(taskset)s AND index = places.index OFFSET 0) t
     WHERE a.text <> b.text ORDER BY places.place LIMIT 1"""
