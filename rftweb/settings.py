@@ -235,7 +235,7 @@ CELERY_BEAT_SCHEDULE = {
 CELERY_BEAT_SCHEDULE_FILENAME = str(VAR / "run" / "beat-schedule")
 
 # Holds the counts of login attempts: shared by all web processes, and there while Redis is not.
-CACHES = {"default": {"BACKEND": "django.core.cache.backends.db.DatabaseCache", "LOCATION": "cache_entry"}}
+CACHES = {"default": {"BACKEND": "rftweb.json_cache.JsonCache", "LOCATION": "cache_entry"}}
 
 AUTH_USER_MODEL = "accounts.User"
 AUTHENTICATION_BACKENDS = [
