@@ -6,9 +6,12 @@ let typed = 0;
 let asked = 0;
 let unfolded = [];
 let touched; // the field in which somebody typed last
+let unsaved = "typed" in form.dataset; // something but names and what to compare with, which go along or are nothing to lose
+let leaving = false;
 
 form.addEventListener("input", (event) => {
   typed += 1;
+  unsaved ||= !["slug", "title", "against"].includes(event.target.name);
   touched = event.target;
   clearTimeout(timer);
   timer = setTimeout(ask, REST_MS);
@@ -45,3 +48,18 @@ function fold() {
 
 document.addEventListener("change", (event) => event.target.matches('input[type="checkbox"]') && fold());
 fold();
+
+// What somebody typed is replaced by no card, and left by no link, unasked.
+const anew = document.getElementById("begin-anew");
+form.addEventListener("click", (event) => {
+  const card = event.target.closest(".presets a");
+  if (!card || !unsaved || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  anew.querySelector("[data-preset]").textContent = card.querySelector("b").textContent;
+  anew.querySelector("[data-replaces]").href = card.href;
+  anew.showModal();
+});
+anew.querySelector("[data-replaces]").addEventListener("click", () => (leaving = true));
+form.addEventListener("submit", () => (leaving = true));
+window.addEventListener("pageshow", () => (leaving = false));
+window.addEventListener("beforeunload", (event) => unsaved && !leaving && event.preventDefault());

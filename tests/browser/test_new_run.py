@@ -36,3 +36,37 @@ def test_enter_in_a_field_makes_no_run(visit, seeded):
     page.press("#against", "Enter")
     page.locator("#difference table.differs").wait_for()
     assert page.input_value("#slug") == "by-mistake" and not Run.objects.filter(slug="by-mistake").exists()
+
+
+def test_a_preset_replaces_what_was_typed_only_when_told(visit, seeded):
+    page = visit(seeded["alice"]).open(reverse("run-new"))
+    page.fill("#slug", "my-own")
+    page.fill("#knob-steps", "7")
+    page.wait_for_function("() => document.getElementById('yaml').value.includes('steps: 7')")
+    card = page.locator(".presets a:not([aria-current])").first
+    card.click()
+    page.get_by_role("button", name="Keep what is there").click()
+    assert page.input_value("#knob-steps") == "7" and "preset" not in page.url
+    card.click()
+    page.get_by_role("link", name="Replace it").click()
+    page.wait_for_url("**preset=**")
+    assert page.input_value("#knob-steps") != "7" and page.input_value("#slug") == "my-own"
+
+
+def test_a_preset_is_taken_at_once_where_nothing_but_names_was_typed(visit, seeded):
+    page = visit(seeded["alice"]).open(reverse("run-new"))
+    page.fill("#slug", "my-own")
+    page.wait_for_function("() => document.querySelector('.presets a').href.includes('my-own')")
+    page.locator(".presets a:not([aria-current])").first.click()
+    page.wait_for_url("**preset=**")
+    assert page.input_value("#slug") == "my-own"
+
+
+def test_a_page_with_something_typed_is_not_left_unasked(visit, seeded):
+    page = visit(seeded["alice"]).open(reverse("run-new"))
+    page.fill("#knob-steps", "7")
+    with page.expect_event("dialog") as asked:
+        page.evaluate("() => setTimeout(() => location.assign('/'), 0)")
+    assert asked.value.type == "beforeunload"
+    asked.value.dismiss()
+    assert page.input_value("#knob-steps") == "7"
