@@ -97,6 +97,7 @@ def first_version(slug: str) -> list:
 PAGES = (
     Page("runs", "runs", nothing),
     Page("runs, by reward", "runs", nothing, "?sort=reward"),
+    Page("runs, by cost", "runs", nothing, "?sort=cost"),
     Page("runs, by words", "runs", nothing, "?words=run-1&sort=name"),
     Page("new run, like another", "run-new", nothing, f"?like=lab/{FIRST}"),
     Page("compare", "compare", nothing, f"?runs=lab/{BIG},lab/{FIRST}"),

@@ -24,10 +24,9 @@ def page_of(
 ) -> Page:
     """The page the URL asks for with `before=<id>` or `after=<id>`; one query. Raises Http404 for a cursor that is no id.
 
-    `by`: a column whose largest values come first (its smallest, if `rising`), instead of the newest rows; rows without a
-    value come last. One more query, for the cursor's own value, which is that of a row among these: the place of any other in
-    this order would tell its value. `within`: a column that has one value in all these rows and
-    leads an index of them.
+    `by`: a column or an annotation whose largest values come first (its smallest, if `rising`), instead of the newest rows; rows
+    without a value come last. One more query, for the cursor's own value, which is that of a row among these: the place of any
+    other in this order would tell its value. `within`: a column that has one value in all these rows and leads an index of them.
     """
     before, after = cursor_in(request, "before"), cursor_in(request, "after")
     if after is not None:
@@ -90,7 +89,7 @@ def _beyond(rows: QuerySet, cursor: int, by: str, rising: bool, is_back: bool = 
 
 def _may_be_empty(rows: QuerySet, by: str) -> bool:
     """Only then is it said where rows without a value stand: an index of a column that always has one serves no such order."""
-    return rows.model._meta.get_field(by).null
+    return by in rows.query.annotations or rows.model._meta.get_field(by).null
 
 
 def cursor_in(request: HttpRequest, name: str) -> int | None:

@@ -48,7 +48,7 @@ from apps.rollouts.models import Group, Rollout
 from apps.rollouts.partial import PartialRollout
 from apps.runs.changing import UPDATES
 from apps.runs.kept_weights import branches_begin_with_what_they_name, kept_weights_are_there
-from apps.runs.ledger import runs_show_their_newest_reward
+from apps.runs.ledger import runs_show_their_newest_figures
 from apps.runs.models import Acknowledgement, Run, TrainStep, WeightVersion
 from apps.runs.spans_ledger import spans_say_what_their_points_say
 from apps.streaming.models import Event, Topic
@@ -321,7 +321,7 @@ CHECKS = (
     Check("offspring say what their parents said", offspring_say_what_their_parents_said),
     Check("pairs are what their rollouts said", pairs_are_what_their_rollouts_said),
     Check("what operators left out is on record", what_operators_left_out_is_on_record),
-    Check("runs show their newest reward", runs_show_their_newest_reward),
+    Check("runs show their newest figures", runs_show_their_newest_figures),
     Check("snapshots are whole", snapshots_are_whole),
     Check("published weights are what their manifests say", published_weights_are_what_their_manifests_say),
     Check("engines served what was published", engines_served_what_was_published),

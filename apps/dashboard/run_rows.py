@@ -1,6 +1,5 @@
 """Runs as rows of the list: with their figures of now, in a number of queries that does not grow with them."""
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,7 +12,6 @@ from apps.runs.blindness import open_among
 from apps.runs.costs import Cost, cost_of
 from apps.runs.models import Metric, Run
 
-NEWEST = ("people_share", "explore_tokens_per_s")  # of the newest update
 SHORT_HOURS = 0.1
 
 
@@ -50,14 +48,14 @@ def rows_of(runs: Sequence[Run], user: User) -> list[RunRow]:
     keys = [run.pk for run in runs]
     is_open = open_among(user, keys)
     rewards = recent_rewards([run for run in runs if run.pk in is_open])
-    newest, costs = _newest(runs), cost_of(runs)
+    shares, costs = _people_shares([run for run in runs if run.pk in is_open]), cost_of(runs)
     return [
         RunRow(
             run, run.pk in is_open,
             reward=run.reward_now if run.pk in is_open else None,
             trend=_trend(rewards.get(run.pk, [])), spark=polyline(rewards.get(run.pk, [])),
-            people_share=newest[run.pk].get("people_share") if run.pk in is_open else None,
-            tokens_per_s=newest[run.pk].get("explore_tokens_per_s"), cost=_cost_words(costs[run.pk]),
+            people_share=shares.get(run.pk),
+            tokens_per_s=run.tokens_per_s_now, cost=_cost_words(costs[run.pk]),
         )
         for run in runs
     ]  # fmt: skip
@@ -79,9 +77,6 @@ def _cost_words(cost: Cost) -> str:
     return ""
 
 
-def _newest(runs: Sequence[Run]) -> dict[int, dict[str, float]]:
-    found: dict[int, dict[str, float]] = defaultdict(dict)
-    rows = Metric.objects.of_last_steps(runs, 1).filter(name__in=NEWEST)
-    for run, name, value in rows.values_list("run_id", "name", "value"):
-        found[run][name] = value
-    return found
+def _people_shares(runs: Sequence[Run]) -> dict[int, float]:
+    """By run (id), of its newest update."""
+    return dict(Metric.objects.of_last_steps(runs, 1).filter(name="people_share").values_list("run_id", "value"))

@@ -1,21 +1,30 @@
 """What the list of runs can be asked for, and how it is sorted, as it stands in the URL."""
 
+from collections.abc import Callable
+
 from django import forms
-from django.db.models import Q, QuerySet
+from django.db.models import F, Q, QuerySet
 from django.http import QueryDict
 
 from apps.accounts.models import Membership, Project, User
 from apps.policies.models import Policy
 from apps.runs.algorithms.table import TABLE
 from apps.runs.blindness import judged_openly
+from apps.runs.costs import with_cost
 from apps.runs.models import Run, TasksetShare
 from apps.tasksets.models import Taskset
 
 # By the URL's word: what is read, the column (none: the newest first), and whether the smallest come first.
 SORTS = {
     "newest": ("newest", "", False), "started": ("last started", "started_at", False), "step": ("most steps", "step", False),
-    "reward": ("highest reward", "reward_now", False), "name": ("name", "slug", True),
+    "reward": ("highest reward", "reward_now", False), "throughput": ("most tokens a second", "tokens_per_s_now", False),
+    "cost": ("highest cost", "cost", False), "owner": ("owner", "owner_name", True), "name": ("name", "slug", True),
 }  # fmt: skip
+# Columns that are none of a run's own.
+FOUND: dict[str, Callable[[QuerySet[Run]], QuerySet[Run]]] = {
+    "cost": with_cost,
+    "owner_name": lambda runs: runs.annotate(owner_name=F("owner__username")),
+}
 ANY = [("", "any")]
 COLUMNS = {
     "state": "state", "project": "project__slug", "algorithm": "config__algorithm__name", "owner": "owner__username",
@@ -104,7 +113,8 @@ class RunFilter(forms.Form):
             runs = runs.filter(tags__contains=[wanted["tag"].lower().removeprefix("#")])
         if wanted.get("sort") == "reward":
             runs = runs.filter(pk__in=judged_openly(user).values("pk"))
-        return _of_kind(_kept(runs, wanted.get("archived")), wanted.get("evaluations"))
+        runs = _of_kind(_kept(runs, wanted.get("archived")), wanted.get("evaluations"))
+        return FOUND.get(self.order[0], lambda same: same)(runs)
 
 
 def _names(rows: QuerySet, field: str) -> list[str]:

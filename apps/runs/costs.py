@@ -4,6 +4,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from django.db.models import Case, F, FloatField, OuterRef, Q, QuerySet, Subquery, Sum, Value, When
+from django.db.models.functions import Coalesce
+
 from apps.runs.models import Prices, Run, UsageTotal
 
 ROLES = ("explorer", "scorer", "refiner", "trainer")
@@ -110,6 +113,30 @@ def cost_of(runs: Iterable[Run]) -> dict[int, Cost]:
     prices = {one.project_id: one for one in Prices.objects.filter(project__in={run.project_id for run in runs})}
     free = Cost().prices
     return {run.pk: Cost(amounts[run.pk], prices.get(run.project_id, free), evaluating[run.pk]) for run in runs}
+
+
+def with_cost(runs: QuerySet[Run]) -> QuerySet[Run]:
+    """With `cost`, to sort them by: money, where the project has prices; else hours of its devices; 0 of what used nothing."""
+    price = {name: F(f"project__prices__{name}") for name in ("gpu_hour", "cpu_hour", "judge_tokens", "person_hour")}
+    are_set = Q(*(Q(**{f"project__prices__{name}__gt": 0}) for name in price), _connector=Q.OR)
+    unpriced = {"gpu_hour": 1.0, "cpu_hour": 1.0}
+
+    def each(name: str, amounts: float) -> Case:
+        """What one of these amounts costs, of which so many are paid together."""
+        return Case(When(are_set, then=price[name] / amounts), default=Value(unpriced.get(name, 0.0) / amounts))
+
+    runs = runs.annotate(
+        gpu_s=each("gpu_hour", 3600),
+        cpu_s=each("cpu_hour", 3600),
+        judged=each("judge_tokens", 1000),
+        person_s=each("person_hour", 3600),
+    )
+    kinds = {f".{GPU}": "gpu_s", f".{CPU}": "cpu_s"}
+    whens = [When(kind__endswith=end, then=OuterRef(name)) for end, name in kinds.items()]
+    whens += [When(kind__in=[JUDGE_READ, JUDGE_WROTE], then=OuterRef("judged")), When(kind=PEOPLE, then=OuterRef("person_s"))]
+    amount = (F("own") + F("evaluations")) * Case(*whens, default=Value(0.0), output_field=FloatField())
+    total = UsageTotal.objects.filter(run=OuterRef("pk")).values("run").annotate(total=Sum(amount)).values("total")
+    return runs.annotate(cost=Coalesce(Subquery(total), Value(0.0)))
 
 
 def spent_of(runs: Iterable[Run]) -> dict[int, dict[str, float]]:

@@ -5,12 +5,13 @@ from collections.abc import Iterator
 from django.db.models import F, Q, Subquery
 
 from apps.runs.models import Metric, Run
-from apps.runs.models.steps import REWARD
+from apps.runs.models.steps import NOW
 
 
-def runs_show_their_newest_reward() -> Iterator[str]:
+def runs_show_their_newest_figures() -> Iterator[str]:
     """What lists sort by is what the newest update recorded."""
-    rows = Run.objects.annotate(newest_reward=Subquery(Metric.newest(REWARD)))
-    same = Q(reward_now__isnull=True, newest_reward__isnull=True) | Q(reward_now=F("newest_reward"))
-    for run in rows.exclude(same).select_related("project").order_by("pk"):
-        yield f"{run.address} shows reward {run.reward_now}, its newest update recorded {run.newest_reward}"
+    for name, field in NOW.items():
+        rows = Run.objects.annotate(newest=Subquery(Metric.newest(name)))
+        same = Q(newest__isnull=True, **{f"{field}__isnull": True}) | Q(newest=F(field))
+        for run in rows.exclude(same).select_related("project").order_by("pk"):
+            yield f"{run.address} shows {name} {getattr(run, field)}, its newest update recorded {run.newest}"

@@ -5,7 +5,8 @@ from django.urls import reverse
 
 from apps.accounts.models import AuditEntry, Project
 from apps.dashboard.reconciliation import reconcile
-from apps.runs.models import Metric, Run
+from apps.runs.costs import CPU, GPU, JUDGE_READ, JUDGE_WROTE, PEOPLE, SAMPLED, cost_of, with_cost
+from apps.runs.models import Metric, Prices, Run, Usage
 from tests.dashboard.growing import grow_runs
 
 
@@ -48,6 +49,9 @@ def walked(client, **query: str) -> tuple[list[str], list[str]]:
         ("step", lambda run: (-run.step, -run.pk)),
         ("reward", lambda run: (run.reward_now is None, -(run.reward_now or 0), -run.pk)),
         ("started", lambda run: (run.started_at is None, -(run.started_at.timestamp() if run.started_at else 0), -run.pk)),
+        ("throughput", lambda run: (run.tokens_per_s_now is None, -(run.tokens_per_s_now or 0), -run.pk)),
+        ("cost", lambda run: (-cost_of([run])[run.pk].gpu_hours - cost_of([run])[run.pk].cpu_hours, -run.pk)),
+        ("owner", lambda run: (run.owner is None, run.owner.username if run.owner else "", run.pk)),
         ("name", lambda run: (run.slug, run.pk)),
     ],
 )
@@ -55,7 +59,9 @@ def test_every_order_walks_all_runs_there_and_back(alice_client, seeded, sort, k
     grow_runs(seeded.run, 60)
     some = list(Run.objects.exclude(pk=seeded.run.pk).order_by("pk"))
     for n, run in enumerate(some):
-        Run.objects.filter(pk=run.pk).update(step=n % 3, reward_now=[None, 0.5, 0.25][n % 3])
+        figures = {"reward_now": [None, 0.5, 0.25][n % 3], "tokens_per_s_now": [7.5, None, 12.0][n % 3]}
+        Run.objects.filter(pk=run.pk).update(step=n % 3, owner=[None, seeded.bob, seeded.alice][n % 3], **figures)
+        Usage.add(run.pk, "worker", {f"trainer.{[GPU, CPU][n % 2]}": [0, 60, 120, 7200][n % 4], SAMPLED: 1000 * n})
     Run.objects.filter(pk__in=[run.pk for run in some[::2]]).update(started_at=None)
     wanted = [run.pk for run in sorted(Run.objects.all(), key=key)]
     assert walked(alice_client, sort=sort) == (wanted, wanted)
@@ -205,9 +211,28 @@ def test_the_reward_on_the_run_is_that_of_the_newest_update_that_has_one(seeded)
     assert Run.objects.get().reward_now == 0.125
 
 
+def test_the_throughput_on_the_run_is_that_of_the_newest_update_that_has_one(seeded):
+    run = seeded.run
+    Metric.record(run, run.step + 1, {"explore_tokens_per_s": 640.0, "reward_mean": 0.5})
+    Metric.record(run, run.step + 2, {"reward_mean": 0.25})
+    assert Run.objects.values_list("tokens_per_s_now", "reward_now").get() == (640.0, 0.25)
+
+
+def test_runs_are_sorted_by_money_where_their_project_has_prices(alice_client, seeded, new_run_like):
+    cheap, dear, free = new_run_like("cheap"), new_run_like("dear"), new_run_like("free")
+    Usage.add(cheap.pk, "worker", {f"trainer.{CPU}": 7200.0})
+    Usage.add(dear.pk, "worker", {PEOPLE: 3600.0, JUDGE_READ: 500.0, JUDGE_WROTE: 500.0, f"explorer.{GPU}": 36.0})
+    assert names(alice_client, sort="cost")[:2] == ["cheap", "dear"]
+    Prices.objects.create(project=seeded.run.project, gpu_hour=2.0, cpu_hour=0.125, judge_tokens=1.5, person_hour=30.0)
+    assert names(alice_client, sort="cost")[:2] == ["dear", "cheap"]
+    costs = with_cost(Run.objects.order_by("pk")).values_list("pk", "cost")
+    assert {pk: pytest.approx(cost) for pk, cost in costs} == {pk: one.money for pk, one in cost_of(Run.objects.all()).items()}
+    assert with_cost(Run.objects.all()).get(pk=free.pk).cost == 0
+
+
 def test_reconcile_notices_a_reward_that_is_not_the_newest(seeded):
     Run.objects.update(reward_now=9.5)
-    assert "shows reward 9.5" in reconcile()["runs show their newest reward"][0]
+    assert "shows reward_mean 9.5" in reconcile()["runs show their newest figures"][0]
 
 
 def test_only_rows_that_are_asked_for_and_seen_are_fetched_again(client, seeded):
@@ -217,3 +242,13 @@ def test_only_rows_that_are_asked_for_and_seen_are_fetched_again(client, seeded)
     client.force_login(seeded.carol)
     assert client.get(address, {"run": seeded.run.pk}).content.strip() == b""
     assert client.get(address, {"run": "x"}).status_code == 404
+
+
+def test_a_column_head_sorts_by_its_column_and_keeps_the_filters(alice_client, seeded):
+    def shown(**query: object) -> str:
+        return alice_client.get(reverse("runs"), query).content.decode()
+
+    first = shown(owner="alice", before=seeded.run.pk + 1)
+    assert 'href="?owner=alice&amp;sort=cost"' in first and 'aria-sort="' not in first
+    assert '<th class="r hide-m" aria-sort="descending"' in shown(sort="cost")
+    assert '<th class="hide-m" aria-sort="ascending"' in shown(sort="owner")

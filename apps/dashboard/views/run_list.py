@@ -38,7 +38,7 @@ def runs(request: HttpRequest) -> HttpResponse:
     rows = rows_of(in_order(page.rows), request.user)
     context = {
         "section": "runs", "form": form, "page": page, "rows": rows, "asked": request.GET.urlencode(),
-        "may_create": Project.objects.run_by(request.user).exists(),
+        "sort": form.wanted.get("sort"), "may_create": Project.objects.run_by(request.user).exists(),
         "back": "previous" if by else "", "forth": "next" if by else "",
     }  # fmt: skip
     return render(request, "dashboard/runs.html", context)

@@ -112,6 +112,7 @@ class Run(models.Model):
     reward_now = models.FloatField(
         null=True, editable=False, help_text="Mean reward of the newest update that has one, for sorting; kept by Metric.record."
     )
+    tokens_per_s_now = models.FloatField(null=True, editable=False, help_text="Likewise what explorers sampled.")
 
     tags = ArrayField(models.CharField(max_length=30), default=list, db_default=[], blank=True)
     notes = models.TextField(

@@ -12,7 +12,8 @@ from apps.runs.changing import knobs_of_update
 from apps.runs.models.run import Run
 from apps.runs.models.spans import MetricSpan, hold_spans
 
-REWARD = "reward_mean"  # whose newest value stands on the run, where lists sort by it
+REWARD, SAMPLING = "reward_mean", "explore_tokens_per_s"
+NOW = {REWARD: "reward_now", SAMPLING: "tokens_per_s_now"}  # whose newest value stands on the run, where lists sort by it
 
 
 class TrainStep(models.Model):
@@ -98,8 +99,8 @@ class Metric(models.Model):
             hold_spans(run)
             cls.objects.bulk_create(rows, ignore_conflicts=True)
             MetricSpan.close(run, step, [row.name for row in rows])
-            if REWARD in values:
-                Run.objects.filter(pk=run.pk).update(reward_now=Subquery(cls.newest(REWARD)))
+            if shown := {field: Subquery(cls.newest(name)) for name, field in NOW.items() if name in values}:
+                Run.objects.filter(pk=run.pk).update(**shown)
 
     @classmethod
     def newest(cls, name: str) -> QuerySet:
