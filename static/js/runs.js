@@ -26,10 +26,46 @@ const refresh = throttled(async () => {
   page.querySelectorAll("tr[data-run]").forEach(take);
 }, 2000);
 
-function countTicks() {
-  const count = document.querySelectorAll('[name="run"]:checked').length;
-  const words = document.querySelector("[data-ticked]");
-  if (words && count) words.textContent = `${count} run${count === 1 ? "" : "s"} ticked`;
+// Ticks go along from page to page of this list, and end with it. Those of other pages are told, and sent with the form.
+const KEPT = "runs-ticked";
+const acts = document.getElementById("ticked");
+const kept = () => JSON.parse(sessionStorage.getItem(KEPT) ?? "[]");
+const isAnew = performance.getEntriesByType("navigation")[0]?.type === "navigate"; // neither back nor again
+const stays = !isAnew || (document.referrer && new URL(document.referrer).pathname === location.pathname);
+let ticked = new Map(stays ? kept() : []);
+
+function showTicks() {
+  const boxes = new Map([...document.querySelectorAll('input[type="checkbox"][name="run"]')].map((one) => [one.value, one]));
+  for (const [run, one] of boxes) one.checked = ticked.has(run);
+  const away = [...ticked].filter(([run]) => !boxes.has(run));
+  acts.querySelectorAll('input[type="hidden"][name="run"]').forEach((one) => one.remove());
+  for (const [run] of away) acts.append(Object.assign(document.createElement("input"), { type: "hidden", name: "run", value: run }));
+  const words = acts.querySelector("[data-ticked]");
+  words.dataset.ticked ||= words.textContent;
+  const elsewhere = away.length ? `, ${away.length} of them on other pages: ${away.map(([, name]) => name).join(", ")}` : "";
+  words.textContent = ticked.size ? `${ticked.size} run${ticked.size === 1 ? "" : "s"} ticked${elsewhere}` : words.dataset.ticked;
+  acts.querySelector("[data-untick]").hidden = !ticked.size;
+  acts.toggleAttribute("data-some", ticked.size > 0);
+  sessionStorage.setItem(KEPT, JSON.stringify([...ticked]));
+}
+
+if (acts) {
+  showTicks();
+  window.addEventListener("pageshow", () => {
+    ticked = new Map(kept()); // as other pages of the list left them; and the browser's own memory of boxes does not count
+    showTicks();
+  });
+  document.addEventListener("change", ({ target }) => {
+    if (!target.matches('[name="run"]')) return;
+    if (target.checked) ticked.set(target.value, target.dataset.name);
+    else ticked.delete(target.value);
+    showTicks();
+  });
+  acts.querySelector("[data-untick]").addEventListener("click", () => {
+    ticked.clear();
+    showTicks();
+  });
+  acts.addEventListener("submit", (event) => event.submitter?.value === "compare" || sessionStorage.removeItem(KEPT));
 }
 
 if (box) {
@@ -38,4 +74,3 @@ if (box) {
   if (topics.length) follow(() => `/ws/events/?${topics.join("&")}`, (frame) => (frame.events?.length || frame.at) && refresh());
   setInterval(refresh, SLOWEST_MS); // people's shares and ages move without events, and so does what is beyond the first twenty
 }
-document.addEventListener("change", (event) => event.target.matches('[name="run"]') && countTicks());

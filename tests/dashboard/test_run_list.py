@@ -235,6 +235,12 @@ def test_reconcile_notices_a_reward_that_is_not_the_newest(seeded):
     assert "shows reward_mean 9.5" in reconcile()["runs show their newest figures"][0]
 
 
+def test_more_ticks_than_are_acted_on_at_once_change_nothing(alice_client, seeded):
+    grow_runs(seeded.run, 101)
+    assert "102 runs are ticked; 100 is the most at once" in done(alice_client, "tag", *Run.objects.all(), words="long")
+    assert not Run.objects.exclude(tags=[]).exists()
+
+
 def test_only_rows_that_are_asked_for_and_seen_are_fetched_again(client, seeded):
     address = reverse("runs-now")
     client.force_login(seeded.alice)

@@ -99,8 +99,8 @@ def act_on_runs(request: HttpRequest) -> HttpResponse:
         return _opened(request, opens)
     if (act := ACTS.get(said)) is None:
         raise Http404("there is no such act")
-    runs = _ticked(request)
     try:
+        runs = _ticked(request)
         if not runs:
             raise ValueError("Tick the runs first.")
         messages.success(request, act(runs, request))
@@ -154,8 +154,12 @@ def _labels(request: HttpRequest, run: Run, tags: str, notes: str) -> dict:
 
 
 def _ticked(request: HttpRequest) -> list[Run]:
-    """The runs whose boxes were ticked. Raises Http404 for one that is not seen, PermissionDenied for one not steered."""
-    keys = _ids(request.POST.getlist("run")[:MOST_TICKED])
+    """The runs whose boxes were ticked. Raises Http404 for one that is not seen, PermissionDenied for one not steered,
+    ValueError for too many.
+    """
+    keys = _ids(request.POST.getlist("run"))
+    if len(keys) > MOST_TICKED:
+        raise ValueError(f"{len(keys)} runs are ticked; {MOST_TICKED} is the most at once.")
     if Run.objects.visible_to(request.user).filter(pk__in=keys).distinct().count() < len(keys):
         raise Http404("there is no such run")
     runs = list(Run.objects.steered_by(request.user).filter(pk__in=keys).distinct())
