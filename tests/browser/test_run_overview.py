@@ -42,6 +42,20 @@ def drag(page: Page, since: float, until: float) -> None:
     page.mouse.up()
 
 
+def touch(page: Page, since: tuple[float, float], until: tuple[float, float]) -> None:
+    """A finger over the large chart, from and to these parts of its width and height."""
+    box, finger = page.locator(".curve.large .u-over").bounding_box(), page.context.new_cdp_session(page)
+    finger.send("Emulation.setTouchEmulationEnabled", {"enabled": True})
+    (left, top), (right, bottom) = (
+        (box["x"] + box["width"] * across, box["y"] + box["height"] * down) for across, down in (since, until)
+    )
+    finger.send("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [{"x": left, "y": top}]})
+    for part in (0.25, 0.5, 0.75, 1.0):
+        there = {"x": left + (right - left) * part, "y": top + (bottom - top) * part}
+        finger.send("Input.dispatchTouchEvent", {"type": "touchMove", "touchPoints": [there]})
+    finger.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+
+
 def another_step() -> None:
     people = {name: User.objects.get(username=name) for name in ("alice", "bob", "simulated")}
     Story(Run.objects.get(slug="tone-7"), people, random.Random(1)).step()
@@ -58,6 +72,21 @@ def test_a_window_that_is_dragged_is_in_the_address_and_stays_while_steps_come(w
     eventually(lambda: page.evaluate("location.search === ''"))
     eventually(lambda: page.evaluate("document.querySelector('[data-whole]').hidden"))
     assert window.complaints == []
+
+
+def test_a_finger_across_a_chart_takes_a_window(window, page, eventually):
+    touch(page, (0.2, 0.5), (1.0, 0.55))
+    eventually(lambda: page.evaluate("location.search.includes('from_step')"))
+    assert asked(page)["to_step"] == ["3"] and window.complaints == []
+    elsewhere(another_step)  # the chart is held no more
+    eventually(lambda: page.evaluate("document.querySelector('#now .state').textContent.includes('step 4')"))
+
+
+def test_a_finger_down_a_chart_scrolls_the_page_and_takes_none(window, page, eventually):
+    before = page.evaluate("scrollY")
+    touch(page, (0.5, 0.9), (0.52, 0.1))
+    eventually(lambda: page.evaluate(f"scrollY > {before}"))
+    assert asked(page) == {} and window.complaints == []
 
 
 def test_a_new_step_moves_the_numbers_without_drawing_the_charts_anew(window, page, eventually):

@@ -1,6 +1,7 @@
 // One chart on uPlot: a line for each metric, bands of its spread and of what its points hold, marks of changes.
 import { faded, figure, padded, resolved } from "../canvas.js";
 import { smoothed } from "./sheet.js";
+import { followFinger } from "./touch.js";
 
 const TIED = uPlot.sync("run");
 const SPREADS = { reward_mean: "reward_std", reward_human: "reward_human_std" };
@@ -131,6 +132,7 @@ export class Chart {
     this.plot = new uPlot(this.options(series, bands, this.figure), data, this.figure);
     this.plot.over.addEventListener("mousedown", () => { this.isHeld = true; });
     this.plot.over.addEventListener("dblclick", () => this.page.whole());
+    followFinger(this.plot, (isHeld) => { this.isHeld = isHeld; }, (left, width) => this.#pick(left, width));
   }
 
   destroy() {
@@ -167,8 +169,11 @@ export class Chart {
     const { left, width } = plot.select, isMine = this.isHeld;
     this.isHeld = false;
     plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
-    if (!isMine || width < 4) return; // tied to the one in which somebody drags, or a click
-    const [from, to] = [left, left + width].map((x) => this.steps[plot.posToIdx(x)]);
+    if (isMine && width >= 4) this.#pick(left, width); // else tied to the one in which somebody drags, or a click
+  }
+
+  #pick(left, width) {
+    const [from, to] = [left, left + width].map((x) => this.steps[this.plot.posToIdx(x)]);
     if (to > from) this.page.picked(from, to);
   }
 }
