@@ -15,10 +15,10 @@ from apps.accounts.models import AuditEntry, Project, User
 from apps.policies.models import Policy
 from apps.runs import absent, evaluated, limits, pictures, scales, sources
 from apps.runs.admission import Pace, pace_of_evaluation
-from apps.runs.algorithms.snapshot import SOURCES
 from apps.runs.changing import changed
 from apps.runs.config import ConfigError, RunConfig, parse
 from apps.runs.evaluation import set_of
+from apps.runs.models.run_lists import RunQuerySet
 from apps.runs.models.worker import Worker
 from apps.streaming import bells
 from apps.streaming.models import Topic
@@ -35,33 +35,6 @@ class NotPossible(Exception):
 
 class ChangedMeanwhile(NotPossible):
     """Somebody else changed the configuration since it was read."""
-
-
-class RunQuerySet(models.QuerySet):
-    def visible_to(self, user: User) -> "RunQuerySet":
-        return self.filter(project__in=Project.objects.visible_to(user))
-
-    def steered_by(self, user: User) -> "RunQuerySet":
-        return self.filter(project__in=Project.objects.run_by(user))
-
-    def drawing_from(self, taskset: Taskset) -> "RunQuerySet":
-        """Alone, or beside others."""
-        return self.filter(Q(taskset=taskset) | Q(pk__in=taskset.shares.values("run")))
-
-    def with_tasksets(self) -> "RunQuerySet":
-        return self.select_related("taskset").prefetch_related("shares__taskset")
-
-    def running(self) -> "RunQuerySet":
-        return self.filter(state=Run.State.RUNNING)
-
-    def training(self) -> "RunQuerySet":
-        """Running, and to be learned from: not evaluations."""
-        return self.running().filter(is_evaluation=False)
-
-    def exploring(self) -> "RunQuerySet":
-        """Running, and asking their own policy: to learn from what it samples, or to evaluate it."""
-        own = self.running().exclude(config__algorithm__name__in=list(SOURCES))
-        return own.filter(Q(config__replay=None) | Q(config__replay__isnull=True))
 
 
 class Run(models.Model):
