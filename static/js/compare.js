@@ -1,20 +1,13 @@
 // Curves of several runs on one pair of axes for each metric; the hover is tied.
+import { padded, resolved } from "./canvas.js";
+import { followFinger } from "./curves/touch.js";
+
 const TIED = uPlot.sync("compare");
 const DASHES = [undefined, [6, 3], [2, 3], [8, 3, 2, 3]]; // told apart without colour, too
 const LEGEND_PX = 32;
 const section = document.querySelector("[data-compare]");
 let answer;
 let plots = [];
-
-// light-dark() must be resolved by the browser before a canvas can use it.
-function resolved(name) {
-  const probe = document.createElement("i");
-  probe.style.color = `var(--${name})`;
-  document.body.append(probe);
-  const value = getComputedStyle(probe).color;
-  probe.remove();
-  return value;
-}
 
 function table(points) {
   const places = [...new Set(Object.values(points).flatMap((one) => one.x))].sort((a, b) => a - b);
@@ -23,12 +16,6 @@ function table(points) {
     return places.map((x) => known.get(x) ?? null);
   });
   return [places, ...columns];
-}
-
-function padded(_, low, high) {
-  if (low === null) return [0, 1];
-  const room = (high - low || Math.abs(high) || 1) * 0.08;
-  return [low >= 0 ? Math.max(0, low - room) : low - room, high + room];
 }
 
 function options(figure) {
@@ -58,8 +45,15 @@ function draw() {
       figure.parentElement.hidden = true; // none of the runs has measured it
       continue;
     }
-    plots.push(new uPlot(options(figure), data, figure));
+    const plot = new uPlot(options(figure), data, figure);
+    followFinger(plot, () => {}, (left, width) => zoom(plot.posToVal(left, "x"), plot.posToVal(left + width, "x")));
+    plots.push(plot);
   }
+}
+
+// All of them, as where a mouse drags; a double tap leads back.
+function zoom(min, max) {
+  for (const plot of plots) plot.setScale("x", { min, max });
 }
 
 if (section) {

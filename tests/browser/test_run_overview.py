@@ -9,10 +9,12 @@ from playwright.sync_api import Page
 
 from apps.accounts.models import User
 from apps.runs.models import Run
+from tests.browser.fingers import touch
 from tests.keeping import elsewhere
 from tests.seeding import Story
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+LARGE = ".curve.large .u-over"
 
 
 @pytest.fixture
@@ -34,26 +36,12 @@ def asked(page: Page) -> dict[str, list[str]]:
 
 def drag(page: Page, since: float, until: float) -> None:
     """Over the large chart, from and to these parts of its width."""
-    box = page.locator(".curve.large .u-over").bounding_box()
+    box = page.locator(LARGE).bounding_box()
     height = box["y"] + box["height"] / 2
     page.mouse.move(box["x"] + box["width"] * since, height)
     page.mouse.down()
     page.mouse.move(box["x"] + box["width"] * until, height, steps=4)
     page.mouse.up()
-
-
-def touch(page: Page, since: tuple[float, float], until: tuple[float, float]) -> None:
-    """A finger over the large chart, from and to these parts of its width and height."""
-    box, finger = page.locator(".curve.large .u-over").bounding_box(), page.context.new_cdp_session(page)
-    finger.send("Emulation.setTouchEmulationEnabled", {"enabled": True})
-    (left, top), (right, bottom) = (
-        (box["x"] + box["width"] * across, box["y"] + box["height"] * down) for across, down in (since, until)
-    )
-    finger.send("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [{"x": left, "y": top}]})
-    for part in (0.25, 0.5, 0.75, 1.0):
-        there = {"x": left + (right - left) * part, "y": top + (bottom - top) * part}
-        finger.send("Input.dispatchTouchEvent", {"type": "touchMove", "touchPoints": [there]})
-    finger.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
 
 
 def another_step() -> None:
@@ -75,7 +63,7 @@ def test_a_window_that_is_dragged_is_in_the_address_and_stays_while_steps_come(w
 
 
 def test_a_finger_across_a_chart_takes_a_window(window, page, eventually):
-    touch(page, (0.2, 0.5), (1.0, 0.55))
+    touch(page, LARGE, (0.2, 0.5), (1.0, 0.55))
     eventually(lambda: page.evaluate("location.search.includes('from_step')"))
     assert asked(page)["to_step"] == ["3"] and window.complaints == []
     elsewhere(another_step)  # the chart is held no more
@@ -84,7 +72,7 @@ def test_a_finger_across_a_chart_takes_a_window(window, page, eventually):
 
 def test_a_finger_down_a_chart_scrolls_the_page_and_takes_none(window, page, eventually):
     before = page.evaluate("scrollY")
-    touch(page, (0.5, 0.9), (0.52, 0.1))
+    touch(page, LARGE, (0.5, 0.9), (0.52, 0.1))
     eventually(lambda: page.evaluate(f"scrollY > {before}"))
     assert asked(page) == {} and window.complaints == []
 
