@@ -42,8 +42,10 @@ function showTicks() {
   for (const [run] of away) acts.append(Object.assign(document.createElement("input"), { type: "hidden", name: "run", value: run }));
   const words = acts.querySelector("[data-ticked]");
   words.dataset.ticked ||= words.textContent;
-  const elsewhere = away.length ? `, ${away.length} of them on other pages: ${away.map(([, name]) => name).join(", ")}` : "";
-  words.textContent = ticked.size ? `${ticked.size} run${ticked.size === 1 ? "" : "s"} ticked${elsewhere}` : words.dataset.ticked;
+  words.textContent = ticked.size ? `${ticked.size} run${ticked.size === 1 ? "" : "s"} ticked` : words.dataset.ticked;
+  const elsewhere = acts.querySelector("[data-elsewhere]");
+  elsewhere.textContent = away.length ? `${away.length} on other pages: ${away.map(([, name]) => name).join(", ")}` : "";
+  elsewhere.title = elsewhere.textContent;
   acts.querySelector("[data-untick]").hidden = !ticked.size;
   acts.toggleAttribute("data-some", ticked.size > 0);
   sessionStorage.setItem(KEPT, JSON.stringify([...ticked]));
