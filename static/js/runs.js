@@ -29,6 +29,7 @@ const refresh = throttled(async () => {
 // Ticks go along from page to page of this list, and end with it. Those of other pages are told, and sent with the form.
 const KEPT = "runs-ticked";
 const acts = document.getElementById("ticked");
+if (document.querySelector(".note.success")) sessionStorage.removeItem(KEPT); // what was ticked is done; what is refused stays ticked
 const kept = () => JSON.parse(sessionStorage.getItem(KEPT) ?? "[]");
 const isAnew = performance.getEntriesByType("navigation")[0]?.type === "navigate"; // neither back nor again
 const stays = !isAnew || (document.referrer && new URL(document.referrer).pathname === location.pathname);
@@ -67,7 +68,6 @@ if (acts) {
     ticked.clear();
     showTicks();
   });
-  acts.addEventListener("submit", (event) => event.submitter?.value === "compare" || sessionStorage.removeItem(KEPT));
 }
 
 if (box) {

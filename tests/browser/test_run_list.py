@@ -44,6 +44,17 @@ def test_ticks_go_along_from_page_to_page_and_are_told(visit, seeded):
     assert newest.slug in page.url and oldest.slug in page.url
 
 
+def test_ticks_stay_where_an_act_is_refused(visit, seeded):
+    grow_runs(seeded["run"], 40)
+    newest = Run.objects.order_by("-pk")[0]
+    page = visit(seeded["alice"]).open(reverse("runs"))
+    page.check(f'[name="run"][value="{newest.pk}"]')
+    page.click('.pager [rel="next"]')
+    page.get_by_role("button", name="Add tag").last.click()
+    page.get_by_text("type a tag first").wait_for()
+    page.get_by_text(f"1 on other pages: {newest.slug}").wait_for()
+
+
 def test_ticks_end_with_the_list_with_an_act_and_with_untick(visit, seeded):
     grow_runs(seeded["run"], 40)
     newest = Run.objects.order_by("-pk")[0]

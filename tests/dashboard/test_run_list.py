@@ -239,6 +239,7 @@ def test_more_ticks_than_are_acted_on_at_once_change_nothing(alice_client, seede
     grow_runs(seeded.run, 101)
     assert "102 runs are ticked; 100 is the most at once" in done(alice_client, "tag", *Run.objects.all(), words="long")
     assert not Run.objects.exclude(tags=[]).exists()
+    assert "102 runs are ticked: tick 1 to 8 to compare them" in done(alice_client, "compare", *Run.objects.all())
 
 
 def test_only_rows_that_are_asked_for_and_seen_are_fetched_again(client, seeded):

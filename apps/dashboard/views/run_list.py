@@ -38,7 +38,8 @@ def runs(request: HttpRequest) -> HttpResponse:
     rows = rows_of(in_order(page.rows), request.user)
     context = {
         "section": "runs", "form": form, "page": page, "rows": rows, "asked": request.GET.urlencode(),
-        "sort": form.wanted.get("sort"), "may_create": Project.objects.run_by(request.user).exists(),
+        "sort": form.wanted.get("sort"), "direction": "ascending" if rising else "descending",
+        "may_create": Project.objects.run_by(request.user).exists(),
         "back": "previous" if by else "", "forth": "next" if by else "",
     }  # fmt: skip
     return render(request, "dashboard/runs.html", context)
@@ -111,7 +112,7 @@ def act_on_runs(request: HttpRequest) -> HttpResponse:
 
 def _opened(request: HttpRequest, opens: Callable[[list[str]], str]) -> HttpResponse:
     """The page that the ticked runs are taken to; back to the list with what is wrong with them."""
-    seen = Run.objects.visible_to(request.user).filter(pk__in=_ids(request.POST.getlist("run")[:MOST_TICKED]))
+    seen = Run.objects.visible_to(request.user).filter(pk__in=_ids(request.POST.getlist("run")))
     try:
         return redirect(opens([f"{run.project.slug}/{run.slug}" for run in seen.select_related("project")]))
     except ValueError as error:
