@@ -1,5 +1,5 @@
 // Curves of several runs on one pair of axes for each metric; the hover is tied.
-import { padded, resolved } from "./canvas.js";
+import { figure as told, padded, resolved } from "./canvas.js";
 import { followFinger } from "./curves/touch.js";
 
 const TIED = uPlot.sync("compare");
@@ -29,7 +29,7 @@ function options(figure) {
     legend: { show: isLarge, live: true },
     cursor: { sync: { key: TIED.key }, y: false, drag: { x: true, y: false } },
     scales: { x: { time: false }, y: { range: padded } },
-    axes: [{ ...axis, grid: { show: false }, size: 26, label: isLarge ? answer.axis : undefined, labelSize: 18, labelFont: font }, { ...axis, grid: { stroke: line, width: 1 }, size: 44 }],
+    axes: [{ ...axis, grid: { show: false }, size: 26, label: isLarge ? answer.axis : undefined, labelSize: 18, labelFont: font }, { ...axis, grid: { stroke: line, width: 1 }, size: 48, values: (_, all) => all.map(told) }],
     series: [{ label: answer.axis }, ...series],
   };
 }
