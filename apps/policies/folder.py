@@ -55,10 +55,13 @@ class FolderScan:
     config: dict[str, Any]
 
 
-def scan_policy_folder(folder: Path | str) -> FolderScan:
-    """Check a folder against the safe loading rules, every tensor finite; raises DamagedWeights."""
+def scan_policy_folder(folder: Path | str, ignored: frozenset[str] = frozenset()) -> FolderScan:
+    """Check a folder against the safe loading rules, every tensor finite; raises DamagedWeights.
+
+    `ignored`: names of folders in it that are passed over, unread.
+    """
     folder = Path(folder)
-    names = list_safe_files(folder)
+    names = list_safe_files(folder, ignored)
     config = _read_config(folder, names)
     files: dict[str, FileEntry] = {}
     tensors: dict[str, TensorSpec] = {}
@@ -83,16 +86,20 @@ def fingerprint_of(tensors: dict[str, TensorSpec], digests: dict[str, str]) -> s
     return digest.hexdigest()[:16]
 
 
-def list_safe_files(folder: Path) -> set[str]:
+def list_safe_files(folder: Path, ignored: frozenset[str] = frozenset()) -> set[str]:
     """Names in the folder, all of them allowed; raises DamagedWeights at the first that is not."""
     if not folder.is_dir():
         raise DamagedWeights(Damage.MISSING_FILE, folder.name, "there is no such folder")
     with os.scandir(folder) as entries:
-        names = {_require_safe(entry) for entry in entries}
+        names = {_require_safe(entry) for entry in entries if not _is_ignored(entry, ignored)}
     for name in sorted(names):
         if name.endswith(".json") and name not in {MANIFEST, INDEX, "tokenizer.json", "vocab.json"}:
             _refuse_remote_code(_read_json(folder / name), name)
     return names
+
+
+def _is_ignored(entry: os.DirEntry, ignored: frozenset[str]) -> bool:
+    return entry.name in ignored and entry.is_dir(follow_symlinks=False)
 
 
 def _require_safe(entry: os.DirEntry) -> str:
