@@ -20,6 +20,8 @@ from apps.tasksets.models import Task
 if TYPE_CHECKING:
     from apps.rollouts.models import Group
 
+TOO_LONG = "prompt length"  # stands in `operator` where a prompt leaves no room for a reply
+
 
 class LeftOut(models.Model):
     """A task that a run draws no more, and why."""
@@ -81,6 +83,11 @@ def count_failure(group: "Group") -> None:
 def failures(run: Run) -> models.QuerySet[FailedGroup]:
     """Those of the run that count."""
     return run.failed_groups.filter(is_forgiven=False)
+
+
+def too_long(run: Run) -> models.QuerySet[LeftOut]:
+    """Tasks that the run left out because their prompts leave no room for a reply, the newest first."""
+    return run.left_out.filter(operator=TOO_LONG).order_by("-pk")
 
 
 def quarantined(run: Run) -> models.QuerySet[LeftOut]:

@@ -14,6 +14,7 @@ from apps.tasksets.messages import Content, pictures_of
 from workers.vision.eyes import Eyes, require_eyes
 
 UNFINISHED_CHARACTER = "\ufffd"
+MANY_TOKENS = 1024
 ANSWER = "RFTWEBANSWER"  # stands for the policy's answer where a template is read around it
 # The characters in which tokenizers of bytes spell their tokens: a printable byte is its own, the others are those from 256 on.
 PRINTABLE = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
@@ -74,6 +75,14 @@ class Speaker:
             return None
         following = self._encoded(text)[:1]
         return following[0] if following and following[0] in ends else None
+
+    @cached_property
+    def tokens_around(self) -> int:
+        """Tokens of a prompt that says nothing; many where the template refuses such a prompt."""
+        try:
+            return len(self.prompt_ids([{"role": "user", "content": ""}]))
+        except TemplateError:
+            return MANY_TOKENS
 
     def prompt_ids(self, messages: list[dict], tools: Sequence[dict] = ()) -> tuple[int, ...]:
         """The messages, and the tools it may call, by the chat template, ready for the policy's turn."""

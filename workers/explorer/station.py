@@ -13,6 +13,7 @@ from django.conf import settings
 from django.db import OperationalError
 from django.db.models import F
 from django.db.models.functions import Now
+from jinja2 import TemplateError
 
 from apps.pipelines.applying import OperatorFailed
 from apps.pipelines.tasks import sieve_of
@@ -27,6 +28,7 @@ from workers.explorer import weights
 from workers.explorer.acts import asked_in, do, let_go
 from workers.explorer.chats import Chats
 from workers.explorer.meter import Meter
+from workers.explorer.prompt_lengths import leave_out_too_long, sieve_of_lengths
 from workers.explorer.seat import Seat
 from workers.explorer.speaker import NoDialogue
 from workers.explorer.turns import Turns
@@ -118,7 +120,10 @@ class Explorer:
     def _opened(self, seat: Seat, run: Run, room: int) -> list[Group]:
         """New groups; none, and the run pauses, where its operators on tasks leave none or break."""
         try:
-            return Group.open(run, self.worker.key, settings.LEASE_SECONDS, room, seat.version, sieve_of(seat.plan))
+            with nullcontext() if run.groups_opened else self._all_kept():
+                leave_out_too_long(seat)
+            sieve = sieve_of_lengths(seat, sieve_of(seat.plan))
+            return Group.open(run, self.worker.key, settings.LEASE_SECONDS, room, seat.version, sieve)
         except (NothingToDraw, OperatorFailed) as why:
             self._pause(run, str(why))
             return []
@@ -126,7 +131,7 @@ class Explorer:
     def _submit(self, seat: Seat, groups: list[Group]) -> None:
         try:
             seat.submit(groups)
-        except (NoDialogue, Unreadable, BadLimits) as why:
+        except (NoDialogue, Unreadable, BadLimits, TemplateError) as why:
             self._pause(seat.run, str(why))
         else:
             log.info("groups_begun", run=seat.run, groups=[group.pk for group in groups], weight_version=seat.version)
