@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from apps.tasksets.selection import chance
