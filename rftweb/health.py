@@ -4,17 +4,20 @@ from django.db import Error, connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_safe
 
+from apps.accounts.body_limits import SMALL, takes_body
 from apps.streaming import bells
 
 UNAVAILABLE = 503
 
 
+@takes_body(SMALL)
 @require_safe
 def healthz(request: HttpRequest) -> HttpResponse:
     """The process answers. Restart it when this fails."""
     return JsonResponse({"process": "ok"})
 
 
+@takes_body(SMALL)
 @require_safe
 def readyz(request: HttpRequest) -> HttpResponse:
     """PostgreSQL answers. Redis is told, not asked for: without it everything but the live view goes on."""

@@ -15,6 +15,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.text import slugify
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from apps.accounts.body_limits import FORM_OVERHEAD, takes_body
 from apps.accounts.models import Project
 from apps.dashboard.paging import page_of
 from apps.pipelines.applying import OperatorFailed
@@ -128,6 +129,7 @@ class Choices(forms.Form):
         return How(**said, more_meta=more_meta)
 
 
+@takes_body(LARGEST_BYTES + FORM_OVERHEAD)
 @require_http_methods(["GET", "HEAD", "POST"])
 @login_required
 def imports(request: HttpRequest, project: str) -> HttpResponse:
