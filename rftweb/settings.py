@@ -231,7 +231,7 @@ CELERY_BEAT_SCHEDULE = {
     "alert": {"task": "alert", "schedule": 10.0, "options": {"expires": 30.0}},
     "tell": {"task": "tell", "schedule": 5.0, "options": {"expires": 30.0}},
     "retain": {"task": "retain", "schedule": 600.0, "options": {"expires": 600.0}},
-    "import": {"task": "import", "schedule": 5.0, "options": {"expires": 15.0}},
+    "import": {"task": "import", "schedule": 2.0, "options": {"expires": 15.0}},
     "fill_orders": {"task": "fill_orders", "schedule": 2.0, "options": {"expires": 10.0}},
 }
 CELERY_BEAT_SCHEDULE_FILENAME = str(VAR / "run" / "beat-schedule")

@@ -5,6 +5,7 @@ import zipfile
 import zlib
 from pathlib import Path, PurePosixPath
 
+from apps.accounts.confining import require_decoder
 from apps.accounts.contained_paths import UnsafePath, collision_key, safe_parts
 from apps.tasksets.sources import SUFFIXES
 from apps.tasksets.sources.records import NotReadable
@@ -21,6 +22,7 @@ def unpack(packed: Path, into: Path) -> int:
 
     What a file says of its own size is not believed. A folder that all files lie in goes.
     """
+    require_decoder()
     into.mkdir(mode=0o700)
     try:
         with zipfile.ZipFile(packed) as archive:

@@ -47,7 +47,7 @@ class Folder:
 def splits_of(path: Path, suffixes: Mapping[str, str]) -> list[str]:
     """The names of its splits; none where it has but one without a name. Raises NotReadable."""
     if (path / DICT).is_file():
-        return _told(path / DICT, "splits")
+        return [_part(path, name, contained_folder).name for name in _told(path / DICT, "splits")]
     if (path / STATE).is_file():
         return []
     files = (file.relative_to(path) for file in _data_files(path, suffixes))
