@@ -6,6 +6,7 @@ from django.db import transaction
 from django.db.models import Q
 from django.db.models.functions import Now
 
+from apps.accounts.locking import lock_first, lock_ids, lock_one, unit_of_work
 from apps.accounts.models import User
 from apps.environments.admitting import has_room
 from apps.environments.errors import CannotPlay
@@ -20,7 +21,7 @@ from apps.tasksets.rows import TaskRow
 TAKEN_OVER = "another explorer makes the next attempt"
 
 
-@transaction.atomic
+@unit_of_work
 def open_episodes(
     environment: Environment, choice: EnvironmentChoice, groups: Sequence[Group], rollouts: Sequence[Rollout]
 ) -> dict[int, Episode]:
@@ -33,11 +34,11 @@ def open_episodes(
     earlier = Q(pk__in=[])
     for group in groups:
         earlier |= Q(rollout__group=group, fence__lt=group.fence)
-    ids = list(Episode.objects.open().filter(earlier).order_by("pk").select_for_update(of=("self",)).values_list("pk", flat=True))
+    ids = lock_ids(Episode.objects.open().filter(earlier))
     Episode.objects.filter(pk__in=ids).update(state=Episode.State.ABANDONED, reason=TAKEN_OVER, closed_at=Now())
     # An attempt that was over and not written has no rollout any more that would wait for its rewards.
-    over = Episode.objects.filter(earlier, rollout__in=rollouts, reward_until__isnull=False).order_by("pk")
-    ids = list(over.select_for_update(of=("self",)).values_list("pk", flat=True))
+    over = Episode.objects.filter(earlier, rollout__in=rollouts, reward_until__isnull=False)
+    ids = lock_ids(over)
     Episode.objects.filter(pk__in=ids).update(reward_until=None)
     Episode.objects.bulk_create(wanted, ignore_conflicts=True)
     fences = {group.pk: group.fence for group in groups}
@@ -76,7 +77,7 @@ def seed_of(meta: dict, index: int) -> int:
     return seed if isinstance(seed, int) and not isinstance(seed, bool) and 0 <= seed < 2**63 else index
 
 
-@transaction.atomic
+@unit_of_work
 def take(
     environment: Environment, client: User, key: str = "", run_id: int | None = None, episode_id: int | None = None,
     outside: bool = False, by_hand: bool = False,
@@ -89,7 +90,7 @@ def take(
     """
     if key and (known := _named(environment, client, key)):  # as at each turn but the first: others need not wait for it
         return known
-    Environment.objects.select_for_update(no_key=True).get(pk=environment.pk)  # so that `parallel` and `key` hold
+    lock_one(Environment.objects.filter(pk=environment.pk))  # so that `parallel` and `key` hold
     if key and (known := _named(environment, client, key)):
         return known
     if plays(environment) >= environment.parallel:
@@ -102,7 +103,7 @@ def take(
         waiting = waiting.filter(run=run_id)
     if episode_id is not None:
         waiting = waiting.filter(pk=episode_id)
-    episode = waiting.select_for_update(of=("self",), skip_locked=True).first()
+    episode = lock_first(waiting, skip_locked=True)
     if episode is None:
         return None
     episode.client, episode.key, episode.by_hand, episode.state = client, key, by_hand, Episode.State.ENVIRONMENT
@@ -119,7 +120,7 @@ def _named(environment: Environment, client: User, key: str) -> Episode | None:
     return known
 
 
-@transaction.atomic
+@unit_of_work
 def open_for_agent(environment: Environment, client: User, key: str, run: Run, asked: TaskRow) -> Episode:
     """The episode of this name, or a new one in a group of its own, whose task is what the agent asks of this run that serves.
 
@@ -127,8 +128,10 @@ def open_for_agent(environment: Environment, client: User, key: str, run: Run, a
     """
     if key and (known := _named(environment, client, key)):
         return known
-    Environment.objects.select_for_update(no_key=True).get(pk=environment.pk)  # so that `parallel` and `key` hold
+    before = transaction.savepoint()
+    lock_one(Environment.objects.filter(pk=environment.pk))  # so that `parallel` and `key` hold
     if key and (known := _named(environment, client, key)):
+        transaction.savepoint_rollback(before)  # unlocks: episodes are locked before environments
         return known
     if plays(environment) >= environment.parallel:
         raise NoRoom(f"As many episodes are played as may be at once (parallel: {environment.parallel}).")
