@@ -85,13 +85,14 @@ def take(
     """The oldest episode (of this run; or this one) that nobody plays, for this client from now on; None when there is none, or no
     room.
 
-    `key`: the client's own name for it; the same again is the same episode. `outside`: those too in which an outside client acts,
+    `key`: the client's own name for it; the same again is the same episode of this run, or without one of a run that has not
+    ended. `outside`: those too in which an outside client acts,
     which have no run and no task. `by_hand`: a person plays it, in a person's time. Raises CannotPlay when another client used it.
     """
-    if key and (known := _named(environment, client, key)):  # as at each turn but the first: others need not wait for it
+    if key and (known := _named(environment, client, key, run_id)):  # as at each turn but the first: others need not wait for it
         return known
     lock_one(Environment.objects.filter(pk=environment.pk))  # so that `parallel` and `key` hold
-    if key and (known := _named(environment, client, key)):
+    if key and (known := _named(environment, client, key, run_id)):
         return known
     if plays(environment) >= environment.parallel:
         return None
@@ -99,6 +100,9 @@ def take(
     if outside:
         acts |= Q(run=None, session__closed_at=None)
     waiting = environment.episodes.filter(acts, state=Episode.State.WAITING).order_by("pk")
+    if key:  # a run has one episode of a name
+        taken = environment.episodes.filter(key=key, run__isnull=False).values("run")
+        waiting = waiting.exclude(run__in=taken)
     if run_id is not None:
         waiting = waiting.filter(run=run_id)
     if episode_id is not None:
@@ -113,8 +117,11 @@ def take(
     return episode
 
 
-def _named(environment: Environment, client: User, key: str) -> Episode | None:
-    known = environment.episodes.filter(key=key).first()
+def _named(environment: Environment, client: User, key: str, run_id: int | None) -> Episode | None:
+    """The episode of this name. Names are a run's own: the next run may use them again."""
+    named = environment.episodes.filter(key=key).order_by("-pk")
+    of_run = named.exclude(run__state__in=Run.ENDED) if run_id is None else named.filter(run=run_id)
+    known = of_run.first()
     if known is not None and known.client_id != client.pk:
         raise CannotPlay("used_key", "key: another client has an episode of this name; choose another")
     return known
@@ -126,11 +133,11 @@ def open_for_agent(environment: Environment, client: User, key: str, run: Run, a
 
     Raises CannotPlay when another client used the name, NoRoom with the reason.
     """
-    if key and (known := _named(environment, client, key)):
+    if key and (known := _named(environment, client, key, run.pk)):
         return known
     before = transaction.savepoint()
     lock_one(Environment.objects.filter(pk=environment.pk))  # so that `parallel` and `key` hold
-    if key and (known := _named(environment, client, key)):
+    if key and (known := _named(environment, client, key, run.pk)):
         transaction.savepoint_rollback(before)  # unlocks: episodes are locked before environments
         return known
     if plays(environment) >= environment.parallel:
