@@ -2,6 +2,7 @@
 
 import hashlib
 import importlib.util
+import os
 import socket
 import time
 from collections import Counter
@@ -12,6 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 from django.contrib.auth.hashers import make_password
+from django.db import connections
 from django.test import TransactionTestCase
 from hypothesis import HealthCheck
 from hypothesis import settings as examples
@@ -24,9 +26,11 @@ from apps.runs.config import RunConfig, parse
 from apps.runs.models import Run
 from apps.streaming import bells
 from apps.tasksets.models import Task, Taskset
+from rftweb.embedded.postgres import NAME as EMBEDDED_DATABASE
 from tests.emptying import empty_tables
 from tests.keeping import Kept
 from tests.seeding import seed_run
+from tests.services import OURS
 
 PASSWORD = "correct horse battery"
 
@@ -70,6 +74,14 @@ def _slow_files_first(items: list[pytest.Item]) -> None:
     for item in items:
         place.setdefault(item.path, len(place))
     items.sort(key=lambda item: (-slow[item.path], place[item.path]))
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(django_db_modify_db_settings) -> None:
+    """Make the test database as a copy of the migrated one, where the server is ours and has one."""
+    if "DATABASE_URL" in os.environ.get(OURS, ""):
+        for alias in connections:
+            connections[alias].settings_dict["TEST"]["TEMPLATE"] = EMBEDDED_DATABASE
 
 
 @pytest.fixture(scope="session", autouse=True)

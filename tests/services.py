@@ -30,12 +30,12 @@ def prepare() -> None:
     missing = [name for name in ("DATABASE_URL", "REDIS_URL") if not os.environ.get(name)]
     if not missing:
         return
-    from rftweb.embedded import PostgresServer, running
+    from rftweb.embedded import running
+    from tests.clusters import copy_migrated_cluster
 
     var = Path(started.enter_context(tempfile.TemporaryDirectory(prefix="rftweb-tests-")))
     os.environ["RFTWEB_VAR"] = str(var)
-    server = PostgresServer(var)
-    server.ensure()
+    server = copy_migrated_cluster(var)
     with (server.data / "postgresql.conf").open("a") as file:
         file.write(HASTY)
     database, redis = started.enter_context(running(var))

@@ -20,6 +20,7 @@ import yaml
 
 from rftweb.embedded import postgres_url, redis_url
 from rftweb.supervisor import Supervisor
+from tests.clusters import copy_migrated_cluster
 from tests.ports import kept_port
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -103,6 +104,7 @@ class Installation:
 
 @contextmanager
 def running(var: Path, counts: dict[str, int] | None = None, **env: str) -> Iterator[Installation]:
+    copy_migrated_cluster(var)
     keeper, port = kept_port()
     settings = {
         "RFTWEB_VAR": str(var),
