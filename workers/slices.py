@@ -13,6 +13,7 @@ from celery.signals import worker_process_shutdown
 from django.conf import settings
 from django.db import Error, InterfaceError, OperationalError, close_old_connections
 
+from apps.accounts.locking import is_conflict
 from apps.runs.attendance import Attendance, enter
 from apps.runs.models import Run, Worker
 from apps.streaming import bells
@@ -50,6 +51,9 @@ def run_slice(station: str, serve: Callable[[], bool], has_more: Callable[[], bo
                 return
             busy = serve()
         except (OperationalError, InterfaceError) as error:
+            if is_conflict(error):
+                log.info("lock_conflict", work=station, error=str(error).strip())
+                continue
             log.warning("database_away", station=station, error=str(error).strip())
             close_old_connections()
             bells.wait(station, OUTAGE_SECONDS)
