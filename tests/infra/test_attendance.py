@@ -45,7 +45,7 @@ def celery(redis, *said: str) -> Iterator[subprocess.Popen]:
 
 @pytest.fixture
 def beat(db, own_redis, tmp_path) -> Iterator[subprocess.Popen]:  # noqa: F811
-    with celery(own_redis, "beat", "--scheduler", "celery.beat:Scheduler", "--pidfile", str(tmp_path / "pid")) as process:
+    with celery(own_redis, "beat", "--pidfile", str(tmp_path / "pid")) as process:
         yield process
 
 
@@ -103,10 +103,10 @@ def test_a_web_process_that_was_killed_is_found_silent(web, eventually):
     assert bury_silent_workers() == 1 and row("web").standing == "dead"
 
 
-def test_beat_tells_that_it_rings_and_that_nothing_went_out_and_says_goodbye(beat, own_redis, eventually):  # noqa: F811
-    eventually(lambda: (found := row("beat")) and found.doing.startswith("rings ") and "none" not in found.doing)
+def test_beat_tells_that_it_sends_and_that_it_could_not_and_says_goodbye(beat, own_redis, eventually):  # noqa: F811
+    eventually(lambda: (found := row("beat")) and found.doing.startswith("schedules ") and "none" not in found.doing)
     own_redis.kill()
-    eventually(lambda: "none went out for" in row("beat").doing)
+    eventually(lambda: "none could be sent for" in row("beat").doing)
     own_redis.start()
     eventually(lambda: "none" not in row("beat").doing)
     beat.terminate()
@@ -133,7 +133,7 @@ def test_a_sweep_that_was_done_is_on_the_row_of_beat():
     assert beat.swept_at and not beat.sweep_is_late
 
 
-@pytest.mark.parametrize("role", ["web", "beat"])
+@pytest.mark.parametrize("role", ["web", "beat", "control"])
 def test_who_serves_no_run_is_no_worker_of_runs_and_takes_no_order(role, admin):
     made = Worker.every.create(key=f"{role}@here:1:1", role=role, host="here", pid=1)
     assert not Worker.objects.exists() and not made.is_of_runs
