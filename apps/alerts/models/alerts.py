@@ -13,6 +13,7 @@ from apps.alerts.kinds import AS_JUDGED, TITLES, TO_ALL, TO_STEERERS
 from apps.alerts.models.channels import Channel, Delivery
 from apps.runs.blindness import judged_openly
 from apps.runs.models import NotPossible, Run, after
+from apps.streaming import wakeups
 
 
 class AlertQuerySet(models.QuerySet):
@@ -89,6 +90,7 @@ class Alert(models.Model):
             Delivery.objects.bulk_create(
                 [Delivery(channel=channel, entry=entry, kind=f"alert.{what}") for channel in channels], ignore_conflicts=True
             )
+            transaction.on_commit(lambda: wakeups.send("tell"), robust=True)
         return entry
 
     @transaction.atomic
