@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from datetime import timedelta
 
 from django.conf import settings
-from django.db import models
+from django.db import models, transaction
 from django.db.models import Q
 from django.db.models.functions import Now
 
@@ -14,6 +14,7 @@ from apps.alerts.kinds import AS_JUDGED, TITLES, TO_ALL, TO_STEERERS
 from apps.alerts.models.channels import Channel, Delivery
 from apps.runs.blindness import judged_openly
 from apps.runs.models import NotPossible, Run, after
+from apps.streaming import wakeups
 
 
 class AlertQuerySet(models.QuerySet):
@@ -90,6 +91,7 @@ class Alert(models.Model):
             Delivery.objects.bulk_create(
                 [Delivery(channel=channel, entry=entry, kind=f"alert.{what}") for channel in channels], ignore_conflicts=True
             )
+            transaction.on_commit(lambda: wakeups.send("tell"), robust=True)
         return entry
 
     @unit_of_work
