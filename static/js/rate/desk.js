@@ -1,6 +1,6 @@
 // The rating page: one decision on the stage, the next ones ready behind it, each held by a lease. An answer shows as taken at
 // once; the outbox sees to it that the server has it once.
-import { isText, isTyping, isUnderDialog, keyOf } from "../keys.js";
+import { isText, onDialogKey, onPageKey } from "../keys.js";
 import { Outbox, keptWords, post, wordsOf } from "../outbox.js";
 import * as drafts from "./drafts.js";
 import * as lease from "./lease.js";
@@ -359,6 +359,7 @@ function lost(article, said) {
 
 function ask(verb) {
   if (!shown) return;
+  if (shown.isLost) return say(NOT_YOURS);
   const dialog = find(`[data-reasons=${verb}]`);
   find("[data-own-words]", dialog).value = "";
   dialog.showModal();
@@ -377,11 +378,15 @@ for (const dialog of desk.querySelectorAll("[data-reasons]")) {
     if (chosen) reasoned(dialog, chosen.dataset.reason);
     else if (event.target.closest("[data-send-reason]")) reasoned(dialog);
   });
-  dialog.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && isText(event.target)) {
-      event.preventDefault();
-      reasoned(dialog);
-    } else if (!isTyping(event) && !event.repeat) find(`[data-digit="${CSS.escape(event.key)}"]`, dialog)?.click();
+  find("[data-own-words]", dialog).addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || event.isComposing) return;
+    event.preventDefault();
+    if (!event.repeat) reasoned(dialog);
+  });
+  onDialogKey(dialog, (key) => {
+    const reason = find(`[data-digit="${CSS.escape(key)}"]`, dialog);
+    reason?.click();
+    return reason !== null;
   });
   dialog.addEventListener("close", () => shown?.article.focus({ preventScroll: true }));
 }
@@ -426,34 +431,34 @@ function keepRewrite(rollout, text, before) {
 }
 
 function edit() {
+  if (shown?.isLost) return say(NOT_YOURS);
   if (!shown || shown.form.act("edit")) return;
   openBeside(shown, shown.form.inFocus() ?? shown.article.dataset.members.split(",")[0]);
 }
 
 /* ---- keys, pointer, touch ----------------------------------------------------------------------- */
 
+const MOVES = ["next", "previous"]; // a key held down goes on with these alone
 const ACTS = { submit, undo, critique, edit, guidelines, skip: () => ask("skip"), flag: () => ask("flag") };
 
 // True when the key meant something here.
-function press(event) {
-  const key = keyOf(event);
-  const isButton = event.target.closest("button, a, summary") !== null;
-  if (isButton && (key === "Enter" || key === "Space")) return false;
-  if (event.shiftKey && (event.key.toLowerCase() !== event.key.toUpperCase() || key.length > 1)) return false;
-  if (key === "Escape" && !find("[data-guide]").hidden) return guidelines(), true;
+function press(key, event) {
   const action = (shown && keys[shown.article.dataset.form]?.[key]) ?? keys[""][key];
+  if (event.repeat && (action || /^[0-9]$/.test(key)) && !MOVES.includes(action)) return true;
+  if (key === "Escape" && !find("[data-guide]").hidden) return guidelines(), true;
   if (action in ACTS) {
-    if (!event.repeat) ACTS[action]();
+    ACTS[action]();
     return true;
   }
   if (!shown) return false;
   if (action) return shown.form.act(action);
   if (/^[0-9]$/.test(key)) return shown.form.digit(key) && (goOn(), true);
-  if (key.startsWith("Arrow") && event.target.type !== "radio") return shown.form.arrow(key);
-  return false;
+  return key.startsWith("Arrow") && shown.form.arrow(key);
 }
 
+// Keys in a text on the stage.
 function inText(event) {
+  if (event.defaultPrevented || event.isComposing) return;
   if (event.key === "Escape") {
     event.preventDefault();
     shown?.article.focus({ preventScroll: true });
@@ -470,12 +475,20 @@ function goOn() {
   if (shown?.form.isOneKey && find("[data-at-once]").checked && !find("[data-critique]", shown.article).value) submit();
 }
 
-document.addEventListener("keydown", (event) => {
-  if (event.defaultPrevented || event.isComposing || isUnderDialog()) return;
+function noteFirstKey() {
   if (shown && shown.firstKey === null) shown.firstKey = Math.round(lease.msSpent());
-  if (isText(event.target)) {
-    if (stage.contains(event.target)) inText(event);
-  } else if (!isTyping(event) && press(event)) event.preventDefault();
+}
+
+onPageKey(
+  (key, event) => {
+    noteFirstKey();
+    return press(key, event);
+  },
+  { repeats: true },
+);
+stage.addEventListener("keydown", (event) => {
+  noteFirstKey();
+  if (isText(event.target)) inText(event);
 });
 
 desk.addEventListener("click", (event) => {
@@ -498,9 +511,7 @@ for (const kind of ["input", "change"])
   });
 stage.addEventListener("submit", (event) => event.preventDefault());
 
-stage.addEventListener("pointerdown", () => {
-  if (shown && shown.firstKey === null) shown.firstKey = Math.round(lease.msSpent());
-});
+stage.addEventListener("pointerdown", noteFirstKey);
 
 function swiped(side) {
   if (!shown) return;
