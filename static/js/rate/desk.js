@@ -153,7 +153,7 @@ async function fill() {
       else put(item);
     }
     remember();
-    if (!shown) await showEnd();
+    if (!shown) await showEnd(answer.headers.get("X-Waiting"));
   } catch {
     isAnswered = false;
     looking = setTimeout(fill, LOOK_AGAIN_MS);
@@ -163,17 +163,28 @@ async function fill() {
   }
 }
 
-async function showEnd() {
+// `waiting`: what the server counted when it had no item to give. The end is drawn again when that has changed.
+async function showEnd(waiting = null) {
   if (outbox.waiting().length) return; // what is on its way may free a hand
-  if (!find("[data-nothing]", stage)) {
+  const drawn = find("[data-nothing]", stage)?.dataset.waitingDigest;
+  if (drawn === undefined || (waiting !== null && waiting !== drawn)) {
     const query = new URLSearchParams({ run: desk.dataset.run, holding: lease.holding().join(",") });
     const answer = await fetch(`${desk.dataset.end}?${query}`);
     if (!answer.ok) throw new Error("no end");
     const parsed = new DOMParser().parseFromString(await answer.text(), "text/html");
-    stage.replaceChildren(document.importNode(find("[data-nothing]", parsed), true));
+    const end = document.importNode(find("[data-nothing]", parsed), true);
+    stage.replaceChildren(end);
+    showBadge(end.dataset.badge);
     find("[data-deck]").hidden = true;
   }
   looking = setTimeout(() => (document.visibilityState === "visible" ? fill() : showEnd()), LOOK_AGAIN_MS);
+}
+
+// The frame's count, so that it never contradicts what the stage shows.
+function showBadge(count) {
+  const badge = document.querySelector("[data-waiting-badge]");
+  badge.textContent = count;
+  badge.hidden = !count;
 }
 
 /* ---- drafts ------------------------------------------------------------------------------------- */
