@@ -14,8 +14,10 @@ from apps.dashboard.bought import bought
 from apps.dashboard.people_now import people_now
 from apps.feedback.aggregating import aggregate
 from apps.feedback.claiming import claim
+from apps.feedback.evaluation.results import _judge
 from apps.feedback.exporting.rows import Wanted, rows_of
 from apps.feedback.starring import Stars, give
+from apps.rewards.judgements import judgements_of
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group, Rollout
 from apps.runs.models import Run, TrainStep
@@ -152,3 +154,10 @@ def test_the_migration_marks_what_was_said_before(judged):
         cursor.execute(importlib.import_module(module).MARK)
     after = {reward.pk: reward.details for reward in Reward.objects.filter(scorer="people")}
     assert after == before
+
+
+def test_judgements_of_an_evaluation_name_the_simulated_rater(judged):
+    rollouts = list(Rollout.objects.filter(run=judged).order_by("pk").values_list("pk", flat=True))
+    said = judgements_of(rollouts)
+    names = [sorted({_judge(one) for one in said[pk] if one.is_human}) for pk in rollouts]
+    assert names == [["people", "simulated"]] * 2 + [["simulated"]] * 2

@@ -1,7 +1,7 @@
 """What was said about rollouts: rewards, judges' kept replies, and new sets of rewards beside the first."""
 
 from apps.rewards.models.rescorings import Rescored, RescoredGroup, RescoredReward, Rescoring
-from apps.rewards.models.rewards import ALL_SIMULATED, LATE, SIMULATED, JudgeReply, Reward
+from apps.rewards.models.rewards import ALL_SIMULATED, LATE, SIMULATED, JudgeReply, Reward, RewardQuerySet
 
 __all__ = [
     "ALL_SIMULATED",
@@ -13,4 +13,5 @@ __all__ = [
     "RescoredReward",
     "Rescoring",
     "Reward",
+    "RewardQuerySet",
 ]
