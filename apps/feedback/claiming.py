@@ -166,9 +166,13 @@ CLAIMS = {count: CLAIM.replace("%(count)s", str(count)) for count in range(1, MO
 
 COUNT = f"""
     WITH asking AS MATERIALIZED ({ASKING})
-    SELECT count(*) FROM (
-        SELECT 1 FROM asking CROSS JOIN LATERAL (
-            SELECT 1 FROM feedback_slot s WHERE {OPEN_TO} LIMIT %(most)s) s LIMIT %(most)s) bounded"""
+    SELECT (
+        SELECT count(*) FROM (
+            SELECT 1 FROM asking CROSS JOIN LATERAL (
+                SELECT 1 FROM feedback_slot s WHERE {OPEN_TO} LIMIT %(most)s) s LIMIT %(most)s) bounded),
+        (SELECT count(*) FROM feedback_slot h WHERE h.rater_id = %(user)s AND h.state = 'held'
+            AND h.lease_until > statement_timestamp()
+            AND (%(run)s::bigint IS NULL OR h.run_id = %(run)s::bigint))"""
 
 
 def claim(user: User, run: int | None = None, count: int = 1) -> list[Held]:
@@ -183,11 +187,23 @@ def claim(user: User, run: int | None = None, count: int = 1) -> list[Held]:
     return _with_members(rows)
 
 
-def waiting_for(user: User, most: int) -> int:
-    """How many items wait for this person, counted up to `most`."""
+@dataclass(frozen=True)
+class Waiting:
+    """How many items wait for one person: open to them, and held by them in any window."""
+
+    open: int
+    held: int
+
+    @property
+    def count(self) -> int:
+        return self.open + self.held
+
+
+def waiting_for(user: User, most: int, run: int | None = None) -> Waiting:
+    """Count the items that wait for this person, of one run or of all; open ones up to `most`."""
     with connection.cursor() as cursor:
-        cursor.execute(COUNT, {**_asked_by(user, None), "most": most})
-        return cursor.fetchone()[0]
+        cursor.execute(COUNT, {**_asked_by(user, run), "most": most})
+        return Waiting(*cursor.fetchone())
 
 
 def held_by(user: User, slot_id: int) -> Held:
@@ -201,16 +217,23 @@ def held_by(user: User, slot_id: int) -> Held:
 
 
 @unit_of_work
-def take_again(user: User, slots: list[int], fences: list[int] | None = None) -> list[Held]:
+def take_again(
+    user: User, slots: list[int], fences: list[int] | None = None, run: int | None = None
+) -> list[Held]:
     """Those of these slots that the person still holds, under new fences, the one held longest first.
 
     A page that was loaded anew goes on with what it showed; what the old page says of it afterwards has no power. `fences`, one
     for each slot: what the person holds under another is another window's, and stays there; without, it is taken from there.
+    With `run`, items of other runs are given back: the page shows one run only.
     """
     known = None if fences is None else dict(zip(slots, fences, strict=True))
     mine = Slot.objects.filter(pk__in=slots, rater=user, state=Slot.State.HELD, lease_until__gt=Now())
     found = sorted(lock(mine), key=lambda slot: (slot.held_at, slot.pk))
-    still = [slot.pk for slot in found if known is None or known[slot.pk] == slot.fence]
+    theirs = [slot for slot in found if known is None or known[slot.pk] == slot.fence]
+    still = [slot.pk for slot in theirs if run in (None, slot.run_id)]
+    for slot in theirs:
+        if run not in (None, slot.run_id):
+            release(user, slot.pk, slot.fence)
     Slot.objects.filter(pk__in=still).update(fence=F("fence") + 1)
     return [held_by(user, slot) for slot in still]
 

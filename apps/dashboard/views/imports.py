@@ -17,6 +17,7 @@ from django.utils.text import slugify
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from apps.accounts.models import Project
+from apps.dashboard.form_actions import posted_action
 from apps.dashboard.paging import page_of
 from apps.pipelines.applying import OperatorFailed
 from apps.pipelines.checking import in_list, operators_of_import
@@ -238,10 +239,11 @@ def _kept(request: HttpRequest, project: Project, file: UploadedFile) -> Taskset
 
 def _chosen(request: HttpRequest, found: TasksetImport, form: Choices, before: How) -> HttpResponse:
     """Keep the choices, and start the import where that was asked. What is read otherwise has other columns, guessed anew."""
+    action = posted_action(request, ("look", "import"))
     slug, how = form.cleaned_data["slug"], form.how(_more_meta(request, found, before))
     is_other = (how.format, how.split) != (before.format, before.split)
     try:
-        if request.POST.get("act") == "import" and not is_other:
+        if action == "import" and not is_other:
             found.start(slug, how.written(), request.user)
             transaction.on_commit(lambda: wakeups.send("import"), robust=True)
         else:
