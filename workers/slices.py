@@ -16,6 +16,7 @@ from django.db import Error, InterfaceError, OperationalError, close_old_connect
 from apps.runs.attendance import Attendance, enter
 from apps.runs.models import Run, Worker
 from apps.streaming import bells
+from workers import stopping
 
 log = structlog.get_logger(__name__)
 IDLE_SECONDS = 0.25
@@ -39,10 +40,11 @@ def run_slice(station: str, serve: Callable[[], bool], has_more: Callable[[], bo
     """Call `serve` (does what is due, says whether there was any) until the slice is over.
 
     Returns at once when no run is live and nothing is due that needs none (`has_more`). A database that is away is
-    waited for: the lease, not this loop, says whose the work is when it returns.
+    waited for: the lease, not this loop, says whose the work is when it returns. The slice ends early
+    when the worker is asked to stop.
     """
     ends = time.monotonic() + settings.SLICE_SECONDS
-    while time.monotonic() < ends or not bells.reachable():
+    while not stopping.is_asked() and (time.monotonic() < ends or not bells.reachable()):
         try:
             if station in _here:
                 _here[station].keep()
@@ -56,7 +58,8 @@ def run_slice(station: str, serve: Callable[[], bool], has_more: Callable[[], bo
             continue
         if not busy:
             bells.wait(station, IDLE_SECONDS)
-    current_app.send_task(station, expires=BELL_SECONDS)
+    if not stopping.is_asked():
+        current_app.send_task(station, expires=BELL_SECONDS)
 
 
 def register(role: str, **described: object) -> Worker:
