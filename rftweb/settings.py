@@ -47,6 +47,12 @@ ENGINES_PER_WORKER = environment.number("RFTWEB_ENGINES_PER_WORKER", 4, at_least
 # Where engines are fewer than runs: seconds after which one makes room for a run that nobody serves.
 ENGINE_TURN_SECONDS = environment.number("RFTWEB_ENGINE_TURN_SECONDS", 60, at_least=1)
 TRAINERS_PER_WORKER = environment.number("RFTWEB_TRAINERS_PER_WORKER", 2, at_least=1)
+# Where a trainer cannot hold all runs with work: how long a run keeps its seat, and the shortest
+# time between two builds of its trainer.
+TRAINER_TURN_SECONDS = environment.number("RFTWEB_TRAINER_TURN_SECONDS", 60, at_least=1)
+# Memory of all loaded models of one explorer or trainer up to which more stay loaded than the
+# numbers above say; None: a quarter of the machine's memory.
+RESIDENT_MEMORY_MB = environment.number("RFTWEB_RESIDENT_MEMORY_MB", None)
 # What an engine takes: threads of the embedded one, and of a GPU's memory vLLM's share (a trainer may live there too).
 ENGINE_THREADS = environment.number("RFTWEB_ENGINE_THREADS", 1, at_least=1)
 GPU_MEMORY_PERCENT = environment.number("RFTWEB_GPU_MEMORY_PERCENT", 85, at_least=1, at_most=99)

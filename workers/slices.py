@@ -8,12 +8,11 @@ its station (workers.station_wakeups). While Redis is away nobody could send one
 simply goes on.
 """
 
-import mmap
 import time
 from collections.abc import Callable
 
 import structlog
-from celery.signals import worker_process_shutdown, worker_shutting_down
+from celery.signals import worker_process_shutdown
 from django.conf import settings
 from django.db import Error, InterfaceError, OperationalError, close_old_connections
 
@@ -21,6 +20,7 @@ from apps.accounts.locking import is_conflict
 from apps.runs.attendance import Attendance, enter
 from apps.runs.models import Run, Worker
 from apps.streaming import bells, wakeups
+from workers import stopping
 
 log = structlog.get_logger(__name__)
 # Between two looks that find nothing: the first pause, doubled up to the longest. A bell ends it at
@@ -41,18 +41,6 @@ def nothing_else() -> bool:
 _here: dict[str, Attendance] = {}  # by station
 
 
-# One byte that the worker's main process shares with its pool child: set when the worker is to end.
-_ending = mmap.mmap(-1, 1)
-
-
-@worker_shutting_down.connect
-def end_slice(**_: object) -> None:
-    """End the current slice soon, so that stopping a worker takes no whole slice. A signal handler
-    calls this.
-    """
-    _ending[0] = 1
-
-
 def run_slice(
     station: str,
     serve: Callable[[], bool],
@@ -62,11 +50,11 @@ def run_slice(
 
     While no run is live and `has_more` finds nothing else, it only waits for the station's bell. A
     database that is away is waited for: the lease, not this loop, decides whose the work is when it
-    returns.
+    returns. The slice ends early when the worker is asked to stop.
     """
     ends = time.monotonic() + settings.SLICE_SECONDS
     pause = IDLE_SECONDS
-    while not _ending[0] and (time.monotonic() < ends or not bells.reachable()):
+    while not stopping.is_asked() and (time.monotonic() < ends or not bells.reachable()):
         try:
             if station in _here:
                 _here[station].keep()
@@ -81,7 +69,7 @@ def run_slice(
             continue
         was_woken = busy or bells.wait(station, pause)
         pause = IDLE_SECONDS if was_woken else min(2 * pause, RESTING_SECONDS)
-    if not _ending[0]:
+    if not stopping.is_asked():
         wakeups.send(station)
 
 

@@ -54,7 +54,7 @@ class Seat:
         self.version: int | None = None
         self.unsaid: tuple[WeightVersion, LoadReport] | None = None  # loaded, and not acknowledged yet
         self.tokens_sampled, self.since = 0, time.monotonic()
-        self.heard_at = self.since
+        self.heard_at = self.used_at = self.since  # used: had anything in flight
 
     @classmethod
     def take(cls, run: Run, worker: Worker) -> "Seat":

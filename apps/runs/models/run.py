@@ -1,8 +1,10 @@
 """A run: one training of one policy, from its plan to its end."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from functools import lru_cache
 
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
@@ -24,6 +26,12 @@ from apps.runs.models.worker import Worker
 from apps.streaming import bells
 from apps.streaming.models import Topic
 from apps.tasksets.models import Task, Taskset
+
+
+@lru_cache(maxsize=512)
+def _parsed(config: str) -> RunConfig:
+    """Parsing takes a millisecond and stations ask many times a second; a RunConfig is frozen."""
+    return parse(json.loads(config))
 
 
 class StaleFence(Exception):
@@ -197,7 +205,7 @@ class Run(models.Model):
 
     @property
     def settings(self) -> RunConfig:
-        return parse(self.config)
+        return _parsed(json.dumps(self.config))
 
     @property
     def tasksets(self) -> list[Taskset]:
