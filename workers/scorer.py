@@ -22,6 +22,7 @@ from apps.rewards.scoring import Answered, open_questions, record_verdicts
 from apps.rollouts.models import Group
 from apps.runs.models import Run, StaleFence, Worker
 from apps.streaming import bells
+from apps.tasksets.selection import chance
 from workers.answering import answered
 from workers.described import described
 from workers.leases import kept
@@ -103,7 +104,8 @@ def anchor(run: Run, groups: list[Group]) -> None:
     for most, alike in groupby(missing, key=attrgetter("max_tokens")):
         base = base_policies().of(Path(run.policy.folder))
         some = list(alike)
-        said = base.answers([of.prompt_ids for of in some], most, some[0].temperature, seed=some[0].group.pk)
+        seeds = [chance.seed("anchor", run.settings.seed, of.group.draw_index) for of in some]
+        said = base.answers([of.prompt_ids for of in some], most, some[0].temperature, seeds)
         for of, answer in zip(some, said, strict=True):
             keep_anchor(of, answer.ids, answer.logprobs, answer.text)
 

@@ -14,6 +14,7 @@ from apps.rollouts.models import Claim, Group, Rollout
 from apps.runs.config import RunConfig
 from apps.runs.models import Run, WeightVersion, Worker
 from apps.streaming.chunks import ChunkWriter
+from apps.tasksets.selection import chance
 from workers.engines.choose import build
 from workers.engines.interface import Delta, Engine, EngineDied, LoadReport
 from workers.explorer import hearing, partial, scripts, weights
@@ -63,7 +64,6 @@ class Seat:
         engine, reason = build(
             plan.engine,
             temperature=plan.sampling.temperature,
-            seed=plan.seed,
             threads=settings.ENGINE_THREADS,
             memory_share=settings.GPU_MEMORY_PERCENT / 100,
             sees=run.policy.sees_pictures,
@@ -95,7 +95,7 @@ class Seat:
         kept = partial.kept_of(groups)
         for row in rows:
             group = by_group[row.group_id]
-            flight = self.flights[str(row.pk)] = Flight(row.pk, group.claimed, prescribed[group.pk], self.speaker)
+            flight = self._flight(row, group, prescribed[group.pk])
             partial.begin(self, flight, group, kept.get(row.pk))
             fresh.append(flight)
         for flight in [flight for flight in fresh if flight.room < 1 and flight.token_ids]:  # max_tokens was lowered meanwhile
@@ -104,12 +104,22 @@ class Seat:
         self.go_on(fresh)
         self.heard_at = time.monotonic()
 
+    def _flight(self, row: Rollout, group: Group, script: scripts.Script) -> Flight:
+        """Its seed names the sample by what is the same when the run is repeated, so by no database id.
+
+        An attempt after a failure draws other numbers: a text that ended an engine does not come back.
+        """
+        seed = chance.seed("rollout", self.plan.seed, group.draw_index, row.sample_index, group.attempts)
+        flight = Flight(row.pk, group.claimed, script, self.speaker, seed=seed)
+        self.flights[str(row.pk)] = flight
+        return flight
+
     def _open_episodes(self, groups: list[Group], rows: list[Rollout]) -> None:
         """Begin their episodes; the environment speaks first."""
         by_group = {group.pk: group for group in groups}
         for row in rows:
             group = by_group[row.group_id]
-            self.flights[str(row.pk)] = Flight(row.pk, group.claimed, scripts.unheard(self, group.task), self.speaker)
+            self._flight(row, group, scripts.unheard(self, group.task))
         self.episodes.open(groups, rows, [self.flights[str(row.pk)] for row in rows])
 
     def go_on(self, flights: list[Flight]) -> None:

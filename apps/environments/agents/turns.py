@@ -17,6 +17,7 @@ from apps.environments.playing import heard_of, locked, observe
 from apps.environments.refusing import why_none_waits
 from apps.rollouts.serving import NoRoom
 from apps.runs.models import Run
+from apps.tasksets.selection import chance
 
 ENDED = "episode_ended"
 
@@ -56,7 +57,9 @@ def _begun(caller: Caller, asked: Asked, place: int) -> EpisodeTurn:
 def _say(episode: Episode, new: New, asked: Asked, place: int) -> None:
     """Answers to one call with one seed are not all the same."""
     said = [{"role": message.role, "content": message.content} for message in new.messages]
-    wishes = asked.wishes if asked.wishes.seed is None else replace(asked.wishes, seed=asked.wishes.seed + place)
+    wishes = asked.wishes
+    if wishes.seed is not None and place:  # seed + place would be another caller's seed
+        wishes = replace(wishes, seed=chance.seed("choice", wishes.seed, place))
     try:
         observe(episode.pk, new.number, said, tools=asked.tools if new.number == 0 else (), wishes=wishes, pictures=asked.pictures)
     except CannotPlay as why:
