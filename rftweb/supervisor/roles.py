@@ -189,7 +189,7 @@ def refuse_taken_port(port: int) -> None:
 
 def answers_http(port: int) -> bool:
     """Whether the web process answers a request with anything but a server error."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     try:
         connection.request("GET", "/accounts/login/")
         return connection.getresponse().status < 500
