@@ -22,14 +22,14 @@ def test_a_large_file_is_sent_previewed_and_imported(visit, seeded, tmp_path, vi
     page = window.open(f"/imports/of/{project.slug}/")
     page.set_input_files("#file", tmp_path / "sums.jsonl")
     page.get_by_role("button", name="Look at it").click()
-    page.get_by_text("waits for a worker to read its first rows").wait_for()
+    page.get_by_text("waiting for a worker").wait_for()
     page.screenshot(path=tmp_path / "waiting.png", full_page=True)
     assert import_next("test")
     page.get_by_text("The first 20 rows").wait_for()
     assert page.locator("#prompt").input_value() == "question"
     page.screenshot(path=tmp_path / "look.png", full_page=True)
     page.get_by_role("button", name="Import", exact=True).click()
-    page.get_by_text("waits for a worker").wait_for()
+    page.get_by_text("waiting for a worker").wait_for()
     assert import_next("test")
     page.get_by_text("2,500 tasks").wait_for()
     assert TasksetImport.objects.get().taskset.size == 2_500

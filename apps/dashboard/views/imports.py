@@ -10,6 +10,7 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.core.files.uploadedfile import UploadedFile
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -17,11 +18,13 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from apps.accounts.body_limits import FORM_OVERHEAD, takes_body
 from apps.accounts.models import Project
+from apps.dashboard.form_actions import posted_action
 from apps.dashboard.paging import page_of
 from apps.pipelines.applying import OperatorFailed
 from apps.pipelines.checking import in_list, operators_of_import
 from apps.pipelines.tasks import row_sieve
 from apps.runs.config import ConfigError
+from apps.streaming import wakeups
 from apps.tasksets.duplicates import CHOICES
 from apps.tasksets.keeping import TooManyHeld, ask_hub, keep
 from apps.tasksets.looking import LONGEST_COLUMN, How, Look, look
@@ -153,7 +156,9 @@ def hub(request: HttpRequest, project: str) -> HttpResponse:
     form = FromHub(request.POST)
     if form.is_valid():
         try:
-            return redirect("taskset-import", ask_hub(found, request.user, **form.cleaned_data).pk)
+            asked = ask_hub(found, request.user, **form.cleaned_data)
+            transaction.on_commit(lambda: wakeups.send("import"), robust=True)
+            return redirect("taskset-import", asked.pk)
         except TooManyHeld as error:
             form.add_error("name", f"{error}.")
     return _sending(request, found, Upload(), form)
@@ -234,21 +239,25 @@ def _import(request: HttpRequest, pk: int) -> TasksetImport:
 
 def _kept(request: HttpRequest, project: Project, file: UploadedFile) -> TasksetImport:
     name = PurePosixPath(file.name.replace("\0", "")).name[:200]
-    return keep(project, request.user, name, file.size, file.chunks())
+    made = keep(project, request.user, name, file.size, file.chunks())
+    transaction.on_commit(lambda: wakeups.send("import"), robust=True)
+    return made
 
 
 def _chosen(request: HttpRequest, found: TasksetImport, form: Choices, before: How) -> HttpResponse:
     """Keep the choices, and start the import where that was asked. What is read otherwise has another preview and columns."""
+    action = posted_action(request, ("look", "import"))
     slug = form.cleaned_data["slug"]
     how = form.how(_more_meta(request, found))
     is_other = (how.format, how.split) != (before.format, before.split)
     try:
-        if request.POST.get("act") == "import" and not is_other:
+        if action == "import" and not is_other:
             found.start(slug, how.written(), request.user)
         else:
             found.draft(slug, how.written())
         if is_other:
             found.ask_preview(how.written())
+        transaction.on_commit(lambda: wakeups.send("import"), robust=True)
     except ImportOver as error:
         messages.error(request, f"Nothing was changed: {error}.")
     return redirect("taskset-import", found.pk)
