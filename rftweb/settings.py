@@ -61,6 +61,8 @@ LEASE_SECONDS = environment.number("RFTWEB_LEASE_SECONDS", 30, at_least=2)
 SLICE_SECONDS = environment.number("RFTWEB_SLICE_SECONDS", 10, at_least=1)
 # What one token may ask of REST, averaged over a few seconds; whoever goes beyond it is told to wait.
 REQUESTS_PER_SECOND = environment.number("RFTWEB_REQUESTS_PER_SECOND", 200, at_least=1)
+# HTTP and WebSocket connections that one web process keeps open; a further one is answered 503.
+CONNECTIONS_PER_PROCESS = environment.number("RFTWEB_CONNECTIONS", 2_000, at_least=10)
 
 # How old what /metrics tells a person of runs may be: within that the database is not asked again.
 METRICS_SECONDS = environment.number("RFTWEB_METRICS_SECONDS", 5)

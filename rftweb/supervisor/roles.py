@@ -94,9 +94,8 @@ def service_program(name: str, server: PostgresServer | ValkeyServer) -> Program
 
 
 def web_program(plan: Plan) -> Program:
-    command = [sys.executable, "-m", "uvicorn", "rftweb.asgi:application", "--host", "127.0.0.1", "--port", str(plan.port),
-               "--lifespan", "on", "--no-access-log", "--timeout-graceful-shutdown", "5",
-               "--workers", str(plan.counts.get("web", WEB_PROCESSES))]  # fmt: skip
+    processes = str(plan.counts.get("web", WEB_PROCESSES))
+    command = [sys.executable, "-m", "rftweb.server", "--host", "127.0.0.1", "--port", str(plan.port), "--workers", processes]
 
     def prepare() -> tuple[list[str], dict]:
         refuse_taken_port(plan.port)
