@@ -140,7 +140,9 @@ def imports(request: HttpRequest, project: str) -> HttpResponse:
     form = Upload(*((request.POST, request.FILES) if request.method == "POST" else ()))
     if request.method == "POST" and form.is_valid():
         try:
-            return redirect("taskset-import", _kept(request, found, form.cleaned_data["file"]).pk)
+            kept = _kept(request, found, form.cleaned_data["file"])
+            _wake_importer()
+            return redirect("taskset-import", kept.pk)
         except TooManyHeld as error:
             form.add_error("file", f"{error}.")
         except OSError as error:
@@ -157,11 +159,16 @@ def hub(request: HttpRequest, project: str) -> HttpResponse:
     if form.is_valid():
         try:
             asked = ask_hub(found, request.user, **form.cleaned_data)
-            transaction.on_commit(lambda: wakeups.send("import"), robust=True)
+            _wake_importer()
             return redirect("taskset-import", asked.pk)
         except TooManyHeld as error:
             form.add_error("name", f"{error}.")
     return _sending(request, found, Upload(), form)
+
+
+def _wake_importer() -> None:
+    """Have a worker look for files to read now; beat would wake one within seconds."""
+    transaction.on_commit(lambda: wakeups.send("import"), robust=True)
 
 
 def _sending(request: HttpRequest, project: Project, form: Upload, hub: FromHub) -> HttpResponse:
@@ -239,9 +246,7 @@ def _import(request: HttpRequest, pk: int) -> TasksetImport:
 
 def _kept(request: HttpRequest, project: Project, file: UploadedFile) -> TasksetImport:
     name = PurePosixPath(file.name.replace("\0", "")).name[:200]
-    made = keep(project, request.user, name, file.size, file.chunks())
-    transaction.on_commit(lambda: wakeups.send("import"), robust=True)
-    return made
+    return keep(project, request.user, name, file.size, file.chunks())
 
 
 def _chosen(request: HttpRequest, found: TasksetImport, form: Choices, before: How) -> HttpResponse:
@@ -253,11 +258,12 @@ def _chosen(request: HttpRequest, found: TasksetImport, form: Choices, before: H
     try:
         if action == "import" and not is_other:
             found.start(slug, how.written(), request.user)
+            _wake_importer()
         else:
             found.draft(slug, how.written())
         if is_other:
             found.ask_preview(how.written())
-        transaction.on_commit(lambda: wakeups.send("import"), robust=True)
+            _wake_importer()
     except ImportOver as error:
         messages.error(request, f"Nothing was changed: {error}.")
     return redirect("taskset-import", found.pk)
