@@ -1,31 +1,32 @@
 """The shape of every station's job: look in the table, do what is due, for a few seconds; then the
 next slice.
 
-A slice lasts its time whether or not there is work: a waiting one costs two short queries a second
+A slice lasts its time whether or not there is work: a waiting one costs one short query a second
 and is woken by its station's bell, where a new job for each look would cost a database connection
 each. At its end it sends its successor. A lost message costs a second: a worker that is free wakes
 its station (workers.station_wakeups). While Redis is away nobody could send one, so the slice
 simply goes on.
 """
 
-import mmap
 import time
 from collections.abc import Callable
 
 import structlog
-from celery.signals import worker_process_shutdown, worker_shutting_down
+from celery.signals import worker_process_shutdown
 from django.conf import settings
 from django.db import Error, InterfaceError, OperationalError, close_old_connections
 
 from apps.runs.attendance import Attendance, enter
 from apps.runs.models import Run, Worker
 from apps.streaming import bells, wakeups
+from workers import stopping
 
 log = structlog.get_logger(__name__)
-# Between two looks that find nothing: the first pause, doubled up to the longest. A bell ends it at
-# once.
+# Between two looks that find nothing: the first pause, doubled up to the longest. Whatever makes
+# work rings the station's bell, which ends a pause at once; only deadlines and expired leases are
+# found by looking.
 IDLE_SECONDS = 0.25
-RESTING_SECONDS = 1.0
+RESTING_SECONDS = 2.0
 OUTAGE_SECONDS = 1.0
 STATION_OF = {
     Worker.Role.EXPLORER: "explore", Worker.Role.SCORER: "score", Worker.Role.REFINER: "refine", Worker.Role.TRAINER: "train",
@@ -40,18 +41,6 @@ def nothing_else() -> bool:
 _here: dict[str, Attendance] = {}  # by station
 
 
-# One byte that the worker's main process shares with its pool child: set when the worker is to end.
-_ending = mmap.mmap(-1, 1)
-
-
-@worker_shutting_down.connect
-def end_slice(**_: object) -> None:
-    """End the current slice soon, so that stopping a worker takes no whole slice. A signal handler
-    calls this.
-    """
-    _ending[0] = 1
-
-
 def run_slice(
     station: str,
     serve: Callable[[], bool],
@@ -61,11 +50,12 @@ def run_slice(
 
     While no run is live and `has_more` finds nothing else, it only waits for the station's bell. A
     database that is away is waited for: the lease, not this loop, decides whose the work is when it
-    returns.
+    returns. The slice ends early when the worker is asked to stop.
     """
     ends = time.monotonic() + settings.SLICE_SECONDS
+    longest = min(RESTING_SECONDS, settings.LEASE_SECONDS / 4)  # heartbeats come between two looks
     pause = IDLE_SECONDS
-    while not _ending[0] and (time.monotonic() < ends or not bells.reachable()):
+    while not stopping.is_asked() and (time.monotonic() < ends or not bells.reachable()):
         try:
             if station in _here:
                 _here[station].keep()
@@ -76,8 +66,8 @@ def run_slice(
             bells.wait(station, OUTAGE_SECONDS)
             continue
         was_woken = busy or bells.wait(station, pause)
-        pause = IDLE_SECONDS if was_woken else min(2 * pause, RESTING_SECONDS)
-    if not _ending[0]:
+        pause = IDLE_SECONDS if was_woken else min(2 * pause, longest)
+    if not stopping.is_asked():
         wakeups.send(station)
 
 

@@ -40,6 +40,7 @@ FILE = b"".join(b'{"prompt": "%d", "answer": "%d"}\n' % (number, number) for num
 def ask_import(number: int) -> Callable[[], bool]:
     made = keep(project, root, f"tasks-{number}.jsonl", len(FILE), [FILE])
     made.start(f"tasks-{number}", guessed(made.path).written(), root)
+    wakeups.send("import")  # as the page does
     return lambda: _is_done(TasksetImport.objects.get(pk=made.pk))
 
 
