@@ -47,6 +47,12 @@ ENGINES_PER_WORKER = environment.number("RFTWEB_ENGINES_PER_WORKER", 4, at_least
 # Where engines are fewer than runs: seconds after which one makes room for a run that nobody serves.
 ENGINE_TURN_SECONDS = environment.number("RFTWEB_ENGINE_TURN_SECONDS", 60, at_least=1)
 TRAINERS_PER_WORKER = environment.number("RFTWEB_TRAINERS_PER_WORKER", 2, at_least=1)
+# Where a trainer cannot hold all runs with work: how long a run keeps its seat, and the shortest
+# time between two builds of its trainer.
+TRAINER_TURN_SECONDS = environment.number("RFTWEB_TRAINER_TURN_SECONDS", 60, at_least=1)
+# Memory of all loaded models of one explorer or trainer up to which more stay loaded than the
+# numbers above say; None: a quarter of the machine's memory.
+RESIDENT_MEMORY_MB = environment.number("RFTWEB_RESIDENT_MEMORY_MB", None)
 # What an engine takes: threads of the embedded one, and of a GPU's memory vLLM's share (a trainer may live there too).
 ENGINE_THREADS = environment.number("RFTWEB_ENGINE_THREADS", 1, at_least=1)
 GPU_MEMORY_PERCENT = environment.number("RFTWEB_GPU_MEMORY_PERCENT", 85, at_least=1, at_most=99)
@@ -55,6 +61,8 @@ LEASE_SECONDS = environment.number("RFTWEB_LEASE_SECONDS", 30, at_least=2)
 SLICE_SECONDS = environment.number("RFTWEB_SLICE_SECONDS", 10, at_least=1)
 # What one token may ask of REST, averaged over a few seconds; whoever goes beyond it is told to wait.
 REQUESTS_PER_SECOND = environment.number("RFTWEB_REQUESTS_PER_SECOND", 200, at_least=1)
+# HTTP and WebSocket connections that one web process keeps open; a further one is answered 503.
+CONNECTIONS_PER_PROCESS = environment.number("RFTWEB_CONNECTIONS", 2_000, at_least=10)
 
 # How old what /metrics tells a person of runs may be: within that the database is not asked again.
 METRICS_SECONDS = environment.number("RFTWEB_METRICS_SECONDS", 5)

@@ -12,6 +12,7 @@ from celery import shared_task
 from django.conf import settings
 from django.db.models.functions import Now
 
+from apps.accounts.locking import retrying
 from apps.environments.closing import close_left
 from apps.environments.judging import send_on
 from apps.environments.openenv.sessions import close_lost
@@ -29,6 +30,7 @@ log = structlog.get_logger(__name__)
 
 
 @shared_task(name="sweep")
+@retrying
 def sweep(**_: object) -> None:
     """Idempotent; two at once do no harm."""
     swept = {

@@ -16,6 +16,7 @@ from celery.signals import worker_process_shutdown
 from django.conf import settings
 from django.db import Error, InterfaceError, OperationalError, close_old_connections
 
+from apps.accounts.locking import is_conflict
 from apps.runs.attendance import Attendance, enter
 from apps.runs.models import Run, Worker
 from apps.streaming import bells, wakeups
@@ -61,6 +62,9 @@ def run_slice(
                 _here[station].keep()
             busy = (Run.objects.running().exists() or has_more()) and serve()
         except (OperationalError, InterfaceError) as error:
+            if is_conflict(error):
+                log.info("lock_conflict", work=station, error=str(error).strip())
+                continue
             log.warning("database_away", station=station, error=str(error).strip())
             close_old_connections()
             bells.wait(station, OUTAGE_SECONDS)

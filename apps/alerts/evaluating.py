@@ -4,10 +4,11 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 
 import structlog
-from django.db import InterfaceError, OperationalError, connection, transaction
+from django.db import InterfaceError, OperationalError, connection
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 
+from apps.accounts.locking import lock_ids, unit_of_work
 from apps.alerts.facts import Facts, facts_of, facts_of_control
 from apps.alerts.holding import hold_evaluations
 from apps.alerts.models import Alert, AlertEntry
@@ -117,12 +118,14 @@ def _settle(run: Run, facts: Facts, known: list[Alert], only: frozenset[str]) ->
     return _write(run, open_ones, found, new, over, pausing)
 
 
-@transaction.atomic
+@unit_of_work
 def _write(run: Run, open_ones: dict, found: dict, new: dict, over: dict, pausing: list) -> Counter[str]:
     """The run's row is locked first, as by all that move a run and tell of it. One that has moved meanwhile is left for now."""
-    locked = Run.objects.select_for_update(of=("self",)).select_related("project", "topic").get(pk=run.pk)
+    locked = Run.locked(run.pk, "project", "topic")
     if locked.state != run.state:
         return Counter()
+    known = [open_ones[place] for place in pausing if place in open_ones]
+    lock_ids(Alert.objects.filter(pk__in=[alert.pk for alert in (*over, *known)]))
     opened = {place: _open(locked, place, one) for place, one in new.items()}
     for alert, why in over.items():
         _close(locked, alert, why)

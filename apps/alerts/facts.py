@@ -12,6 +12,7 @@ from django.db import connection
 from django.db.models import Count, Exists, F, Max, Min, OuterRef, Q
 from django.db.models.functions import Coalesce
 
+from apps.alerts.fruitless import Fruitless, fruitless_runs
 from apps.alerts.processes import Lost, lost
 from apps.environments.models import Environment
 from apps.feedback.calibration.watching import told
@@ -80,6 +81,7 @@ class Facts:
     standing: Mapping[str, Standing] = field(default_factory=dict)
     curves: Mapping[str, Points] = field(default_factory=dict)
     first_entropy: Points = ()
+    fruitless: Fruitless | None = None
     unapplied: Sequence[tuple[int, str, datetime]] = ()  # step, why, when; by step
     unserved: tuple[int, datetime] | None = None  # oldest published version after the newest that an engine acknowledged
     failing: Sequence[Failing] = ()
@@ -103,6 +105,7 @@ def facts_of(runs: Iterable[Run], spent: Mapping[int, Mapping[str, float]]) -> d
     now = _now()
     standing, curves, first, unapplied = _standing(ids), _curves(runs), _first_entropy(ids), _unapplied(ids)
     unserved, scorers, suspicions = _unserved(ids), _scorers(ids), _suspicions(ids)
+    fruitless = fruitless_runs(runs)
     failing, rooms, heard, gone = _failing({run.project_id for run in runs}), disks(), _heard(), lost()
     control = control_plane.look()
     found = {}
@@ -115,6 +118,7 @@ def facts_of(runs: Iterable[Run], spent: Mapping[int, Mapping[str, float]]) -> d
             unapplied=unapplied[run.pk], unserved=unserved.get(run.pk), rooms=rooms, heard=heard, scorers=scorers[run.pk],
             failing=[one for one in failing[run.project_id] if one.name == environment], suspicions=suspicions[run.pk],
             spent=spent.get(run.pk, {}), lost=gone, control=control,
+            fruitless=fruitless.get(run.pk),
         )  # fmt: skip
     return found
 

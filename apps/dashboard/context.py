@@ -37,7 +37,7 @@ def frame(request: HttpRequest) -> dict:
 def waiting(request: HttpRequest) -> str:
     if not getattr(request, "user", None) or not request.user.is_authenticated:
         return ""
-    return _bounded(waiting_for(request.user, MOST_COUNTED + 1))
+    return _bounded(waiting_for(request.user, MOST_COUNTED + 1).count)
 
 
 def unheard(request: HttpRequest) -> str:

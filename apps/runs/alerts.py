@@ -28,6 +28,13 @@ class Starvation(Rule):
     )
 
 
+class NothingLearned(Rule):
+    pause: bool = Field(True, description="Pause the run when the alert opens, once for each alert.")
+    updates: int = Field(
+        20, ge=1, le=1_000, description="Updates' worth of groups in a row, all of them dropped; at most 2,000 groups."
+    )
+
+
 class NotFinite(Rule):
     updates: Newest = Field(1, description="Updates that were not applied, since their loss or gradient was NaN or infinite.")
     among: Newest = Field(20, description="Newest updates looked at; the alert ends when so many went well.")
@@ -87,6 +94,9 @@ class Alerts(Section):
 
     no_progress: NoProgress | None = Field(NoProgress(), description="No update is made while the run is live.")
     starvation: Starvation | None = Field(Starvation(), description="The trainer waits for people, judging or the explorer.")
+    nothing_learned: NothingLearned | None = Field(
+        NothingLearned(), description="All groups are dropped: nothing can be learned from them."
+    )
     not_finite: NotFinite | None = Field(NotFinite(), description="Updates are skipped: their loss or gradient is NaN or infinite.")
     kl: Kl | None = Field(Kl(), description="The policy has moved too far.")
     agreement: Agreement | None = Field(

@@ -26,7 +26,8 @@ from apps.runs.models import Run, Worker, after
 RUN = ("project", "run")
 # The newest step's figures that are told: a scorer's name among a run's metrics makes no series here.
 TOLD = (
-    "reward_mean", "reward_human", "reward_machine", "reward_rule", "reward_model", "reward_environment", "success", "staleness",
+    "reward_mean", "reward_human", "reward_simulated",
+    "reward_machine", "reward_rule", "reward_model", "reward_environment", "success", "staleness",
     "kl", "behaviour_kl", "entropy", "grad_norm", "loss", "completion_length", "step_seconds", "wait_seconds",
     "explore_tokens_per_s", "judged_per_s", "refined_per_s",
 )  # fmt: skip

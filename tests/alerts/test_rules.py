@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from apps.alerts.facts import Facts, Failing, Room, Sign, Standing
+from apps.alerts.fruitless import Fruitless
 from apps.alerts.kinds import AS_JUDGED, TITLES, TO_ALL, TO_STEERERS
 from apps.alerts.processes import Lost
 from apps.alerts.rules import RULES, look, spoken
@@ -44,6 +45,11 @@ SPEAKING = {
         facts(moved_at=ago(901), waiting_on="2 more groups", standing={"waiting": Standing(3, ago(950))}),
         facts(moved_at=ago(899), waiting_on="2 more groups", standing={"waiting": Standing(3, ago(950))}),
         ["15 min for people", "3 groups", "the oldest for 15 min"],
+    ),
+    "nothing_learned": (
+        facts(fruitless=Fruitless(320, ago(60), [(300, "its rewards spread no wider than 0"), (20, "it is away")])),
+        facts(),
+        ["the last 320 groups", "300 × its rewards spread no wider than 0; 20 × it is away"],
     ),
     "not_finite": (
         facts(unapplied=[(21, "loss is nan", ago(60))]),

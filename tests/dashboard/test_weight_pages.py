@@ -80,7 +80,7 @@ def test_a_version_counts_what_people_said_as_its_trace_lists_it(alice, seeded):
     told = weight_line.origin_of(version)
     again = next(one for one in shaped(version)[0] if one.step.number == 3).ratings
     assert compared.exists() and late not in again
-    assert (told.ratings, told.raters) == (len(shaping.ratings), shaping.people) == (len(again), shaping.people)
+    assert (told.ratings, told.people) == (len(shaping.ratings), shaping.people) == (len(again), shaping.people)
 
 
 def test_all_tasks_of_a_version_lead_to_its_rollouts_at_them(alice, seeded, monkeypatch):
