@@ -37,7 +37,7 @@ FILE = b"".join(b'{"prompt": "%d", "answer": "%d"}\n' % (number, number) for num
 
 
 def ask_import(number: int) -> Callable[[], bool]:
-    """Send a file, start it when its preview is there, as a person does at once, and see it stored."""
+    """Send a file, and start its import when its preview is there, as a quick person does."""
     made = keep(project, root, f"tasks-{number}.jsonl", len(FILE), [FILE])
     wakeups.send("import")  # as the page does
 
