@@ -12,6 +12,7 @@ CHUNK = 256 * 1024  # bytes
 def download(request: HttpRequest, pieces: Iterator[bytes], content_type: str, name: str) -> StreamingHttpResponse:
     """A file of this name, streamed. Under ASGI each piece is made in a thread, or all would be held in memory at once."""
     answer = StreamingHttpResponse(_in_threads(pieces) if isinstance(request, ASGIRequest) else pieces, content_type=content_type)
+    answer.downloaded_by = str(request.user.pk or "")  # rftweb.answers counts a person's open downloads
     answer["Content-Disposition"] = f'attachment; filename="{name}"'
     answer["X-Content-Type-Options"] = "nosniff"
     return answer

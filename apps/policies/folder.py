@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from apps.accounts import strict_json
+from apps.accounts.contained_paths import UnsafePath, single_name
 from apps.policies import tensor_file
 from apps.policies.damage import Damage, DamagedWeights
 from apps.policies.tensor_file import TensorSpec
@@ -166,8 +167,11 @@ def _weight_map(folder: Path) -> dict[str, str]:
     if not isinstance(weight_map, dict) or not weight_map:
         raise DamagedWeights(Damage.BAD_INDEX, INDEX, "needs an object `weight_map` of tensor to file")
     for tensor, name in weight_map.items():
-        if not isinstance(name, str) or not name.endswith(".safetensors") or "/" in name or "\\" in name:
-            raise DamagedWeights(Damage.BAD_INDEX, INDEX, f"{tensor} points outside the folder: {name!r}")
+        try:
+            if not single_name(name).endswith(".safetensors"):
+                raise UnsafePath(name, "is not a safetensors file")
+        except UnsafePath as error:
+            raise DamagedWeights(Damage.BAD_INDEX, INDEX, f"{tensor[:100]} is in {error}") from None
     return weight_map
 
 

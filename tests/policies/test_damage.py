@@ -158,7 +158,7 @@ def test_a_manifest_naming_a_file_outside_is_refused(sealed):
     document = json.loads((sealed / "manifest.json").read_text())
     document["files"]["../secret"] = document["files"]["config.json"]
     (sealed / "manifest.json").write_text(json.dumps(document))
-    assert refused(sealed).kind == Damage.MISSING_FILE
+    assert refused(sealed).kind == Damage.BAD_MANIFEST
 
 
 def test_a_manifest_with_another_fingerprint_is_refused(sealed):

@@ -10,7 +10,7 @@ from apps.dashboard.rollout_rows import own_stars, rows, with_judgements
 from apps.feedback.interventions import runs_steered_by
 from apps.rollouts.models import Rollout
 from apps.runs.models import Run
-from apps.runs.raters import rated_by
+from apps.runs.raters import rated_by, takes_open_stars
 
 CARDS = 24
 RUNS_OFFERED = 8
@@ -105,7 +105,8 @@ def _cards(request: HttpRequest, rollouts: QuerySet[Rollout]) -> list[dict]:
     shown = [card["rollout"] for card in found]
     given = own_stars(shown, request.user)
     steered = runs_steered_by(request.user, {rollout.run_id: rollout.run for rollout in shown}.values())
-    ratable = set(rated_by(request.user).filter(pk__in={rollout.run_id for rollout in shown}).values_list("pk", flat=True))
+    runs = rated_by(request.user).filter(takes_open_stars())
+    ratable = set(runs.filter(pk__in={rollout.run_id for rollout in shown}).values_list("pk", flat=True))
     return [
         {
             **card, "stars": given.get(card["rollout"].pk), "may_act": card["rollout"].run_id in steered,

@@ -8,6 +8,7 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
 
 from apps.dashboard.access import may_steer
+from apps.dashboard.form_actions import posted_action
 from apps.dashboard.tour import NOT_HERE, STEPS, demo_run, wake
 from apps.runs.config import ConfigError
 from apps.runs.models import NotPossible, Run
@@ -16,16 +17,15 @@ from apps.runs.models import NotPossible, Run
 @require_POST
 @login_required
 def tour(request: HttpRequest) -> HttpResponse:
-    """Everybody signed in: `to` is the step to go to; 0, or what is none, ends it.
+    """Everybody signed in: go to step `to`, or end the tour with 0.
 
     With `wake` the demo's run is started, resumed or run again first, for who may do that.
     """
-    asked = request.POST.get("to", "")
-    number = int(asked) if asked.isascii() and asked.isdigit() and len(asked) < 3 else 0
+    number = int(posted_action(request, [str(step) for step in range(len(STEPS) + 1)], "to"))
     run = demo_run(request.user)
     if run and "wake" in request.POST:
         run = _woken(request, run)
-    request.user.tour_step = number if run and number <= len(STEPS) else 0
+    request.user.tour_step = number if run else 0
     request.user.save(update_fields=["tour_step"])
     if request.user.tour_step:
         request.session.pop(NOT_HERE, None)
