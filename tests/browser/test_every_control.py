@@ -1,4 +1,4 @@
-"""Each control of each page is activated once: it does something, and nothing is answered with an error.
+"""Each control of each page is activated once: it does something, and nothing answers an error.
 
 Pages are those of tests/crawling.py, so a new page is walked along at once. Links are fetched, one
 for each route and set of query names; buttons are clicked. A form that is not complete may be
@@ -66,10 +66,12 @@ class Walk:
         if answer.status == REFUSED and answer.request.is_navigation_request():
             self.refused = True
         elif answer.status >= 400:
-            self.fault(f"{answer.request.method} {urlsplit(answer.url).path} answers {answer.status}")
+            self.fault(
+                f"{answer.request.method} {urlsplit(answer.url).path} answers {answer.status}"
+            )
 
     def _answer(self, dialog) -> None:
-        """A question before something irreversible is declined; one before leaving the page is not."""
+        """Decline what is asked before something irreversible; leave the page when asked that."""
         self._note()
         dialog.accept() if dialog.type == "beforeunload" else dialog.dismiss()
 
@@ -84,7 +86,7 @@ class Walk:
         return self.page.evaluate("() => walked.controls()")
 
     def walk(self, address: str) -> None:
-        """Try what is on the page, then what has come onto it since: acts change which others there are."""
+        """Try what is on the page, then what has come onto it since: acts change what there is."""
         controls = self.open(address)
         self._follow_links(address)
         while new := self._untried(address, controls):
@@ -120,7 +122,9 @@ class Walk:
 
     def _dialog_controls(self, address: str) -> list[dict]:
         try:
-            found = self.page.evaluate("() => walked.controls(document.querySelector('dialog[open]'))")
+            found = self.page.evaluate(
+                "() => walked.controls(document.querySelector('dialog[open]'))"
+            )
         except Exception as error:
             if "context was destroyed" not in str(error):
                 raise
@@ -131,7 +135,8 @@ class Walk:
 
     def _click(self, control: dict) -> str:
         """OK when something happened, else what is wrong."""
-        before, url = self.noted, self.page.url
+        before = self.noted
+        url = self.page.url
         handle = self.page.evaluate_handle("(key) => walked.find(key)", control["key"]).as_element()
         if handle is None:
             return "it is gone when the page is loaded again"
@@ -139,7 +144,9 @@ class Walk:
         self.page.evaluate("() => walked.reset()")
         try:
             handle.click(timeout=EFFECT_MS)
-            self.page.wait_for_function("() => !window.walked || walked.seen > 0", timeout=EFFECT_MS, polling=20)
+            self.page.wait_for_function(
+                "() => !window.walked || walked.seen > 0", timeout=EFFECT_MS, polling=20
+            )
         except NotInTime:
             if self.noted == before and self.page.url == url:
                 clicked = self.page.evaluate("() => walked.clicks") > 0
@@ -179,7 +186,7 @@ def route_of(path: str) -> str:
 
 
 def key_of(address: str, control: dict) -> str:
-    """A form is known by where it is sent; what a script does, by the page as well, unless the frame has it everywhere."""
+    """A form is known by where it is sent; what scripts do, by the page too, but for the frame."""
     label = re.sub(r"\d[\d.,]*", "N", control["label"])
     if control["sends"]:
         return f"{route_of(control['action'])} {control['name']} {label}"
@@ -189,7 +196,10 @@ def key_of(address: str, control: dict) -> str:
 
 def pages_of(user, run) -> list[str]:
     """Addresses that answer this person with a whole page, one of each route and query."""
-    rollouts = [run.rollouts.filter(state="finished", group__state=state).first().pk for state in ("admitted", "waiting")]
+    rollouts = [
+        run.rollouts.filter(state="finished", group__state=state).first().pk
+        for state in ("admitted", "waiting")
+    ]
     client = Client(raise_request_exception=False)
     client.force_login(user)
     of_states = [f"/runs/lab/{slug}/" for slug in STATES]

@@ -35,7 +35,8 @@ def live(request: HttpRequest) -> HttpResponse:
     newest = Rollout.objects.without_anchors().newest_of_each(runs, CARDS)
     cards = _cards(request, Rollout.objects.filter(pk__in=newest).order_by("pk"))
     context = {
-        "section": "live", "runs": offered, "chosen": chosen, "cards": cards, "most_cards": CARDS, "over": _over(runs),
+        "section": "live", "runs": offered, "chosen": chosen, "cards": cards,
+        "most_cards": CARDS, "over": _over(runs),
     }  # fmt: skip
     return render(request, "dashboard/live.html", context)
 
@@ -57,7 +58,7 @@ def chips(request: HttpRequest) -> HttpResponse:
 @require_safe
 @login_required
 def over(request: HttpRequest) -> HttpResponse:
-    """Everybody signed in: of `?topic=1&topic=2`, whether all runs have stopped streaming; a fragment for an open wall."""
+    """Everybody signed in: whether the runs of `?topic=1&topic=2` are all over, for an open wall."""
     topics = [_id(number) for number in request.GET.getlist("topic")[:RUNS_OFFERED]]
     runs = list(Run.objects.visible_to(request.user).filter(topic__in=topics).order_by("-pk"))
     return render(request, "dashboard/_wall_over.html", {"over": _over(runs)})
