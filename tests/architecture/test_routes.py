@@ -138,6 +138,7 @@ TABLE = {
     "live/": {"GET": PERSON, "POST": None},
     "live/cards/": {"GET": PERSON, "POST": None},
     "live/chips/": {"GET": PERSON, "POST": None},
+    "live/over/": {"GET": PERSON, "POST": None},
     "live/<int:rollout>/": {"GET": MEMBER, "POST": None},
     "live/<int:rollout>/<slug:kind>/": {
         "GET": ("unknown", "absent", "absent", "in", "in"), "POST": ("unknown", "absent", "absent", "in", "in"),
