@@ -1,4 +1,4 @@
-# Two images from one file: `web` (no torch; also scorer, refiner, beat, migrate) and `worker` (explorer, trainer).
+# Two images from one file: `web` (no torch; also scorer, refiner, control, beat, migrate) and `worker` (explorer, trainer).
 #   docker build --target web -t rftweb-web .
 #   docker build --target worker -t rftweb-worker .                            NVIDIA GPUs
 #   docker build --target worker --build-arg EXTRAS= -t rftweb-worker .        CPU only

@@ -47,6 +47,12 @@ ENGINES_PER_WORKER = environment.number("RFTWEB_ENGINES_PER_WORKER", 4, at_least
 # Where engines are fewer than runs: seconds after which one makes room for a run that nobody serves.
 ENGINE_TURN_SECONDS = environment.number("RFTWEB_ENGINE_TURN_SECONDS", 60, at_least=1)
 TRAINERS_PER_WORKER = environment.number("RFTWEB_TRAINERS_PER_WORKER", 2, at_least=1)
+# Where a trainer cannot hold all runs with work: how long a run keeps its seat, and the shortest
+# time between two builds of its trainer.
+TRAINER_TURN_SECONDS = environment.number("RFTWEB_TRAINER_TURN_SECONDS", 60, at_least=1)
+# Memory of all loaded models of one explorer or trainer up to which more stay loaded than the
+# numbers above say; None: a quarter of the machine's memory.
+RESIDENT_MEMORY_MB = environment.number("RFTWEB_RESIDENT_MEMORY_MB", None)
 # What an engine takes: threads of the embedded one, and of a GPU's memory vLLM's share (a trainer may live there too).
 ENGINE_THREADS = environment.number("RFTWEB_ENGINE_THREADS", 1, at_least=1)
 GPU_MEMORY_PERCENT = environment.number("RFTWEB_GPU_MEMORY_PERCENT", 85, at_least=1, at_most=99)
@@ -188,6 +194,9 @@ CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
 CELERY_WORKER_SEND_TASK_EVENTS = False
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+# Celery would close the database connection around each job. Jobs keep it as web requests do: for
+# CONN_MAX_AGE, and while it works (workers.processes).
+CELERY_DB_REUSE_MAX = 10**9
 CELERY_TASK_QUEUES = [Queue(name) for name in ("explore", "score", "refine", "train", "control")]
 CELERY_TASK_DEFAULT_QUEUE = "control"
 CELERY_TASK_ROUTES = {
@@ -196,6 +205,7 @@ CELERY_TASK_ROUTES = {
     "refine": {"queue": "refine"},
     "train": {"queue": "train"},
     "sweep": {"queue": "control"},
+    "summarize": {"queue": "control"},
     "watch": {"queue": "control"},
     "alert": {"queue": "control"},
     "tell": {"queue": "control"},
@@ -215,24 +225,23 @@ CELERY_IMPORTS = [
     "workers.importing.job",
     "workers.orders.job",
     "workers.processes",
+    "workers.control",
+    "workers.station_wakeups",
     "workers.clock",
 ]
-# Every station is rung each second, by beat itself: were the sweep to ring them, it would wait behind the slices
-# of the worker it shares. A bell that waited two seconds says nothing that the next one does not.
+# Beat sends a job only if it neither waits nor runs (workers.clock); stations wake themselves
+# (workers.station_wakeups). What the web processes create they send by themselves, without waiting for beat.
+CELERY_BEAT_SCHEDULER = "workers.clock:CoalescingScheduler"
 CELERY_BEAT_SCHEDULE = {
-    **{
-        station: {"task": station, "schedule": 1.0, "options": {"expires": 2.0}}
-        for station in ("explore", "score", "refine", "train")
-    },
-    "sweep": {"task": "sweep", "schedule": 10.0, "options": {"expires": 60.0}},
-    "watch": {"task": "watch", "schedule": 15.0, "options": {"expires": 15.0}},
-    "alert": {"task": "alert", "schedule": 10.0, "options": {"expires": 30.0}},
-    "tell": {"task": "tell", "schedule": 5.0, "options": {"expires": 30.0}},
-    "retain": {"task": "retain", "schedule": 600.0, "options": {"expires": 600.0}},
-    "import": {"task": "import", "schedule": 5.0, "options": {"expires": 15.0}},
-    "fill_orders": {"task": "fill_orders", "schedule": 2.0, "options": {"expires": 10.0}},
+    "sweep": {"task": "sweep", "schedule": 10.0},
+    "summarize": {"task": "summarize", "schedule": 10.0},
+    "watch": {"task": "watch", "schedule": 15.0},
+    "alert": {"task": "alert", "schedule": 10.0},
+    "tell": {"task": "tell", "schedule": 5.0},
+    "retain": {"task": "retain", "schedule": 600.0},
+    "import": {"task": "import", "schedule": 5.0},
+    "fill_orders": {"task": "fill_orders", "schedule": 5.0},
 }
-CELERY_BEAT_SCHEDULE_FILENAME = str(VAR / "run" / "beat-schedule")
 
 # Holds the counts of login attempts: shared by all web processes, and there while Redis is not.
 CACHES = {"default": {"BACKEND": "rftweb.json_cache.JsonCache", "LOCATION": "cache_entry"}}

@@ -9,9 +9,10 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from django.db import connection, transaction
+from django.db import connection
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
+from apps.accounts.locking import lock_one, unit_of_work
 from apps.accounts.models import User
 from apps.feedback.models import STARS, Intervention, Rating, RatingReward, Slot
 from apps.feedback.settling import settle
@@ -91,13 +92,13 @@ def openly_ratable_by(rater: User) -> QuerySet[Rollout]:
     return ratable_by(rater).filter(takes_open_stars("run__"))
 
 
-@transaction.atomic
+@unit_of_work
 def _give_to_group(
     rater: User, group_id: int, given: list[Stars]
 ) -> dict[tuple[int, uuid.UUID], Rating | NotRatable]:
     """Return the ratings by Stars.key: those there were, the new ones with their rewards, and refusals."""
     # The group's row is locked first: ratings of one group and its refiner take turns.
-    group = Group.objects.select_related("run").select_for_update(of=("self",)).get(pk=group_id)
+    group = lock_one(Group.objects.filter(pk=group_id).select_related("run"))
     known = Rating.objects.filter(rater=rater, client_uuid__in={stars.client_uuid for stars in given})
     taken = {(rating.rollout_id, rating.client_uuid): rating for rating in known}
     used = {rating.client_uuid for rating in taken.values()}

@@ -57,10 +57,18 @@ class Presence:
     """A process that takes no jobs: a thread of its own beats for it, so that whom it serves never waits for the database.
 
     `doing`: what it does now, in a few words; called in that thread. While the database is away the row waits.
+    `aside`: called in that thread after each heartbeat; it returns at once.
     """
 
-    def __init__(self, role: str, doing: Callable[[], str]) -> None:
-        self.role, self.doing = role, doing
+    def __init__(
+        self,
+        role: str,
+        doing: Callable[[], str],
+        aside: Callable[[], None] | None = None,
+    ) -> None:
+        self.role = role
+        self.doing = doing
+        self.aside = aside
         self.worker: Worker | None = None
         self._sampler, self._ended, self._is_away = Sampler(), threading.Event(), False
         self._thread = threading.Thread(target=self._live, name="presence", daemon=True)
@@ -85,6 +93,8 @@ class Presence:
         if self.worker is None:
             self.worker = enter(self.role)
         self.worker.beat(self.doing(), **self._sampler.sample())
+        if self.aside is not None:
+            self.aside()
 
     def _say(self, words: Callable[[], None]) -> None:
         """Away, or not migrated yet: it is tried again with the next heartbeat, and logged once."""

@@ -9,6 +9,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models.functions import Now
 
+from apps.accounts.locking import lock_one
 from apps.accounts.models import Project, User
 from apps.tasksets import unpacking
 from apps.tasksets.models import ImportOver, TasksetImport
@@ -63,7 +64,7 @@ def ask_hub(project: Project, by: User, name: str, config: str, split: str) -> T
 
 def _require_room(project: Project) -> None:
     """Locks the project. Raises TooManyHeld."""
-    Project.objects.select_for_update().get(pk=project.pk)
+    lock_one(Project.objects.filter(pk=project.pk))
     held = project.taskset_imports.exclude(state__in=TasksetImport.OVER)
     if held.count() >= MOST_HELD:
         raise TooManyHeld(f"{project.slug} has {MOST_HELD} files here that are not imported yet; import or discard one")

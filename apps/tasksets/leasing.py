@@ -25,7 +25,7 @@ class LeasedQuerySet(models.QuerySet):
             WITH due AS MATERIALIZED (
                 SELECT id FROM {table} WHERE state IN ('waiting', 'running')
                     AND (lease_until IS NULL OR lease_until < statement_timestamp())
-                ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED)
+                ORDER BY id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED)
             UPDATE {table} o SET state = 'running', lease_owner = %(owner)s, fence = o.fence + 1{begun_anew},
                 attempts = o.attempts + 1, started_at = coalesce(o.started_at, statement_timestamp()),
                 lease_until = statement_timestamp() + %(seconds)s * interval '1 second'

@@ -15,7 +15,7 @@ from rftweb.supervisor.output import Output
 from rftweb.supervisor.program import SERVICE_STAGE, WORK_STAGE, Program
 
 # Who is stopped when: first what makes work, then what does it, then what shows it, then what holds it.
-STOP_ORDER = (("beat", "rater"), ("explorer", "scorer", "refiner", "trainer"), ("web",), ("valkey",), ("postgres",))
+STOP_ORDER = (("beat", "rater"), ("explorer", "scorer", "refiner", "trainer", "control"), ("web",), ("valkey",), ("postgres",))
 
 
 class MigrationFailed(RuntimeError):

@@ -122,7 +122,7 @@ def test_another_format_is_looked_at_before_it_is_imported(send, choose):
 def test_what_was_chosen_is_imported_and_the_page_follows(send, choose, page):
     one = send(lines(*ROWS))
     _, html = choose(one, "import", more_meta=["level"])
-    assert one.state == State.WAITING and "waits for a worker" in html and "data-again" in html
+    assert one.state == State.WAITING and "waiting for a worker for" in html and "data-again" in html
     assert "Imports under way" in page("tasksets")
     TasksetImport.objects.filter(pk=one.pk).update(state=State.RUNNING, rows=1234, at=one.bytes // 2)
     assert "1,234 rows read, 50 %" in page("taskset-import-now", one.pk)
@@ -159,7 +159,7 @@ def test_an_import_is_started_once(send, choose):
     one = send(lines(*ROWS))
     choose(one, "import")
     _, html = choose(one, "import", slug="other")
-    assert (one.state, one.slug) == (State.WAITING, "sums") and "waits for a worker" in html
+    assert (one.state, one.slug) == (State.WAITING, "sums") and "waiting for a worker for" in html
 
 
 @pytest.mark.parametrize(
@@ -358,7 +358,7 @@ def hub(monkeypatch, tmp_path):
 def test_a_data_set_of_the_hub_is_fetched_then_looked_at_then_imported(ask_hub, hub, choose, page):
     status, html = ask_hub(name="lab/sums", split="train")
     one = TasksetImport.objects.get()
-    assert status == 200 and "waits for a worker" in html and "being fetched" in page("taskset-imports", "lab")
+    assert status == 200 and "waiting for a worker for" in html and "being fetched" in page("taskset-imports", "lab")
     assert import_next("test")
     one.refresh_from_db()
     assert (one.state, one.slug, one.how["prompt"]) == (State.LOOKED_AT, "sums", "question")

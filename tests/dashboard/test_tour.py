@@ -67,9 +67,11 @@ def test_without_a_demo_it_costs_nothing_and_comes_with_the_next_sign_in_once_th
 
 
 @pytest.mark.parametrize("asked", ["", "-1", "99", "x", "²"])
-def test_a_step_that_is_none_ends_it(client, demo, asked):
+def test_an_unknown_step_is_refused_and_the_tour_stays(client, demo, asked):
     client.force_login(demo.alice)
-    assert client.post(reverse("tour"), {"to": asked})["Location"] == reverse("home")
+    before = User.objects.get(pk=demo.alice.pk).tour_step
+    assert client.post(reverse("tour"), {"to": asked}).status_code == 400
+    assert User.objects.get(pk=demo.alice.pk).tour_step == before
 
 
 def test_it_costs_nothing_once_it_is_over(client, demo, django_assert_max_num_queries):

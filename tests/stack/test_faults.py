@@ -16,7 +16,10 @@ def in_the_middle(installation, slug: str) -> None:
     installation.wait(f"{slug} at step 3", lambda: installation.step(slug) >= 3)
 
 
-@pytest.mark.parametrize("victim", ["explorer", "scorer", "refiner", "trainer", "beat", "web", "valkey", "postgres"])
+VICTIMS = ["explorer", "scorer", "refiner", "trainer", "control", "beat", "web", "valkey", "postgres"]
+
+
+@pytest.mark.parametrize("victim", VICTIMS)
 def test_a_run_survives_kill_9_of(installation, tmp_path, victim):
     slug = f"kill-{victim}"
     installation.begin(slug, tmp_path)

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from jinja2 import TemplateError
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
+from apps.policies.end_tokens import declared_end_tokens
 from apps.policies.manifest import Shown
 from apps.tasksets.messages import Content, pictures_of
 from workers.chat_encoder import ChatEncoder, Markup
@@ -56,10 +58,23 @@ class Speaker:
             folder, local_files_only=True, trust_remote_code=False
         )
         self.encoder = ChatEncoder(self.tokenizer)
+        self._declared_ends = declared_end_tokens(folder)
 
-    @property
+    @cached_property
     def stop_token_ids(self) -> tuple[int, ...]:
-        return (self.tokenizer.eos_token_id,)
+        """All tokens that end a reply; first the one with which the chat template ends a turn."""
+        ends = dict.fromkeys([self.tokenizer.eos_token_id, *self._declared_ends])
+        known = [end for end in ends if end is not None and end < len(self.tokenizer)]
+        turn_end = self._turn_end(known)
+        return tuple(sorted(known, key=lambda end: end != turn_end))
+
+    def _turn_end(self, ends: Sequence[int]) -> int | None:
+        try:
+            text = self._behind_answer([{"role": "user", "content": "?"}], [], ANSWER)
+        except (TemplateError, NoDialogue):
+            return None
+        following = self.encoder.encode(text)[:1]
+        return following[0] if following and following[0] in ends else None
 
     def prompt_ids(self, messages: list[dict], tools: Sequence[dict] = ()) -> tuple[int, ...]:
         """The messages, and the tools it may call, by the chat template, ready for the policy's turn."""
@@ -128,6 +143,9 @@ class Speaker:
         return decoder is not None and b'"ByteLevel"' in decoder.__getstate__()
 
     def text(self, token_ids: list[int]) -> str:
+        """Without the tokens that the tokenizer calls special, and without the one that ended the reply."""
+        if token_ids and token_ids[-1] in self.stop_token_ids:
+            token_ids = token_ids[:-1]
         return self.tokenizer.decode(token_ids, skip_special_tokens=True)
 
     # -- dialogues --------------------------------------------------------------------------------------------------
@@ -143,16 +161,23 @@ class Speaker:
         answer = ANSWER
         while any(answer in text for message in (*messages, *follow_up) for text in _texts(message["content"])):
             answer += answer
+        rest = self._behind_answer(messages, follow_up, answer)
+        # The stop token is encoded with what follows, and cut off: nothing then begins in mid-text.
+        token_ids, pictures = self._in_tokens(rest, follow_up, pngs, offset=-1)
+        if not token_ids or token_ids[0] not in self.stop_token_ids:
+            raise NoDialogue(
+                "the policy's chat template does not end an answer with a stop token of the policy: "
+                + " or ".join(self.tokenizer.convert_ids_to_tokens(list(self.stop_token_ids)))
+            )
+        return Spelt(token_ids[1:], pictures)
+
+    def _behind_answer(self, messages: list[dict], follow_up: list[dict], answer: str) -> Markup:
+        """What the template writes behind an answer with this text. Raises NoDialogue."""
         whole = self._templated([*messages, {"role": "assistant", "content": answer}, *follow_up])
         _, found, rest = whole.partition(answer)
-        stop = self.tokenizer.eos_token
-        if not found or not rest.lstrip().startswith(self.encoder.markup(stop)):
-            raise NoDialogue(f"the policy's chat template does not end an answer with {stop}, its stop token")
-        # The stop token is encoded with what follows, and cut off: nothing then begins in mid-text.
-        (first, *token_ids), pictures = self._in_tokens(Markup(rest.lstrip()), follow_up, pngs, offset=-1)
-        if first != self.tokenizer.eos_token_id:
-            raise NoDialogue(f"the policy's tokenizer does not read {stop} as its stop token")
-        return Spelt(tuple(token_ids), pictures)
+        if not found:
+            raise NoDialogue("the policy's chat template does not write out the answers of a dialogue")
+        return Markup(rest.lstrip())
 
     # -- what people type -------------------------------------------------------------------------------------------
 

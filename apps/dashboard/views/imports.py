@@ -10,17 +10,20 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.core.files.uploadedfile import UploadedFile
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.text import slugify
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from apps.accounts.models import Project
+from apps.dashboard.form_actions import posted_action
 from apps.dashboard.paging import page_of
 from apps.pipelines.applying import OperatorFailed
 from apps.pipelines.checking import in_list, operators_of_import
 from apps.pipelines.tasks import row_sieve
 from apps.runs.config import ConfigError
+from apps.streaming import wakeups
 from apps.tasksets.duplicates import CHOICES
 from apps.tasksets.keeping import TooManyHeld, ask_hub, keep
 from apps.tasksets.looking import How, Look, guessed, look, splits_of
@@ -152,7 +155,9 @@ def hub(request: HttpRequest, project: str) -> HttpResponse:
     form = FromHub(request.POST)
     if form.is_valid():
         try:
-            return redirect("taskset-import", ask_hub(found, request.user, **form.cleaned_data).pk)
+            asked = ask_hub(found, request.user, **form.cleaned_data)
+            transaction.on_commit(lambda: wakeups.send("import"), robust=True)
+            return redirect("taskset-import", asked.pk)
         except TooManyHeld as error:
             form.add_error("name", f"{error}.")
     return _sending(request, found, Upload(), form)
@@ -234,11 +239,13 @@ def _kept(request: HttpRequest, project: Project, file: UploadedFile) -> Taskset
 
 def _chosen(request: HttpRequest, found: TasksetImport, form: Choices, before: How) -> HttpResponse:
     """Keep the choices, and start the import where that was asked. What is read otherwise has other columns, guessed anew."""
+    action = posted_action(request, ("look", "import"))
     slug, how = form.cleaned_data["slug"], form.how(_more_meta(request, found, before))
     is_other = (how.format, how.split) != (before.format, before.split)
     try:
-        if request.POST.get("act") == "import" and not is_other:
+        if action == "import" and not is_other:
             found.start(slug, how.written(), request.user)
+            transaction.on_commit(lambda: wakeups.send("import"), robust=True)
         else:
             other = replace(guessed(found.path, how.format, how.split), version_of=how.version_of) if is_other else how
             found.draft(slug, other.written())

@@ -10,6 +10,7 @@ from django.views.decorators.http import require_POST
 
 from apps.accounts.reasons import NotAReason, reason_of
 from apps.dashboard.access import steered_run
+from apps.dashboard.form_actions import posted_action
 from apps.runs.config import ConfigError
 from apps.runs.models import NotPossible, Run
 
@@ -42,8 +43,9 @@ def act(request: HttpRequest, project: str, slug: str, verb: str) -> HttpRespons
 def simulated_rater(request: HttpRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project: let the simulated rater fill in for people, or not."""
     run = steered_run(request, project, slug)
+    is_on = posted_action(request, ("true", "false"), "on") == "true"
     try:
-        run.change_config(request.user, people={"simulated": request.POST.get("on") == "true"})
+        run.change_config(request.user, people={"simulated": is_on})
     except ConfigError as error:
         messages.error(request, f"The switch was not moved: {error}.")
     return redirect("run", project, slug)

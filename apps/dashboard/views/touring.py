@@ -6,17 +6,17 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
 
+from apps.dashboard.form_actions import posted_action
 from apps.dashboard.tour import NOT_HERE, STEPS, demo_run
 
 
 @require_POST
 @login_required
 def tour(request: HttpRequest) -> HttpResponse:
-    """Everybody signed in: `to` is the step to go to; 0, or what is none, ends it."""
-    asked = request.POST.get("to", "")
-    number = int(asked) if asked.isascii() and asked.isdigit() and len(asked) < 3 else 0
+    """Everybody signed in: go to step `to`, or end the tour with 0."""
+    number = int(posted_action(request, [str(step) for step in range(len(STEPS) + 1)], "to"))
     run = demo_run(request.user)
-    request.user.tour_step = number if run and number <= len(STEPS) else 0
+    request.user.tour_step = number if run else 0
     request.user.save(update_fields=["tour_step"])
     if request.user.tour_step:
         request.session.pop(NOT_HERE, None)

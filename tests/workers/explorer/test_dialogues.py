@@ -219,4 +219,5 @@ def test_words_without_blanks_are_spelt_as_the_tokenizer_spells_them(tmp_path):
 def test_sampling_leaves_the_rest_of_the_whole_to_the_next_turn(dialogue_run, stage):
     flight = stage.streaming(turns=3)
     request = flight.going_on("x.1", 1.0)
-    assert request.sampling == Sampling(110 - len(flight.token_ids), 1.0, stage.seat.speaker.stop_token_ids)
+    stops = stage.seat.speaker.stop_token_ids
+    assert request.sampling == Sampling(110 - len(flight.token_ids), 1.0, stops, flight.seed)
