@@ -150,7 +150,7 @@ TABLE = {
     "runs/new/": {"GET": MAKER, "POST": MAKER},
     "runs/new-check/": {"GET": None, "POST": MAKER},
     "runs/now/": {"GET": PERSON, "POST": None},
-    "runs/act/": {"GET": None, "POST": ("login", "absent", "absent", "absent", "absent")},  # the form says what
+    "runs/act/": {"GET": None, "POST": PERSON},  # 400: the form says what, and whom it concerns
     RUN: {"GET": MEMBER, "POST": None},
     RUN + "curves/": {"GET": MEMBER, "POST": None},
     RUN + "curves.csv": {"GET": STEERER, "POST": None},
@@ -232,7 +232,7 @@ TABLE = {
     RUN + "rollouts/": {"GET": MEMBER, "POST": None},
     RUN + "rollouts/rewards/": {"GET": STEERER, "POST": None},  # who judges blind learns no reward
     # What is done about rollouts begins with which: none is named here.
-    RUN + "rollouts/act/": {"GET": None, "POST": ("login", "absent", "forbidden", "absent", "absent")},
+    RUN + "rollouts/act/": {"GET": None, "POST": STEERER},  # 400: the form says what
     RUN + "groups/<int:pk>/": {"GET": MEMBER, "POST": None},
     RUN + "weights/": {"GET": MEMBER, "POST": None},
     RUN + "weights/compare/": {"GET": STEERER, "POST": STEERER},
