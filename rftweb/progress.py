@@ -1,6 +1,7 @@
 """Whether a process that is starting gets on: it uses the processor, or writes lines.
 
-A start takes as long as the machine is busy. So nothing is given up for being slow, only for standing still.
+A start takes as long as the machine is busy. So nothing is given up for being slow, only for
+standing still.
 """
 
 import time
@@ -27,7 +28,7 @@ class Progress:
         self._sampled_at = 0.0
 
     def look(self) -> bool:
-        """Sample at most once a second; return whether the process got on since the last progress."""
+        """Sample at most once a second; return whether the process got on since the last time."""
         now = time.monotonic()
         if now - self._sampled_at < SAMPLE_S:
             return False

@@ -241,13 +241,13 @@ CELERY_IMPORTS = [
 CELERY_BEAT_SCHEDULER = "workers.clock:CoalescingScheduler"
 CELERY_BEAT_SCHEDULE = {
     "sweep": {"task": "sweep", "schedule": 10.0},
-    "summarize": {"task": "summarize", "schedule": 10.0},
+    "summarize": {"task": "summarize", "schedule": 30.0},
     "watch": {"task": "watch", "schedule": 15.0},
     "alert": {"task": "alert", "schedule": 10.0},
-    "tell": {"task": "tell", "schedule": 5.0},
+    "tell": {"task": "tell", "schedule": 10.0},
     "retain": {"task": "retain", "schedule": 600.0},
-    "import": {"task": "import", "schedule": 5.0},
-    "fill_orders": {"task": "fill_orders", "schedule": 5.0},
+    "import": {"task": "import", "schedule": 10.0},
+    "fill_orders": {"task": "fill_orders", "schedule": 10.0},
 }
 
 # Holds the counts of login attempts: shared by all web processes, and there while Redis is not.

@@ -93,8 +93,10 @@ class Tour:
 
 
 def demo_run(user: User) -> Run | None:
-    """The run that the tour is taken on: of the demo, seen by this person; the newest that learns, else the newest."""
-    runs = Run.objects.visible_to(user).filter(project__slug=DEMO, slug__regex=rf"^{RUN}(-[0-9]+)?$")
+    """The run that the tour is taken on: the demo's newest that learns, else its newest."""
+    runs = Run.objects.visible_to(user).filter(
+        project__slug=DEMO, slug__regex=rf"^{RUN}(-[0-9]+)?$"
+    )
     runs = runs.select_related("project").order_by("-pk")
     return runs.running().first() or runs.first()
 
@@ -104,7 +106,9 @@ def obstacle_of(request: HttpRequest, run: Run, step: Step) -> Obstacle | None:
     if run.state == Run.State.RUNNING:
         if _shows(request, run):
             return None
-        return Obstacle(f"This page shows another run. Run {run.slug} learns now.", url=step.url(run))
+        return Obstacle(
+            f"This page shows another run. Run {run.slug} learns now.", url=step.url(run)
+        )
     act, done = {
         Run.State.CREATED: ("Start it", "started it"),
         Run.State.PAUSED: ("Resume it", "resumed it"),
@@ -141,9 +145,14 @@ def look_for_it(request: HttpRequest, user: User, **_: object) -> None:
 
 
 def tour_of(request: HttpRequest) -> Tour | None:
-    """None where it is over, or there was no run to take it on at sign-in. Few queries for those who are on it, none for others."""
+    """None where it is over, or there was no run at sign-in; then it costs no query."""
     user = getattr(request, "user", None)
-    if not user or not user.is_authenticated or not 1 <= user.tour_step <= len(STEPS) or NOT_HERE in request.session:
+    if (
+        not user
+        or not user.is_authenticated
+        or not 1 <= user.tour_step <= len(STEPS)
+        or NOT_HERE in request.session
+    ):
         return None
     run = demo_run(user)
     if run is None:

@@ -11,18 +11,22 @@ from apps.runs.naming import LONGEST_SLUG
 
 
 def can_run_again(run: Run) -> bool:
-    """Whether its configuration alone says what to do: not so for evaluations, recorded data and lessons."""
+    """Whether its configuration alone says what to do: not for evaluations, replays and lessons."""
     return run.state in Run.ENDED and not run.is_evaluation and run.settings.samples
 
 
 def run_again(run: Run, by: User) -> Run:
     """Create the next run of this name and start it. Raises NotPossible and ConfigError."""
     if not can_run_again(run):
-        raise NotPossible(f"run {run.slug} is {run.get_state_display()}; only one that has ended can be run again")
+        raise NotPossible(
+            f"run {run.slug} is {run.get_state_display()}; only one that has ended can be run again"
+        )
     slug = next_name(run)
     try:
         with transaction.atomic():
-            new = Run.create(project=run.project, slug=slug, title=run.title, plan=run.settings, owner=by)
+            new = Run.create(
+                project=run.project, slug=slug, title=run.title, plan=run.settings, owner=by
+            )
             new.start(by=by, reason=f"{run.slug} once more")
     except IntegrityError:
         raise NotPossible(f"somebody has just made run {slug}; try again") from None

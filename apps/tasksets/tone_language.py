@@ -13,8 +13,8 @@ FEW_OBJECTS = (
     "kettle", "lamp", "chair", "phone", "radio", "bicycle",
     "clock", "printer", "jacket", "camera", "toaster", "table",
 )  # fmt: skip
-# Many, so that a right reply fits few messages: with a dozen objects a policy that has learned to be
-# polite gives the same reply to many tasks, which is what a policy that games its reward does too.
+# Many, so that a right reply fits few messages: with a dozen objects, a policy that has learned to
+# be polite gives the same reply to many tasks, as one that games its reward does.
 OBJECTS = (
     *FEW_OBJECTS,
     "accordion", "alarm", "anorak", "apron", "armchair", "backpack", "banjo", "basket", "bathtub",

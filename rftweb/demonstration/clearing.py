@@ -1,4 +1,4 @@
-"""Delete old runs of the demo that nobody has touched, so that an endless demo does not fill the disk."""
+"""Delete old runs of the demo that nobody has touched, so that it does not fill the disk."""
 
 import shutil
 from pathlib import Path
@@ -56,12 +56,18 @@ def delete_rows(rows: QuerySet, above: tuple[type[models.Model], ...] = ()) -> N
     Raises ProtectedError when a row that stays refers to them.
     """
     for relation in rows.model._meta.get_fields(include_hidden=True):
-        if relation.auto_created and not relation.concrete and (relation.one_to_many or relation.one_to_one):
+        if (
+            relation.auto_created
+            and not relation.concrete
+            and (relation.one_to_many or relation.one_to_one)
+        ):
             _follow(relation, rows, (*above, rows.model))
     rows._raw_delete(rows.db)
 
 
-def _follow(relation: models.ForeignObjectRel, rows: QuerySet, above: tuple[type[models.Model], ...]) -> None:
+def _follow(
+    relation: models.ForeignObjectRel, rows: QuerySet, above: tuple[type[models.Model], ...]
+) -> None:
     name = relation.field.name
     referring = relation.related_model._base_manager.filter(**{f"{name}__in": rows.values("pk")})
     if relation.on_delete is models.CASCADE and relation.related_model not in above:
@@ -72,4 +78,6 @@ def _follow(relation: models.ForeignObjectRel, rows: QuerySet, above: tuple[type
         if relation.related_model is rows.model:
             referring = referring.exclude(pk__in=rows.values("pk"))
         if referring.exists():
-            raise ProtectedError(f"{relation.related_model.__name__}.{name} refers to it", set(referring[:1]))
+            raise ProtectedError(
+                f"{relation.related_model.__name__}.{name} refers to it", set(referring[:1])
+            )

@@ -13,7 +13,13 @@ from rftweb.demonstration.furnishing import newest_run, runs_named
 LOOK_S = 1.0
 
 
-def keep_going(project: Project, name: str, steps: int | None, is_up: Callable[[], bool], say: Callable[[str], None]) -> None:
+def keep_going(
+    project: Project,
+    name: str,
+    steps: int | None,
+    is_up: Callable[[], bool],
+    say: Callable[[str], None],
+) -> None:
     """Begin the next run whenever the newest has completed; return when `is_up()` ends.
 
     A database that is away is waited for: the supervisor brings it back, or ends.
@@ -28,7 +34,7 @@ def keep_going(project: Project, name: str, steps: int | None, is_up: Callable[[
 
 
 def go_on(project: Project, name: str, steps: int | None, say: Callable[[str], None]) -> Run | None:
-    """Begin the next run if the newest has completed. One that people stopped or paused stays so."""
+    """Begin the next run if the newest has completed. What people stopped or paused stays so."""
     runs = runs_named(project, name)
     if not runs or runs[0].state != Run.State.COMPLETED:
         return None

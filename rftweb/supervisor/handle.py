@@ -144,5 +144,6 @@ class Supervisor:
                 seen = record
                 moved_at = time.monotonic()
             if time.monotonic() - moved_at > stall_s:
-                raise StackFailed(f"no progress for {stall_s:.0f} s, waiting for: {what}; see {self.var / 'log'}")
+                logs = self.var / "log"
+                raise StackFailed(f"no progress for {stall_s:.0f} s, waiting for: {what}; see {logs}")
             time.sleep(POLL_S)

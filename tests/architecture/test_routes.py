@@ -138,6 +138,7 @@ TABLE = {
     "live/": {"GET": PERSON, "POST": None},
     "live/cards/": {"GET": PERSON, "POST": None},
     "live/chips/": {"GET": PERSON, "POST": None},
+    "live/over/": {"GET": PERSON, "POST": None},
     "live/<int:rollout>/": {"GET": MEMBER, "POST": None},
     "live/<int:rollout>/<slug:kind>/": {
         "GET": ("unknown", "absent", "absent", "in", "in"), "POST": ("unknown", "absent", "absent", "in", "in"),
@@ -149,7 +150,7 @@ TABLE = {
     "runs/new/": {"GET": MAKER, "POST": MAKER},
     "runs/new-check/": {"GET": None, "POST": MAKER},
     "runs/now/": {"GET": PERSON, "POST": None},
-    "runs/act/": {"GET": None, "POST": ("login", "absent", "absent", "absent", "absent")},  # the form says what
+    "runs/act/": {"GET": None, "POST": PERSON},  # 400: the form says what, and whom it concerns
     RUN: {"GET": MEMBER, "POST": None},
     RUN + "curves/": {"GET": MEMBER, "POST": None},
     RUN + "curves.csv": {"GET": STEERER, "POST": None},
@@ -231,7 +232,7 @@ TABLE = {
     RUN + "rollouts/": {"GET": MEMBER, "POST": None},
     RUN + "rollouts/rewards/": {"GET": STEERER, "POST": None},  # who judges blind learns no reward
     # What is done about rollouts begins with which: none is named here.
-    RUN + "rollouts/act/": {"GET": None, "POST": ("login", "absent", "forbidden", "absent", "absent")},
+    RUN + "rollouts/act/": {"GET": None, "POST": STEERER},  # 400: the form says what
     RUN + "groups/<int:pk>/": {"GET": MEMBER, "POST": None},
     RUN + "weights/": {"GET": MEMBER, "POST": None},
     RUN + "weights/compare/": {"GET": STEERER, "POST": STEERER},

@@ -1,4 +1,4 @@
-"""The demo goes on: after a completed run comes the next, and old ones that nobody touched are deleted whole."""
+"""The demo goes on: a completed run is followed by the next, and untouched old ones are deleted."""
 
 import pytest
 from django.apps import apps
@@ -17,7 +17,11 @@ from workers.policies.tiny import build_tiny
 
 @pytest.fixture
 def project(db, tmp_path):
-    return furnish({"tone": tmp_path / "tone"}).project if build_tiny(tmp_path / "tone", "tone") else None
+    return (
+        furnish({"tone": tmp_path / "tone"}).project
+        if build_tiny(tmp_path / "tone", "tone")
+        else None
+    )
 
 
 def completed(project, steps=None) -> Run:
@@ -73,14 +77,20 @@ def seeded_run(db, kept_run) -> Run:
 
 def test_a_run_is_deleted_with_all_that_hangs_on_it(ended):
     assert clearing.clear_old([ended], kept=0) == [ended.slug]
-    left = {model.__name__: model._base_manager.count() for model in apps.get_models() if _is_of_runs(model)}
+    left = {
+        model.__name__: model._base_manager.count()
+        for model in apps.get_models()
+        if _is_of_runs(model)
+    }
     assert not {name: count for name, count in left.items() if count}
     assert not {check: found for check, found in reconcile(None).items() if found}
     connection.check_constraints()
 
 
 def _is_of_runs(model) -> bool:
-    return any(field.is_relation and field.related_model is Run for field in model._meta.concrete_fields)
+    return any(
+        field.is_relation and field.related_model is Run for field in model._meta.concrete_fields
+    )
 
 
 def test_its_deletion_loads_no_rows(ended, django_assert_max_num_queries):
@@ -92,7 +102,9 @@ def test_its_deletion_loads_no_rows(ended, django_assert_max_num_queries):
 @pytest.mark.parametrize("touch", ["rating", "note", "pin", "built upon"])
 def test_what_a_person_left_something_in_stays(ended, touch):
     if touch == "rating":
-        User.objects.filter(pk=Rating.objects.filter(run=ended).first().rater_id).update(is_simulated=False)
+        User.objects.filter(pk=Rating.objects.filter(run=ended).first().rater_id).update(
+            is_simulated=False
+        )
     elif touch == "note":
         Run.objects.filter(pk=ended.pk).update(notes="look at step 2")
     elif touch == "pin":

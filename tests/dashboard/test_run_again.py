@@ -39,7 +39,10 @@ def test_raters_run_nothing_again(client, seeded):
     assert press(client, seeded.run) == "" and Run.objects.count() == 1
 
 
-@pytest.mark.parametrize(("slug", "after"), [("a", "a-2"), ("a-2", "a-3"), ("a-b", "a-b-2"), ("a-9", "a-10"), ("7", "7-2")])
+@pytest.mark.parametrize(
+    ("slug", "after"),
+    [("a", "a-2"), ("a-2", "a-3"), ("a-b", "a-b-2"), ("a-9", "a-10"), ("7", "7-2")],
+)
 def test_the_next_name_counts_on(new_run, slug, after):
     run = new_run()
     Run.objects.filter(pk=run.pk).update(slug=slug)

@@ -1,4 +1,4 @@
-"""Acts on a run: start, pause, resume, stop, run again, a checkpoint now, and the switch of the simulated rater."""
+"""Acts on a run: start, pause, resume, stop, run again, a checkpoint, the simulated rater."""
 
 from collections.abc import Callable
 

@@ -31,7 +31,9 @@ def tour(request: HttpRequest) -> HttpResponse:
         request.session.pop(NOT_HERE, None)
         return redirect(STEPS[number - 1].url(run))
     if number and run is None:
-        messages.info(request, "There is no demo run here to take the tour on. `make demo` makes one.")
+        messages.info(
+            request, "There is no demo run here to take the tour on. `make demo` makes one."
+        )
     return redirect("home")
 
 

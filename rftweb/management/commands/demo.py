@@ -63,8 +63,10 @@ class Command(BaseCommand):
             if options["exit"]:
                 return self._headless(stack, run)
             self._show(stack, run, furniture)
-            keep_going(furniture.project, name, options["steps"], lambda: stack.process.poll() is None, self._say)
-            raise StackFailed(f"the supervisor ended with code {stack.process.returncode}; see {settings.VAR / 'log'}")
+            project = furniture.project
+            keep_going(project, name, options["steps"], lambda: stack.process.poll() is None, self._say)
+            code = stack.process.returncode
+            raise StackFailed(f"the supervisor ended with code {code}; see {settings.VAR / 'log'}")
 
     def _begin(self, furniture: Furniture, name: str, options: dict) -> Run:
         """Create what is missing, start or resume the named run; with --run the others give way to it."""
