@@ -59,6 +59,7 @@ def test_a_web_process_decodes_no_tables_and_no_archives(monkeypatch, tmp_path):
     assert list(lines_apart(parquet(arrow.array(["a"])))) == [b'{"prompt": "a"}\n']
 
 
+@pytest.mark.slow
 def test_a_parquet_file_of_lessons_that_needs_much_memory_is_refused_with_the_limit():
     bomb = parquet(repeated("x" * 20_000_000, 200))
     assert len(bomb.getvalue()) < 10_000

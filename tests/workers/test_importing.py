@@ -215,6 +215,7 @@ def test_what_a_killed_process_began_is_imported_once_by_the_next(sent, processe
     assert (one.state, one.attempts, one.taskset.size, Task.objects.count()) == (State.DONE, 2, 60_000, 60_000)
 
 
+@pytest.mark.slow
 def test_a_small_file_that_needs_much_memory_ends_with_the_limit_and_the_next_is_read(project, alice, processes, tmp_path):
     """200 rows of one text of 20 million characters, which the Parquet file holds once."""
     texts = arrow.DictionaryArray.from_arrays(arrow.array([0] * 200, arrow.int32()), arrow.array(["x" * 20_000_000]))
