@@ -7,6 +7,7 @@ from django.utils.functional import SimpleLazyObject
 from apps.alerts.models import Alert
 from apps.dashboard.tour import tour_of
 from apps.feedback.claiming import waiting_for
+from apps.runs import control_plane
 
 PLACES = (
     ("live", "Live", "l"),
@@ -29,6 +30,7 @@ def frame(request: HttpRequest) -> dict:
         "waiting_ratings": SimpleLazyObject(lambda: waiting(request)),
         "unheard_alerts": SimpleLazyObject(lambda: unheard(request)),
         "tour": SimpleLazyObject(lambda: tour_of(request)),
+        "control_plane": SimpleLazyObject(control_plane.look),
     }
 
 

@@ -9,10 +9,11 @@ import json
 import zlib
 from dataclasses import dataclass
 
-from django.db import connection, transaction
+from django.db import connection
 from django.db.models import F
 from django.db.models.functions import Now
 
+from apps.accounts.locking import lock, lock_first, unit_of_work
 from apps.accounts.models import Membership, User
 from apps.feedback.models import Item, Skip, Slot
 from apps.feedback.prepared import prepared_cursor
@@ -135,7 +136,7 @@ CLAIM = f"""
                 row_number() OVER (PARTITION BY room.id ORDER BY s.due_at, s.id) AS nth
             FROM room CROSS JOIN LATERAL (
                 SELECT s.id, s.due_at FROM (SELECT room.id) asking, feedback_slot s WHERE room.free > 0 AND {OPEN_TO}
-                ORDER BY s.due_at, s.id LIMIT %(count)s FOR UPDATE OF s SKIP LOCKED) s) s
+                ORDER BY s.due_at, s.id LIMIT %(count)s FOR NO KEY UPDATE OF s SKIP LOCKED) s) s
         WHERE nth <= free ORDER BY due_at, id LIMIT (SELECT least(%(count)s, max(free)) FROM room)),
     mixed_in AS MATERIALIZED ({MIXED_IN}),
     known AS (
@@ -215,7 +216,7 @@ def held_by(user: User, slot_id: int) -> Held:
         return _with_members(cursor.fetchall())[0]
 
 
-@transaction.atomic
+@unit_of_work
 def take_again(
     user: User, slots: list[int], fences: list[int] | None = None, run: int | None = None
 ) -> list[Held]:
@@ -227,12 +228,12 @@ def take_again(
     """
     known = None if fences is None else dict(zip(slots, fences, strict=True))
     mine = Slot.objects.filter(pk__in=slots, rater=user, state=Slot.State.HELD, lease_until__gt=Now())
-    found = mine.select_for_update().order_by("held_at", "pk").values_list("pk", "fence", "run_id")
-    theirs = [row for row in found if known is None or known[row[0]] == row[1]]
-    still = [slot for slot, _, slot_run in theirs if run in (None, slot_run)]
-    for slot, fence, slot_run in theirs:
-        if run not in (None, slot_run):
-            release(user, slot, fence)
+    found = sorted(lock(mine), key=lambda slot: (slot.held_at, slot.pk))
+    theirs = [slot for slot in found if known is None or known[slot.pk] == slot.fence]
+    still = [slot.pk for slot in theirs if run in (None, slot.run_id)]
+    for slot in theirs:
+        if run not in (None, slot.run_id):
+            release(user, slot.pk, slot.fence)
     Slot.objects.filter(pk__in=still).update(fence=F("fence") + 1)
     return [held_by(user, slot) for slot in still]
 
@@ -255,14 +256,14 @@ def edition(item: Item, people: People) -> int:
     return zlib.crc32(json.dumps([item.version, scales]).encode()) & LARGEST_EDITION
 
 
-@transaction.atomic
+@unit_of_work
 def release(user: User, slot_id: int, fence: int) -> None:
     """Give it back untouched; nothing happens when it is not held any more."""
     if held := _in_hand(user, slot_id, fence):
         _put_back(held)
 
 
-@transaction.atomic
+@unit_of_work
 def skip(user: User, slot_id: int, fence: int, reason: str) -> None:
     """Pass it over: it goes to others, and not to this person again. Raises NotHeld."""
     held = _in_hand(user, slot_id, fence)
@@ -275,7 +276,7 @@ def skip(user: User, slot_id: int, fence: int, reason: str) -> None:
 def _in_hand(user: User, slot_id: int, fence: int) -> Slot | None:
     """What the person holds under this fence, locked with its group: the deadline closes what is open before or after this."""
     mine = Slot.objects.select_related("group").filter(pk=slot_id, rater=user, fence=fence, state=Slot.State.HELD)
-    return mine.select_for_update(of=("group", "self")).first()
+    return lock_first(mine, "group")
 
 
 def _put_back(held: Slot) -> None:

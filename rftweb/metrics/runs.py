@@ -18,6 +18,7 @@ from apps.accounts.models import User
 from apps.alerts.models import Alert
 from apps.buffer.models import Experience
 from apps.rollouts.models import Group
+from apps.runs import control_plane
 from apps.runs.blindness import judged_openly
 from apps.runs.models import Metric as RunMetric
 from apps.runs.models import Run, Worker, after
@@ -180,4 +181,8 @@ class Figures:
         counts = dict(living.order_by().values_list("role").annotate(Count("pk")))
         for role in Worker.Role.values:
             alive.add_metric([role], counts.get(role, 0))
-        yield from (beat, alive)
+        plane = control_plane.look()
+        behind = GaugeMetricFamily(
+            "rftweb_control_behind_seconds", "Seconds since the last sweep; one is due every ten.", value=plane.behind_s
+        )
+        yield from (beat, alive, behind)

@@ -192,7 +192,7 @@ def test_a_policy_is_ordered_under_a_name_that_is_free(alice, seeded):
     answer = alice.post(at("run-weight-act", 3, "promote"), {"slug": "polite"}, follow=True)
     [order] = WeightOrder.objects.all()
     assert order.wanted == {"slug": "polite", "title": "Polite replies, rated by people, version 3"}
-    assert "waits for a worker" in answer.content.decode()
+    assert "waiting for a worker for" in answer.content.decode()
     assert seeded.run.weight_versions.get(version=3).pinned_at
     assert "polite" in alice.get(at("run-weight-now", 3)).content.decode()
 

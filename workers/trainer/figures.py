@@ -19,12 +19,14 @@ from apps.rollouts.models import Group, Rollout
 from apps.runs.models import Run, TrainStep, Worker
 from apps.tasksets.judged_by import KEY as JUDGED_BY
 from apps.tasksets.judged_by import Kind, kind_of
+from workers.seats import WAITS_FOR_ENGINE
 from workers.trainer.report import SKIPS_IN_A_ROW
 
 ROUNDING = 1e-6
 HOUR, LATELY = timedelta(hours=1), timedelta(minutes=10)
 LOOKED_AT = 1_000
 STATIONS = ("people", "judging", "sampling")
+NOT_SAMPLING = (Group.State.SCORING, Group.State.WAITING, Group.State.JUDGED)
 ON_THE_WAY = {
     Group.State.SAMPLING: "being sampled",
     Group.State.SCORING: "being scored",
@@ -179,6 +181,17 @@ def starving(run: Run) -> str:
     return "judging" if judging > open_groups.get(Group.State.SAMPLING, 0) else "sampling"
 
 
+def _why_nothing_is_sampled(run: Run) -> str:
+    """Empty where an explorer may be at it."""
+    explorers = Worker.objects.filter(role=Worker.Role.EXPLORER, stopped_at=None)
+    told = list(explorers.values_list("for_runs", flat=True))
+    if not told:
+        return "" if run.groups.filter(state=Group.State.SAMPLING).exists() else "no explorer is alive"
+    words = [said.get(str(run.pk), "") for said in told]
+    waits = [each for each in words if each.startswith(WAITS_FOR_ENGINE)]
+    return waits[0] if waits and not any(each for each in words if each not in waits) else ""
+
+
 def cause_of_waiting(run: Run) -> str:
     """What follows "waiting for": how many groups are missing and where those under way stand."""
     usual = Experience.objects.usual().filter(run=run, state=Experience.State.READY)
@@ -191,6 +204,6 @@ def cause_of_waiting(run: Run) -> str:
     missing = max(1, wanted - ready)
     open_groups = dict(Group.objects.filter(run=run, state__in=ON_THE_WAY).order_by().values_list("state").annotate(n=Count("pk")))
     on_the_way = ", ".join(f"{open_groups[state]} {words}" for state, words in ON_THE_WAY.items() if state in open_groups)
-    if not on_the_way and not Worker.objects.filter(role=Worker.Role.EXPLORER, stopped_at=None).exists():
-        on_the_way = "no explorer is alive"
+    if not any(state in open_groups for state in NOT_SAMPLING):
+        on_the_way = _why_nothing_is_sampled(run) or on_the_way
     return f"{missing} more group{'s' if missing > 1 else ''} ({on_the_way or 'none is under way'})"

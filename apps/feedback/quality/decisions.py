@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from apps.feedback.forms import Answer
 from apps.feedback.models import KNOWN, Item, Rating
@@ -27,6 +28,7 @@ class Decision:
     expected: Answer | None
     seconds: float | None
     critique: str
+    at: datetime
 
     @property
     def unit(self) -> tuple[int, ...]:
@@ -45,7 +47,7 @@ class Decision:
 
 FIELDS = (
     "pk", "rater", "rater__username", "rater__is_simulated", "form", "answer", "shown", "rollout", "item", "item__purpose",
-    "item__expected", "seconds", "critique",
+    "item__expected", "seconds", "critique", "at",
 )  # fmt: skip
 
 
@@ -59,6 +61,10 @@ def decisions_of(item: Item) -> list[Decision]:
     return [_decision(*row) for row in Rating.objects.counting().filter(item=item).order_by("pk").values_list(*FIELDS)]
 
 
-def _decision(pk, rater, name, simulated, form, answer, shown, rollout, item, purpose, expected, seconds, critique) -> Decision:
+def _decision(
+    pk, rater, name, simulated, form, answer, shown, rollout, item, purpose, expected, seconds, critique, at
+) -> Decision:
     seen = list(shown) or [rollout]
-    return Decision(pk, rater, name, simulated, form, answer, seen, item, purpose or "", expected, seconds, critique)
+    return Decision(
+        pk, rater, name, simulated, form, answer, seen, item, purpose or "", expected, seconds, critique, at
+    )
