@@ -35,6 +35,10 @@ KNOWN_FILES = frozenset(
 # the text model's own mask. Others turn positions in three dimensions, let pictures look ahead, or feed them to deeper layers.
 SEEING = frozenset({"llava"})
 CODE_AND_PICKLES = frozenset({".py", ".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".so", ".npy", ".npz", ".h5"})
+KERNEL_SETTINGS = frozenset(
+    {"attn_implementation", "_attn_implementation", "_attn_implementation_internal"}
+)
+KNOWN_KERNELS = ("eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_attention")
 CONFIG_LIMIT = 64 << 20  # bytes of one JSON file that is read whole
 
 
@@ -116,13 +120,25 @@ def _read_json(path: Path) -> Any:
 
 
 def _refuse_remote_code(document: Any, name: str) -> None:
-    """`auto_map` anywhere in a configuration would make a loader import code from the folder."""
+    """Refuse settings that make a loader run code that is not ours, anywhere in a configuration.
+
+    `auto_map` imports modules of the folder; `attn_implementation: owner/kernel` fetches a compiled
+    kernel from the Hub; `quantization_config` picks a quantizer, some of which import packages by
+    name, and such weights cannot be trained here anyway.
+    """
     pending = [document]
     while pending:
         value = pending.pop()
         if isinstance(value, dict):
             if "auto_map" in value:
                 raise DamagedWeights(Damage.REMOTE_CODE, name, "`auto_map` asks the loader to run code; remove it")
+            if value.get("quantization_config"):
+                advice = "`quantization_config`: quantized weights cannot be trained; dequantize them"
+                raise DamagedWeights(Damage.REMOTE_CODE, name, advice)
+            for setting in KERNEL_SETTINGS & value.keys():
+                if value[setting] not in (None, *KNOWN_KERNELS):
+                    advice = f"`{setting}` must be one of {', '.join(KNOWN_KERNELS)}"
+                    raise DamagedWeights(Damage.REMOTE_CODE, name, advice)
             pending.extend(value.values())
         elif isinstance(value, list):
             pending.extend(value)

@@ -200,6 +200,22 @@ def test_auto_map_is_refused_wherever_it_hides(unsealed, config):
     assert caught.value.kind == Damage.REMOTE_CODE
 
 
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"attn_implementation": "owner/kernel"},
+        {"text_config": {"_attn_implementation": "owner/kernel@main"}},
+        {"attn_implementation": {"text_config": "owner/kernel"}},
+        {"quantization_config": {"quant_method": "gptq"}},
+    ],
+)
+def test_a_config_that_would_load_foreign_code_is_refused(unsealed, setting):
+    (unsealed / "config.json").write_text(json.dumps({"model_type": "qwen3", **setting}))
+    with pytest.raises(DamagedWeights) as caught:
+        scan_policy_folder(unsealed)
+    assert caught.value.kind == Damage.REMOTE_CODE
+
+
 def test_auto_map_of_the_tokenizer_is_refused(unsealed):
     (unsealed / "tokenizer_config.json").write_text(json.dumps({"auto_map": {"AutoTokenizer": ["x.Y", None]}}))
     with pytest.raises(DamagedWeights) as caught:
