@@ -37,7 +37,8 @@ def _in_file(path: Path) -> Iterator[Expression]:
             continue
         method = _method(node.func)
         if method and (pattern := _text(node.args[0], constants)) is not None:
-            used = _methods_of(tree, names[id(node)]) if id(node) in names else {method}
+            is_named = method == "compile" and id(node) in names
+            used = _methods_of(tree, names[id(node)]) if is_named else {method}
             anchored = next(iter(used)) if len(used) == 1 and used <= ANCHORED else "search"
             place = f"{path.relative_to(ROOT)}:{node.lineno}"
             yield Expression(place, pattern, _flags(node), anchored)

@@ -40,10 +40,10 @@ def words_of(pattern: str) -> list[str]:
 
 def attacks(pattern: str) -> Iterator[str]:
     characters = characters_of(pattern)
-    units = [*characters, *("".join(pair) for pair in combinations(characters[:MOST_PAIRED], 2))]
-    for unit in units:
-        run = unit * (LENGTH // len(unit))
-        yield from (run + end for end in ENDS)
+    for character in characters:
+        yield from (character * LENGTH + end for end in ENDS)
+    for pair in combinations(characters[:MOST_PAIRED], 2):
+        yield "".join(pair) * (LENGTH // 2) + ENDS[1]
     for word in words_of(pattern):
         yield word * (LENGTH // len(word))
         yield from (word + character * LENGTH for character in characters[:MOST_PAIRED])

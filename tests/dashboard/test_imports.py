@@ -93,6 +93,16 @@ def test_a_sent_file_is_shown_with_its_columns_guessed_and_nothing_is_stored(sen
     assert '<option value="level"' in html and not Taskset.objects.exists()
 
 
+def test_the_page_waits_for_the_preview_and_then_goes_on_by_itself(alice_client, project):
+    alice_client.post(reverse("taskset-imports", args=["lab"]), {"file": SimpleUploadedFile("a.jsonl", lines(*ROWS))})
+    one = TasksetImport.objects.get()
+    now = reverse("taskset-import-now", args=[one.pk])
+    assert one.needs_preview and "HX-Redirect" not in alice_client.get(now)
+    assert b"You see its columns and first rows" in alice_client.get(reverse("taskset-import", args=[one.pk])).content
+    previewed(one)
+    assert alice_client.get(now)["HX-Redirect"] == reverse("taskset-import", args=[one.pk])
+
+
 def test_bad_rows_are_shown_with_their_reasons(send, page):
     html = page("taskset-import", send(lines(*ROWS[:2], b"oops", {"solution": 1})).pk)
     assert "2 of them cannot become tasks" in html and "Expecting value" in html and "no column &#x27;question&#x27;" in html
