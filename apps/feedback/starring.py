@@ -1,7 +1,7 @@
 """Stars given to a rollout wherever it is seen: on the live wall, on its page, over REST.
 
-Who holds the rollout's item may give them. Others may where the run takes stars without a claim, as long as
-fewer than `overlap` people have rated the rollout or hold it.
+Who holds the rollout's item may give them. Others may where the run takes stars without a claim, as
+long as fewer than `overlap` people have rated the rollout or hold it.
 """
 
 import uuid
@@ -20,8 +20,14 @@ from apps.rewards.models import LATE, Reward
 from apps.rollouts.models import Group, Rollout
 from apps.runs.raters import rated_by, takes_open_stars
 
-CLAIM_FIRST = "This run takes ratings from people who hold the item. Claim it on the rating page, or over REST."
-ENOUGH = "This reply has been rated, or is being rated, by {people} other rater{s}; the run wants no more."
+CLAIM_FIRST = (
+    "This run takes ratings from people who hold the item. "
+    "Claim it on the rating page, or over REST."
+)
+ENOUGH = (
+    "This reply has been rated, or is being rated, by {people} other rater{s}; "
+    "the run wants no more."
+)
 
 
 class NotRatable(Exception):
@@ -96,7 +102,7 @@ def openly_ratable_by(rater: User) -> QuerySet[Rollout]:
 def _give_to_group(
     rater: User, group_id: int, given: list[Stars]
 ) -> dict[tuple[int, uuid.UUID], Rating | NotRatable]:
-    """Return the ratings by Stars.key: those there were, the new ones with their rewards, and refusals."""
+    """Return by Stars.key the ratings there were, the new ones with their rewards, and refusals."""
     # The group's row is locked first: ratings of one group and its refiner take turns.
     group = lock_one(Group.objects.filter(pk=group_id).select_related("run"))
     known = Rating.objects.filter(rater=rater, client_uuid__in={stars.client_uuid for stars in given})
@@ -104,7 +110,9 @@ def _give_to_group(
     used = {rating.client_uuid for rating in taken.values()}
     fresh = _first_of_each(stars for stars in given if stars.key not in taken and stars.client_uuid not in used)
     refused = _refused(rater, group, {stars.rollout_id for stars in fresh})
-    taken |= {stars.key: refused[stars.rollout_id] for stars in fresh if stars.rollout_id in refused}
+    for stars in fresh:
+        if stars.rollout_id in refused:
+            taken[stars.key] = refused[stars.rollout_id]
     fresh = [stars for stars in fresh if stars.rollout_id not in refused]
     if fresh:
         about = {stars.rollout_id for stars in fresh}
@@ -124,8 +132,10 @@ def _refused(rater: User, group: Group, rollouts: set[int]) -> dict[int, NotRata
     """
     people = group.run.settings.people
     slots = Slot.objects.filter(group=group, state=Slot.State.HELD, item__form=STARS)
-    held = [(slot.item.members[0], slot.rater_id, slot.rater) for slot in slots.select_related("item", "rater")]
-    standing = Rating.objects.counting().filter(rollout__in=rollouts, form=STARS).select_related("rater")
+    slots = slots.select_related("item", "rater")
+    held = [(slot.item.members[0], slot.rater_id, slot.rater) for slot in slots]
+    standing = Rating.objects.counting().filter(rollout__in=rollouts, form=STARS)
+    standing = standing.select_related("rater")
     said = [(rating.rollout_id, rating.rater_id, rating.rater) for rating in standing]
     mine = {rollout for rollout, pk, _ in (*held, *said) if pk == rater.pk}
     others: dict[int, set[int]] = defaultdict(set)
@@ -137,7 +147,8 @@ def _refused(rater: User, group: Group, rollouts: set[int]) -> dict[int, NotRata
         if not people.open_stars:
             refused[rollout] = NotHeld(CLAIM_FIRST)
         elif len(others[rollout]) >= people.overlap:
-            refused[rollout] = EnoughRated(ENOUGH.format(people=people.overlap, s="s" * (people.overlap > 1)))
+            plural = "s" if people.overlap > 1 else ""
+            refused[rollout] = EnoughRated(ENOUGH.format(people=people.overlap, s=plural))
     return refused
 
 
@@ -214,5 +225,6 @@ def waiting_rollouts(rater: User) -> QuerySet[Rollout]:
     """What waits for this person's stars: replies of groups that still ask for some, the most urgent deadline first."""
     mine = Rating.objects.filter(rollout=OuterRef("pk"), rater=rater)
     asked = Slot.objects.filter(group=OuterRef("group"), state=Slot.State.OPEN, item__form=STARS)
-    waiting = openly_ratable_by(rater).filter(group__state=Group.State.WAITING, run__state="running")
+    waiting = openly_ratable_by(rater)
+    waiting = waiting.filter(group__state=Group.State.WAITING, run__state="running")
     return waiting.filter(Exists(asked), ~Exists(mine)).order_by("group__deadline_at", "pk")

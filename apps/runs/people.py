@@ -91,8 +91,8 @@ class People(Section):
     overlap: int = Field(1, ge=1, le=20, description="How many people decide each item.")
     open_stars: bool = Field(
         True,
-        description="Take stars for a reply that its rater did not claim, while fewer than `overlap` people "
-        "have rated or hold it; if false, only who holds an item rates it.",
+        description="Take stars for a reply that its rater did not claim, while fewer than `overlap` "
+        "people have rated or hold it; if false, only who holds an item rates it.",
     )
     raters: Raters = Field(Raters(), description="Who may rate.")
     open_claims: int = Field(3, ge=1, le=100, description="How many items one person may hold at a time.")

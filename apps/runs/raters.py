@@ -24,7 +24,7 @@ def rated_by(user: User) -> QuerySet[Run]:
 
 
 def takes_open_stars(run: str = "") -> Q:
-    """Match runs that take stars without a claim; `run`: the lookup that leads to the run, such as "run__".
+    """Match runs that take stars without a claim; `run`: the lookup that leads to it, such as "run__".
 
     A run that began before there was this choice has no such key, and takes them.
     """

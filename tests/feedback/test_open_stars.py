@@ -41,7 +41,9 @@ def rollouts_of(group: Group) -> list[int]:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("overlap", [1, 2])
-def test_no_more_people_than_the_run_wants_rate_a_reply(new_run, finish, alice, bob, admin, overlap):
+def test_no_more_people_than_the_run_wants_rate_a_reply(
+    new_run, finish, alice, bob, admin, overlap
+):
     first, _ = rollouts_of(asked(new_run, finish, overlap=overlap))
     raters = [alice, bob, admin]
     for rater in raters[:overlap]:
@@ -69,7 +71,9 @@ def test_who_holds_a_reply_keeps_its_place(new_run, finish, alice, bob):
 
 
 @pytest.mark.django_db
-def test_a_run_that_takes_no_open_stars_takes_those_of_who_holds_the_item(new_run, finish, alice, bob):
+def test_a_run_that_takes_no_open_stars_takes_those_of_who_holds_the_item(
+    new_run, finish, alice, bob
+):
     group = asked(new_run, finish, open_stars=False)
     (held,) = claim(alice, group.run_id, 1)
     mine, *_ = held.shown
@@ -127,5 +131,8 @@ def test_two_connections_never_exceed_the_overlap(new_run, finish, alice, bob):
 
     with ThreadPoolExecutor(2) as pool:
         outcomes = [outcome for found in pool.map(rate, (alice, bob)) for outcome in found]
-    assert sorted(type(outcome).__name__ for outcome in outcomes) == ["EnoughRated"] * 2 + ["Rating"] * 2
+    assert (
+        sorted(type(outcome).__name__ for outcome in outcomes)
+        == ["EnoughRated"] * 2 + ["Rating"] * 2
+    )
     assert Rating.objects.counting().count() == 2

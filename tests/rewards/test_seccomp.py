@@ -37,7 +37,11 @@ def numbers(machine: str) -> dict[str, int]:
 @pytest.mark.parametrize("machine", seccomp.ALLOWED)
 def test_each_name_has_the_kernels_number(machine):
     known = numbers(machine)
-    wrong = {name: number for name, number in seccomp.ALLOWED[machine].items() if known.get(name, number) != number}
+    wrong = {
+        name: number
+        for name, number in seccomp.ALLOWED[machine].items()
+        if known.get(name, number) != number
+    }
     assert wrong == {}
     assert len(set(seccomp.ALLOWED[machine].values())) == len(seccomp.ALLOWED[machine])
 
@@ -47,7 +51,9 @@ def test_what_is_not_on_the_list_is_refused():
     known = numbers(machine)
     calls = [(known[name], *arguments) for name, arguments in REFUSED.items()]
     allowed = seccomp.ALLOWED[machine].values()
-    others = sorted(number for name, number in known.items() if number not in allowed and name not in REFUSED)
+    others = sorted(
+        number for name, number in known.items() if number not in allowed and name not in REFUSED
+    )
     source = f"""
 import ctypes
 libc = ctypes.CDLL(None, use_errno=True)

@@ -42,7 +42,11 @@ def test_a_program_in_a_home_does_not_show_the_home(home, monkeypatch):
 
 @pytest.mark.parametrize(
     ("language", "tool"),
-    [("python", os.path.realpath(sys.executable)), ("python", "/usr/bin/python3"), ("c", "/usr/bin/gcc")],
+    [
+        ("python", os.path.realpath(sys.executable)),
+        ("python", "/usr/bin/python3"),
+        ("c", "/usr/bin/gcc"),
+    ],
 )
 def test_what_is_mounted_is_inside_of_the_tools_own_folders(language, tool):
     found = languages.needed(languages.LANGUAGES[language], tool)

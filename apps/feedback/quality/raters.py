@@ -75,7 +75,8 @@ class Pace:
 class RaterFigures:
     """One person. `weight`: what a vote weighs, 1 being as much as anybody's; bias and noise on the scale of 0 to 1.
 
-    `unclaimed`: decisions about replies that were not put before this person, such as stars on the live wall.
+    `unclaimed`: decisions about replies that were not put before this person, such as stars on the
+    live wall.
     """
 
     name: str

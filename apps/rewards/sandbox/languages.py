@@ -109,18 +109,20 @@ def needed(language: Language, path: str) -> tuple[str, ...]:
 
 
 def _is_of_system(path: str) -> bool:
-    return Path(path).resolve().is_relative_to("/usr") and path.startswith((*SYSTEM, "/lib", "/bin"))
+    is_below = path.startswith((*SYSTEM, "/lib", "/bin"))
+    return is_below and Path(path).resolve().is_relative_to("/usr")
 
 
 def _of_python(path: str) -> list[str]:
     """Its standard library, whose folders it knows itself."""
-    asked = "import sysconfig as s; print(s.get_path('stdlib'), s.get_path('platstdlib'), sep='\\n')"
+    asked = "from sysconfig import get_path as at; print(at('stdlib'), at('platstdlib'), sep='\\n')"
     return _said([path, "-I", "-S", "-c", asked]).splitlines()
 
 
 def _of_compiler(path: str) -> list[str]:
-    """Its own programs, headers and objects: folders of gcc's, not those that it shares with others."""
-    folders = [part for line in _said([path, "-print-search-dirs"]).splitlines() for part in line.split(":")]
+    """Its own programs, headers and objects: folders of gcc's, none that it shares with others."""
+    lines = _said([path, "-print-search-dirs"]).splitlines()
+    folders = [part for line in lines for part in line.split(":")]
     folders = [os.path.normpath(part.strip().lstrip("=")) for part in folders if "/" in part]
     headers = Path(path).resolve().parent.parent / "include" / "c++"
     own = [folder for folder in folders if "gcc" in Path(folder).parts]
@@ -133,7 +135,7 @@ def _extensions(folders: Sequence[str]) -> list[Path]:
 
 def _libraries(programs: Sequence[str]) -> list[str]:
     """The shared libraries that these programs load, as the loader finds them."""
-    words = [word for line in _said(["/usr/bin/ldd", *programs]).splitlines() for word in line.split()]
+    words = _said(["/usr/bin/ldd", *programs]).split()
     return sorted({word for word in words if word.startswith("/") and not word.endswith(":")})
 
 
@@ -141,7 +143,12 @@ def _said(command: Sequence[str]) -> str:
     """What a tool of this machine says of itself; "" where it does not."""
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", timeout=ASKED_S, env={"LC_ALL": "C"}
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=ASKED_S,
+            env={"LC_ALL": "C"},
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""

@@ -1,10 +1,11 @@
 """The system calls that a guest may make, as a program for the kernel's filter.
 
-What is not on the list is refused: what a later kernel adds is refused until somebody puts it here. Missing on
-purpose are other processes' memory, keyrings, namespaces and mounts, sockets, the kernel's large interfaces (bpf,
-perf, io_uring, userfaultfd), descriptor tables of the processor (modify_ldt), watches and file locks, whose memory
-no limit counts, and memory without an address (memfd, System V). Unless a guest may have processes, those that make
-one are refused too; threads are bounded by their number.
+What is not on the list is refused, and so is what a later kernel adds until it is listed here.
+Missing on purpose are other processes' memory, keyrings, namespaces and mounts, sockets, the kernel's
+large interfaces (bpf, perf, io_uring, userfaultfd), descriptor tables of the processor (modify_ldt),
+watches and file locks, whose memory no limit counts, and memory without an address (memfd, System V).
+Unless a guest may have processes, those that make one are refused too; threads are bounded by their
+number.
 
 Numbers never change once a kernel has them: asm/unistd_64.h and asm-generic/unistd.h.
 """
@@ -17,14 +18,25 @@ from collections.abc import Iterator, Sequence
 
 CLONE_THREAD = 0x00010000
 LOAD, EQUAL, AT_LEAST, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06  # BPF instructions
-NUMBER, ARCHITECTURE, FIRST_ARGUMENT, SECOND_ARGUMENT = 0, 4, 16, 24  # offsets in struct seccomp_data
+# Offsets in struct seccomp_data.
+NUMBER = 0
+ARCHITECTURE = 4
+FIRST_ARGUMENT = 16
+SECOND_ARGUMENT = 24
 ALLOW, REFUSE, KILL = 0x7FFF0000, 0x00050000, 0x80000000
 X32 = 0x40000000  # numbers from here on are another table of x86-64's
-LAST_KNOWN = 462  # a library that asks for a later call is told that there is none, and does without
+# A library that asks for a later call is told that there is none, and does without.
+LAST_KNOWN = 462
 
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 # Commands of fcntl: locks of ranges (each takes memory of the kernel's), and larger pipes.
-REFUSED_COMMANDS = {"F_SETLK": 6, "F_SETLKW": 7, "F_OFD_SETLK": 37, "F_OFD_SETLKW": 38, "F_SETPIPE_SZ": 1031}
+REFUSED_COMMANDS = {
+    "F_SETLK": 6,
+    "F_SETLKW": 7,
+    "F_OFD_SETLK": 37,
+    "F_OFD_SETLKW": 38,
+    "F_SETPIPE_SZ": 1031,
+}
 FORKS = ("fork", "vfork")
 ALLOWED = {
     "x86_64": {
@@ -125,7 +137,7 @@ class UnknownMachine(Exception):
 
 
 def program(processes: bool) -> bytes:
-    """Return the filter, an array of struct sock_filter, for guests that may make processes, or may not.
+    """Return the filter, an array of struct sock_filter; `processes`: whether a guest may make some.
 
     Raises UnknownMachine.
     """

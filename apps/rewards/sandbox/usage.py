@@ -1,7 +1,7 @@
 """What a running guest takes of the machine's memory, watched from outside.
 
-The kernel's limits are for a process each, and count neither inodes nor page tables. A guest whose processes
-together, or whose folder's inodes, take more than they may is stopped.
+The kernel's limits are for a process each, and count neither inodes nor page tables. A guest whose
+processes together, or whose folder's inodes, take more than they may is stopped.
 """
 
 import os
@@ -18,7 +18,7 @@ TOO_MANY_FILES = "it made too many files"
 
 
 class Usage:
-    """Of the guest whose first process has this number; `folder` is where it writes, as it sees it."""
+    """What one guest takes: `pid` is its first process, `folder` the one that it writes to."""
 
     def __init__(self, pid: int, limits: Limits, folder: str) -> None:
         self.pid = pid
