@@ -23,7 +23,7 @@ COPY templates templates
 COPY static static
 USER rftweb
 EXPOSE 8000
-CMD ["python", "-m", "uvicorn", "rftweb.asgi:application", "--host", "0.0.0.0", "--port", "8000", "--lifespan", "on"]
+CMD ["python", "-m", "rftweb.server", "--host", "0.0.0.0", "--port", "8000"]
 
 FROM web AS worker
 ARG EXTRAS="--with gpu"

@@ -5,7 +5,7 @@ PYTHON ?= python3
 PYTEST ?= -n 2 --dist loadfile --no-loadscope-reorder
 RUN = .venv/bin/python
 
-.PHONY: screenshots setup setup-test demo up test test-quick test-long lint lock clean
+.PHONY: screenshots setup setup-test demo up test test-quick test-long lint lock sbom clean
 
 setup:
 	@$(PYTHON) scripts/setup
@@ -45,6 +45,11 @@ lock:
 	  $(COMPILE) --universal --excludes requirements/unlocked.txt requirements/$$name.in -o requirements/$$name.lock || exit 1; \
 	done
 	@$(COMPILE) --python-platform x86_64-manylinux_2_28 --no-emit-package torch requirements/gpu.in -o requirements/gpu.lock
+
+# A bill of materials (CycloneDX 1.6) of every pinned package and vendored browser file
+sbom:
+	@$(PYTHON) scripts/sbom.py > sbom.cdx.json
+	@echo "sbom.cdx.json written"
 
 # Pictures of a running site: make screenshots SHOTS="--user demo --run demo/tone"
 screenshots:

@@ -4,18 +4,21 @@ from django.db import Error, connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_safe
 
+from apps.accounts.body_limits import SMALL, takes_body
 from apps.runs import control_plane
 from apps.streaming import bells
 
 UNAVAILABLE = 503
 
 
+@takes_body(SMALL)
 @require_safe
 def healthz(request: HttpRequest) -> HttpResponse:
     """The process answers. Restart it when this fails."""
     return JsonResponse({"process": "ok"})
 
 
+@takes_body(SMALL)
 @require_safe
 def readyz(request: HttpRequest) -> HttpResponse:
     """PostgreSQL answers. Redis and the control plane are reported, not required: pages work without them."""

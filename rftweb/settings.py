@@ -21,6 +21,8 @@ ALLOWED_HOSTS = environment.names("RFTWEB_HOSTS", "localhost,127.0.0.1,[::1]")
 SITE_ADDRESS = environment.web_address("RFTWEB_ADDRESS")
 CSRF_TRUSTED_ORIGINS = environment.names("RFTWEB_ORIGINS")
 HTTPS = environment.flag("RFTWEB_HTTPS", False)
+# Whether administrators must set up a second factor before they may do anything else.
+REQUIRE_MFA_FOR_STAFF = environment.flag("RFTWEB_REQUIRE_MFA_FOR_STAFF", False)
 # What inside this network environments may be called at; the outside may be on the ports of http and https.
 ENVIRONMENT_HOSTS = environment.places("RFTWEB_ENVIRONMENT_HOSTS")
 # Which secret a service that we call is shown, a judge's or an environment's: host=VARIABLE, the variable with the secret.
@@ -61,6 +63,8 @@ LEASE_SECONDS = environment.number("RFTWEB_LEASE_SECONDS", 30, at_least=2)
 SLICE_SECONDS = environment.number("RFTWEB_SLICE_SECONDS", 10, at_least=1)
 # What one token may ask of REST, averaged over a few seconds; whoever goes beyond it is told to wait.
 REQUESTS_PER_SECOND = environment.number("RFTWEB_REQUESTS_PER_SECOND", 200, at_least=1)
+# HTTP and WebSocket connections that one web process keeps open; a further one is answered 503.
+CONNECTIONS_PER_PROCESS = environment.number("RFTWEB_CONNECTIONS", 2_000, at_least=10)
 
 # How old what /metrics tells a person of runs may be: within that the database is not asked again.
 METRICS_SECONDS = environment.number("RFTWEB_METRICS_SECONDS", 5)
@@ -113,12 +117,15 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "rftweb.static_files.CompressedStatic",
     "csp.middleware.CSPMiddleware",
+    "rftweb.response_headers.ResponseHeaders",
+    "rftweb.methods.MethodsOfPages",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "allauth.account.middleware.AccountMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
+    "apps.accounts.second_factor.StaffSecondFactor",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "rftweb.unstorable.NulRefused",
@@ -234,13 +241,13 @@ CELERY_IMPORTS = [
 CELERY_BEAT_SCHEDULER = "workers.clock:CoalescingScheduler"
 CELERY_BEAT_SCHEDULE = {
     "sweep": {"task": "sweep", "schedule": 10.0},
-    "summarize": {"task": "summarize", "schedule": 10.0},
+    "summarize": {"task": "summarize", "schedule": 30.0},
     "watch": {"task": "watch", "schedule": 15.0},
     "alert": {"task": "alert", "schedule": 10.0},
-    "tell": {"task": "tell", "schedule": 5.0},
+    "tell": {"task": "tell", "schedule": 10.0},
     "retain": {"task": "retain", "schedule": 600.0},
-    "import": {"task": "import", "schedule": 5.0},
-    "fill_orders": {"task": "fill_orders", "schedule": 5.0},
+    "import": {"task": "import", "schedule": 10.0},
+    "fill_orders": {"task": "fill_orders", "schedule": 10.0},
 }
 
 # Holds the counts of login attempts: shared by all web processes, and there while Redis is not.
@@ -255,6 +262,9 @@ PASSWORD_HASHERS = ["django.contrib.auth.hashers.Argon2PasswordHasher", "django.
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
+    {"NAME": "apps.accounts.passwords.HardToGuess"},
 ]
 LOGIN_URL = "account_login"
 LOGIN_REDIRECT_URL = "/"
@@ -277,8 +287,7 @@ X_FRAME_OPTIONS = "DENY"
 DATA_UPLOAD_MAX_MEMORY_SIZE = 4 * 2**20
 
 CONTENT_SECURITY_POLICY = {
-    # The admin's theme needs Alpine's evaluator; its pages are staff only and show no model output as markup.
-    "EXCLUDE_URL_PREFIXES": ("/admin/",),
+    # rftweb.response_headers adds what the administration's theme needs, for its pages alone.
     "DIRECTIVES": {
         "default-src": ["'none'"],
         "script-src": ["'self'"],
@@ -302,6 +311,7 @@ REST_FRAMEWORK = {
     "DEFAULT_PARSER_CLASSES": ["apps.accounts.parsing.StrictJSONParser"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_SCHEMA_CLASS": "apps.accounts.openapi.Schema",
+    "DEFAULT_METADATA_CLASS": None,  # OPTIONS would tell everybody how a view is written
     "DEFAULT_THROTTLE_CLASSES": ["apps.accounts.rates.TokenRate"],
     "EXCEPTION_HANDLER": "apps.accounts.problems.handler",
     "URL_FORMAT_OVERRIDE": None,  # what is answered is said in Accept
@@ -312,6 +322,7 @@ SPECTACULAR_SETTINGS = {
     "OAS_VERSION": "3.1.0",
     "VERSION": "1",
     "SERVE_INCLUDE_SCHEMA": False,
+    "SERVE_PERMISSIONS": ["rest_framework.permissions.IsAuthenticated"],
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "COMPONENT_SPLIT_REQUEST": True,
     "ENUM_NAME_OVERRIDES": {

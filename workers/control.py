@@ -64,7 +64,7 @@ def renew_marks() -> None:
 
 
 def doing() -> str:
-    """What runs now, for the page of workers. Called every two seconds, and renews the marks."""
+    """What runs now, for the page of workers. Called every few seconds, and renews the marks."""
     renew_marks()
     now = time.monotonic()
     running = sorted(_running.items(), key=lambda one: one[1])

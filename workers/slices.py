@@ -1,7 +1,7 @@
 """The shape of every station's job: look in the table, do what is due, for a few seconds; then the
 next slice.
 
-A slice lasts its time whether or not there is work: a waiting one costs two short queries a second
+A slice lasts its time whether or not there is work: a waiting one costs one short query a second
 and is woken by its station's bell, where a new job for each look would cost a database connection
 each. At its end it sends its successor. A lost message costs a second: a worker that is free wakes
 its station (workers.station_wakeups). While Redis is away nobody could send one, so the slice
@@ -23,10 +23,11 @@ from apps.streaming import bells, wakeups
 from workers import stopping
 
 log = structlog.get_logger(__name__)
-# Between two looks that find nothing: the first pause, doubled up to the longest. A bell ends it at
-# once.
+# Between two looks that find nothing: the first pause, doubled up to the longest. Whatever makes
+# work rings the station's bell, which ends a pause at once; only deadlines and expired leases are
+# found by looking.
 IDLE_SECONDS = 0.25
-RESTING_SECONDS = 1.0
+RESTING_SECONDS = 2.0
 OUTAGE_SECONDS = 1.0
 STATION_OF = {
     Worker.Role.EXPLORER: "explore", Worker.Role.SCORER: "score", Worker.Role.REFINER: "refine", Worker.Role.TRAINER: "train",
@@ -53,6 +54,7 @@ def run_slice(
     returns. The slice ends early when the worker is asked to stop.
     """
     ends = time.monotonic() + settings.SLICE_SECONDS
+    longest = min(RESTING_SECONDS, settings.LEASE_SECONDS / 4)  # heartbeats come between two looks
     pause = IDLE_SECONDS
     while not stopping.is_asked() and (time.monotonic() < ends or not bells.reachable()):
         try:
@@ -68,7 +70,7 @@ def run_slice(
             bells.wait(station, OUTAGE_SECONDS)
             continue
         was_woken = busy or bells.wait(station, pause)
-        pause = IDLE_SECONDS if was_woken else min(2 * pause, RESTING_SECONDS)
+        pause = IDLE_SECONDS if was_woken else min(2 * pause, longest)
     if not stopping.is_asked():
         wakeups.send(station)
 

@@ -169,9 +169,12 @@ class Origin:
     ratings: int
     simulated_ratings: int
     people: int
-    simulated_raters: int
     models: dict[int, int]
     shown_by: dict[str, int]
+
+    @property
+    def people_ratings(self) -> int:
+        return self.ratings - self.simulated_ratings
 
     @property
     def first(self) -> list[Task]:
@@ -200,7 +203,7 @@ def origin_of(version: WeightVersion) -> Origin | None:
     return Origin(
         since + 1, version.step, sum(shaping.rollouts for shaping in shapings), StepLesson.objects.filter(step__in=steps).count(),
         list(tasks[:MOST_TASKS]), tasks.count(), len(ratings), len(simulated), len(people),
-        len({rater.pk for rater in simulated}), dict(sorted(models.items())),
+        dict(sorted(models.items())),
         dict(authors.most_common()),
     )  # fmt: skip
 

@@ -39,7 +39,7 @@ NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "rftweb:simulated-rater")
 class Patience:
     """Seconds that a finished group is left to people: normally, and while a person is rating in its project."""
 
-    nobody_there: float = 1.5
+    nobody_there: float = 4.0
     somebody_there: float = 8.0
 
 

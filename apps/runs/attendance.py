@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import structlog
+from django.conf import settings
 from django.db import Error, close_old_connections, connections
 
 from apps.runs import code_versions, log_keeper
@@ -16,6 +17,7 @@ from apps.runs.models import Worker
 
 log = structlog.get_logger(__name__)
 BEAT_SECONDS = 2.0
+PRESENCE_SECONDS = 5.0  # of processes that take no orders; a third of a lease if that is shorter
 GOODBYE_S = 3.0
 
 
@@ -84,7 +86,7 @@ class Presence:
     def _live(self) -> None:
         while not self._ended.is_set():
             self._say(self._beat)
-            self._ended.wait(BEAT_SECONDS)
+            self._ended.wait(min(PRESENCE_SECONDS, settings.LEASE_SECONDS / 3))
         if self.worker is not None:
             self._say(self.worker.stop)
         connections.close_all()

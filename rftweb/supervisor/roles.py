@@ -94,9 +94,8 @@ def service_program(name: str, server: PostgresServer | ValkeyServer) -> Program
 
 
 def web_program(plan: Plan) -> Program:
-    command = [sys.executable, "-m", "uvicorn", "rftweb.asgi:application", "--host", "127.0.0.1", "--port", str(plan.port),
-               "--lifespan", "on", "--no-access-log", "--timeout-graceful-shutdown", "5",
-               "--workers", str(plan.counts.get("web", WEB_PROCESSES))]  # fmt: skip
+    processes = str(plan.counts.get("web", WEB_PROCESSES))
+    command = [sys.executable, "-m", "rftweb.server", "--host", "127.0.0.1", "--port", str(plan.port), "--workers", processes]
 
     def prepare() -> tuple[list[str], dict]:
         refuse_taken_port(plan.port)
@@ -189,7 +188,7 @@ def refuse_taken_port(port: int) -> None:
 
 def answers_http(port: int) -> bool:
     """Whether the web process answers a request with anything but a server error."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     try:
         connection.request("GET", "/accounts/login/")
         return connection.getresponse().status < 500

@@ -166,7 +166,22 @@ wall?.addEventListener("click", (event) => {
   if (button) stop(button);
 });
 
+// A wall whose runs are all over says so, and leads to those that stream now.
+const OVER_EVERY_MS = 10_000;
+const over = document.querySelector("[data-wall-over]");
+
+async function askWhetherOver() {
+  if (document.visibilityState !== "visible") return;
+  const asked = wall.dataset.topics.split(",").map((topic) => `topic=${topic}`).join("&");
+  const answer = await fetch(`${over.dataset.wallOver}?${asked}`).catch(() => null);
+  if (!answer?.ok || answer.redirected) return; // asked again in a moment; the dot says when the server is away
+  const parsed = new DOMParser().parseFromString(await answer.text(), "text/html");
+  if (over.textContent.trim() === parsed.body.textContent.trim()) return;
+  over.replaceChildren(...[...parsed.body.children].map((child) => document.importNode(child, true)));
+}
+
 if (wall?.dataset.topics) {
+  setInterval(askWhetherOver, OVER_EVERY_MS);
   countStreaming();
   follow(address, take);
   setInterval(askChips, CHIPS_EVERY_MS);

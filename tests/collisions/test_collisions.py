@@ -161,6 +161,8 @@ def collide_all(scene: Scene, rounds: int) -> None:
     wrong = collide([(works[first], works[second]) for first, second in pairs])
     assert [(pairs[number], error) for number, error in wrong] == []
     assert deadlocks() == before
+    run = scene.run
+    assert run.is_live and run.step and run.groups_opened > run.groups_dropped > 0, "they had work"
 
 
 @pytest.mark.django_db(transaction=True)

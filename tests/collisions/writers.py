@@ -58,6 +58,11 @@ class Scene:
     def run(self) -> Run:
         return Run.objects.select_related("project", "topic").get(pk=self.run_id)
 
+    def resume(self) -> None:
+        """Whoever paused the run lets it go on: the others are to have work."""
+        with suppress(NotPossible):
+            self.run.resume(self.owner)
+
     def some_groups(self, most: int, *states: str) -> list[int]:
         """Ids of the newest groups, in no order."""
         found = Group.objects.filter(run=self.run_id, state__in=states).order_by("-pk")
@@ -96,6 +101,7 @@ def alert(scene: Scene) -> None:
     if not known:
         with suppress(IntegrityError):
             _write(run, opened, found, found, {}, [place] if chance < 0.5 else [])
+        scene.resume()
     elif chance < 0.5:
         _write(run, opened, {}, {}, dict.fromkeys(known, "gone"), [])
     else:
@@ -139,9 +145,9 @@ def refine_some(scene: Scene) -> None:
 
 
 def train(scene: Scene) -> None:
-    """As the trainer's desk does, without weights."""
+    """As the trainer's desk does, without weights. Two with one fence may make the same version: one fails."""
     run = scene.run
-    with suppress(StaleFence):
+    with suppress(StaleFence, IntegrityError):
         if not (step := plan_step(run, run.fence)):
             return
         with run.fenced(run.fence) as locked:
@@ -210,9 +216,6 @@ def retire_known(scene: Scene) -> None:
 def pause(scene: Scene) -> None:
     """People act on the run itself."""
     run, owner = scene.run, scene.owner
-    if not run.is_live:
-        with suppress(NotPossible):
-            run.resume(owner)
     temperature = random.choice([0.5, 0.7, 0.9])
     acts = [
         lambda: run.pause(owner, "to look"),
@@ -222,6 +225,7 @@ def pause(scene: Scene) -> None:
     ]
     with suppress(NotPossible):
         random.choice(acts)()
+    scene.resume()
 
 
 def delete(scene: Scene) -> None:

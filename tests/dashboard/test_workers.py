@@ -1,10 +1,11 @@
 """The page of workers: who is here, what they do for whom, what is due, and who may tell them what to do."""
 
 import pytest
+from django.contrib.auth.models import Permission
 from django.db.models.functions import Now
 from django.urls import reverse
 
-from apps.accounts.models import AuditEntry
+from apps.accounts.models import AuditEntry, User
 from apps.dashboard import log_search
 from apps.rollouts.models import Group
 from apps.runs.models import LogLine, Run, StaleFence, Worker
@@ -125,6 +126,15 @@ def test_who_only_owns_a_project_orders_no_worker(client, alice, explorer, verb)
     assert "Quarantine" not in text(client, alice, "worker", explorer.pk)
     explorer.refresh_from_db()
     assert explorer.order == ""
+
+
+def test_staff_need_the_permission_to_order_workers(client, alice, explorer):
+    User.objects.filter(pk=alice.pk).update(is_staff=True)
+    assert told(client, alice, explorer, "drain", reason="disk").status_code == 403
+    alice.user_permissions.add(Permission.objects.get(codename="change_worker"))
+    told(client, alice, explorer, "drain", reason="disk")
+    explorer.refresh_from_db()
+    assert explorer.order == "drain"
 
 
 def test_an_order_is_on_the_audit_log_with_its_reason(client, admin, explorer):

@@ -160,7 +160,7 @@ def test_a_slow_delivery_delays_no_sweep(project, alice, slow_hook, own_redis, e
     channel = Channel.make(project, "webhook", f"http://{host}/", alice)
     listed = {"RFTWEB_ENVIRONMENT_HOSTS": host}
     command = worker_program(Plan(var=settings.VAR), "control", "control", None).prepare()[0]
-    with Celery(broker=broker_url(own_redis.url)) as sender, celery(
+    with Celery(broker=broker_url(own_redis.url), set_as_current=False) as sender, celery(
         own_redis, *command[command.index("worker") :], **listed
     ):
         eventually(lambda: row("control"))

@@ -29,7 +29,6 @@ from apps.rollouts.models import Group  # noqa: E402
 from apps.runs.models import Run, WeightOrder, after  # noqa: E402
 from apps.streaming import wakeups  # noqa: E402
 from apps.tasksets.keeping import keep  # noqa: E402
-from apps.tasksets.looking import guessed  # noqa: E402
 from apps.tasksets.models import TasksetImport  # noqa: E402
 
 LOOK_S = 0.1
@@ -38,9 +37,19 @@ FILE = b"".join(b'{"prompt": "%d", "answer": "%d"}\n' % (number, number) for num
 
 
 def ask_import(number: int) -> Callable[[], bool]:
+    """Send a file, and start its import when its preview is there, as a quick person does."""
     made = keep(project, root, f"tasks-{number}.jsonl", len(FILE), [FILE])
-    made.start(f"tasks-{number}", guessed(made.path).written(), root)
-    return lambda: _is_done(TasksetImport.objects.get(pk=made.pk))
+    wakeups.send("import")  # as the page does
+
+    def is_stored() -> bool:
+        one = TasksetImport.objects.get(pk=made.pk)
+        if one.state == TasksetImport.State.LOOKED_AT:
+            one.start(f"tasks-{number}", one.how, root)
+            wakeups.send("import")
+            return False
+        return _is_done(one)
+
+    return is_stored
 
 
 def ask_export(number: int) -> Callable[[], bool]:

@@ -13,7 +13,7 @@ from apps.rewards.scorers import Verdict
 from apps.rewards.scoring import Answered
 from apps.rollouts.models import Group, Rollout
 from apps.runs.models import NotPossible, Run
-from workers import answering, refiner, rescoring, scorer, slices
+from workers import answering, refiner, rescoring, scorer, slices, stopping
 
 TWO = [{"scorer": "length", "weight": 2.0, "options": {"right_by": "sort"}}, {"scorer": "sort"}]
 FLAT = [{"scorer": "repetition"}]  # which says the same of all replies here
@@ -162,12 +162,12 @@ def test_a_station_works_on_it_when_no_run_is_live(judged, settings, monkeypatch
     run.stop()
     again = ask(run, FLAT, Chosen())
     settings.SLICE_SECONDS = 300
-    monkeypatch.setattr(slices, "_ending", bytearray(1))
+    monkeypatch.setattr(stopping, "_flag", bytearray(1))
 
     def has_more() -> bool:
         is_open = Rescoring.objects.open().exists()
         if not is_open:
-            slices.end_slice()
+            stopping.ask()
         return is_open
 
     slices.run_slice("score", scorer.serve, has_more)

@@ -10,7 +10,7 @@ from apps.rewards.models import Reward
 from apps.rollouts.models import Group
 from apps.runs.models import Worker
 from apps.streaming import bells, wakeups
-from workers import answering, coordinator, refiner, scorer, slices
+from workers import answering, coordinator, refiner, scorer, stopping
 from workers.slices import register, run_slice
 
 
@@ -64,7 +64,7 @@ def test_a_paused_run_is_not_scored(run, finish):
 @pytest.fixture
 def ending(monkeypatch):
     """A worker of this test's own that may be told to end."""
-    monkeypatch.setattr(slices, "_ending", bytearray(1))
+    monkeypatch.setattr(stopping, "_flag", bytearray(1))
 
 
 def test_a_slice_without_a_live_run_serves_nothing_and_lasts(db, settings, ending):
@@ -74,7 +74,7 @@ def test_a_slice_without_a_live_run_serves_nothing_and_lasts(db, settings, endin
     def has_more() -> bool:
         looks.append(1)
         if len(looks) == 2:
-            slices.end_slice()
+            stopping.ask()
         bells.ring("score")  # a run is started, say: it looks again at once
         return False
 
@@ -90,7 +90,7 @@ def test_an_ending_worker_leaves_its_slice_and_sends_no_successor(run, settings,
     bells.connection().delete("score")
 
     def serve() -> bool:
-        slices.end_slice()
+        stopping.ask()
         return True
 
     run_slice("score", serve)
@@ -106,7 +106,7 @@ def test_a_slice_outlasts_a_database_that_is_away(run, settings, ending):
         looks.append(1)
         if len(looks) == 1:
             raise OperationalError("the connection is lost")
-        slices.end_slice()
+        stopping.ask()
         return True
 
     run_slice("score", serve)

@@ -171,8 +171,10 @@ class Speaker:
             )
         return Spelt(token_ids[1:], pictures)
 
-    def _behind_answer(self, messages: list[dict], follow_up: list[dict], answer: str) -> Markup:
-        """What the template writes behind an answer with this text. Raises NoDialogue."""
+    def _behind_answer(
+        self, messages: list[dict], follow_up: list[dict], answer: str
+    ) -> Markup:
+        """Return what the template writes behind an answer with this text. Raises NoDialogue."""
         whole = self._templated([*messages, {"role": "assistant", "content": answer}, *follow_up])
         _, found, rest = whole.partition(answer)
         if not found:

@@ -16,8 +16,10 @@ def waiting_for_worker(work: LeasedWork) -> dict:
     """Of an import or an order that waits: the control worker takes up the oldest, one after the
     other.
     """
-    ahead = type(work).objects.open().filter(pk__lt=work.pk).count()
-    return {"work": work, "ahead": ahead, "plane": control_plane.look()}
+    before = type(work).objects.open().filter(pk__lt=work.pk)
+    if getattr(work, "needs_preview", False):  # previews wait for no imports
+        before = before.filter(preview__isnull=True)
+    return {"work": work, "ahead": before.count(), "plane": control_plane.look()}
 
 
 @register.inclusion_tag("dashboard/_waiting_for_scorer.html")

@@ -14,6 +14,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_http_methods
 
+from apps.accounts.body_limits import FORM_OVERHEAD, takes_body
 from apps.accounts.models import AuditEntry, Project, User
 from apps.dashboard.form_actions import posted_action
 from apps.feedback.importing import BadLessons, Destination, Imported, import_lessons
@@ -56,6 +57,7 @@ class Upload(forms.Form):
         return Destination(self.project, Path(self.cleaned_data["file"].name).name[:200], taskset)
 
 
+@takes_body(LARGEST_BYTES + FORM_OVERHEAD)
 @require_http_methods(["GET", "HEAD", "POST"])
 @login_required
 def import_page(request: HttpRequest, project: str) -> HttpResponse:

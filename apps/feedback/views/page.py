@@ -112,6 +112,7 @@ def queue_end(request: HttpRequest) -> HttpResponse:
         "elsewhere": _held_elsewhere(request, run),
         "waiting": here.open,
         "in_other_runs": everywhere.count - here.count,
+        "held_in_other_runs": everywhere.held - here.held,
         "badge": _bounded(everywhere.count),
         "digest": _digest((here, everywhere)),
         "arenas": _arenas(request),

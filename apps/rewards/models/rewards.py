@@ -130,6 +130,13 @@ class Reward(Word):
         return "simulated" if self.is_simulated else self.source
 
     @property
+    def shown_name(self) -> str:
+        """Name who judged. "people" is not the name of what the simulated rater alone said."""
+        if self.by is not None:
+            return self.by.username
+        return "simulated" if self.is_simulated else self.scorer
+
+    @property
     def kind_label(self) -> str:
         """Name the source in words, and how many of the ratings in it are simulated."""
         if self.is_simulated:

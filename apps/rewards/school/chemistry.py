@@ -61,7 +61,7 @@ def plain(text: str) -> str:
     text = re.sub(r"\\xrightarrow(?:\[[^\]]*\])?\{[^{}]*\}", "->", text)
     for _ in range(3):
         text = re.sub(r"\\(?:ce|text|mathrm|mathbf|rm|textrm)\s*\{((?:[^{}]|\{[^{}]*\})*)\}", r"\1", text)
-    text = re.sub(r"_\s*\{?\s*(\d+)\s*\}?", r"\1", text)
+    text = re.sub(r"_\s*+\{?\s*+(\d+)\s*+\}?", r"\1", text)
     text = re.sub(r"\^\s*\{\s*(\d*)\s*([+-])\s*\}|\^\s*(\d*)([+-])", lambda f: f"«{f[1] or f[3] or ''}{f[2] or f[4]}»", text)
     text = re.sub(r"\^\s*\{\s*([+-])\s*(\d+)\s*\}", r"«\2\1»", text)
     text = re.sub(r"\\(?:cdot|bullet|ast)|[·•∙⋅*]|(?<=\d)\.(?=\d*H2O)|(?<=[A-Za-z)])\.(?=\d*[A-Z])", "·", text)

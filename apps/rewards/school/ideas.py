@@ -20,9 +20,9 @@ NEGATIONS = frozenset(
     }
 )  # fmt: skip
 _ENDINGS = ("ations", "ation", "ings", "ing", "edly", "ies", "ied", "ed", "es", "ly", "s", "e")
-# A run of blanks is read from its first one only, or from the comma in front of it.
+# A run of blanks within a line is read from its first one only, or from the comma in front of it.
 _CLAUSE = re.compile(
-    r"[.;:!?\n]|(?:,|(?<!,)(?<![^\S\n]))\s++(?:but|however|although|whereas)\s++", re.IGNORECASE
+    r"[.;:!?\n]|(?:,|(?<!,)(?<![^\S\n]))[^\S\n]++(?:but|however|although|whereas)\s++", re.IGNORECASE
 )
 
 

@@ -14,7 +14,7 @@ _LIST = re.compile(rf"\(?\s*+[A-Z](?:{_GAP}\(?\s*+[A-Z])*+\s*+[).]?")
 _LOWER = re.compile(r"\s++[a-z]")
 _TOGETHER = re.compile(r"[A-H]{2,8}")
 _LABEL = re.compile(r"(?<![A-Za-z])\(?([A-Z])(?:\)|[.:](?=\s|$))")
-_NAMED = re.compile(r"(?:option|choice|answer|letter)s?\b\s*(?:is|are|:)?\s*\(?([A-Z])\b(?!')", re.I)
+_NAMED = re.compile(r"(?:option|choice|answer|letter)s?\b\s*+(?:is|are|:)?\s*+\(?([A-Z])\b(?!')", re.I)
 _ALONE = re.compile(r"(?<![A-Za-z'’])([A-Z])(?![A-Za-z'’])")
 
 
