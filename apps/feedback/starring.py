@@ -194,6 +194,8 @@ def _fill_slots(rater: User, group: Group, rated: set[int], first_time: set[int]
             stood_in.append(other)
         asked = [slot for slot in asked if slot not in (own, other if other in stood_in else None)]
     Slot.objects.filter(pk__in=[slot.pk for slot in stood_in]).update(state=Slot.State.CLOSED)
+    unclaimed = [slot.pk for slot in done if slot.state == Slot.State.OPEN]
+    Slot.objects.filter(pk__in=unclaimed).update(held_at=None)
     Slot.objects.filter(pk__in=[slot.pk for slot in done]).update(state=Slot.State.DONE, rater=rater, lease_until=None)
     _tie_to_items(rater, [slot.item_id for slot in done])
 

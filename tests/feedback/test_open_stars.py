@@ -9,6 +9,7 @@ from django.db import connection
 
 from apps.feedback.claiming import claim
 from apps.feedback.models import Rating, Slot
+from apps.feedback.quality.decisions import newest_decisions
 from apps.feedback.simulated import Patience, due_claims, due_ratings
 from apps.feedback.starring import (
     EnoughRated,
@@ -68,6 +69,9 @@ def test_who_holds_a_reply_keeps_its_place(new_run, finish, alice, bob):
         give(bob, stars(rollout))
     give(alice, stars(rollout))
     assert Slot.objects.get(pk=held.slot_id).state == Slot.State.DONE
+    give(bob, stars(next(other for other in rollouts_of(group) if other != rollout)))
+    decided = {one.name: one.is_claimed for one in newest_decisions(group.run)}
+    assert decided == {"alice": True, "bob": False}
 
 
 @pytest.mark.django_db

@@ -126,7 +126,7 @@ def _figures(rater: int, own: list[Decision], pace: Pace, quality: Quality, weig
         own[0].name, own[0].is_simulated, len(own), seconds, len(timed) >= TIMED and seconds < pace.bound_s,
         _met(own, Item.Purpose.GOLD, people), _met(own, Item.Purpose.ATTENTION, people), leaning(own), weight,
         quality.accuracy.get(rater), quality.bias.get(rater), None if variance is None else variance**0.5,
-        sum(decision.item is None for decision in own), most_a_minute([decision.at for decision in own]),
+        sum(not decision.is_claimed for decision in own), most_a_minute([decision.at for decision in own]),
     )  # fmt: skip
 
 
