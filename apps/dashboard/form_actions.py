@@ -18,7 +18,7 @@ def posted_action(request: HttpRequest, allowed: Collection[str], field: str = "
 
 
 def posted_flag(request: HttpRequest, field: str, on: str = ON) -> bool:
-    """Tell whether an optional button was pressed: absent means no, `on` yes. Else raise BadRequest."""
+    """Tell whether an optional button was pressed: no if absent. Raise BadRequest unless `on`."""
     return field in request.POST and posted_action(request, (on,), field) == on
 
 

@@ -1,4 +1,4 @@
-"""A key belongs to the dialog, menu, list or text it is pressed in, and never reaches the page beneath."""
+"""A key pressed in a dialog, menu, list or text never reaches the page beneath."""
 
 import pytest
 from django.urls import reverse

@@ -1,4 +1,4 @@
-"""A rater's first session, by keyboard alone and on a phone: from the login to the end of the queue."""
+"""A rater's first session, by keyboard and on a phone: from login to the end of the queue."""
 
 import pytest
 

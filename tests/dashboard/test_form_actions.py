@@ -1,4 +1,4 @@
-"""A form's button with an unknown value is refused with 400 and a reason; it never becomes a default action."""
+"""A form's button with an unknown value is refused with 400; it is never a default action."""
 
 import pytest
 from django.core.exceptions import BadRequest
@@ -9,7 +9,7 @@ from apps.accounts.models import AuditEntry
 from apps.dashboard.form_actions import posted_action, posted_flag
 from apps.runs.models import Run
 
-# (URL name, arguments after the project, the button's field) of every form with more than one button.
+# (URL name, arguments, the button's field) of every form with more than one button.
 RUN = ("lab", "tone-7")
 FORMS = (
     ("run-new", (), "act"),
@@ -35,7 +35,8 @@ def test_a_known_action_is_returned():
 @pytest.mark.parametrize("value", ["undefined", "", "START", "start ", None])
 def test_any_other_action_is_refused_by_name(value):
     fields = {} if value is None else {"act": value}
-    with pytest.raises(BadRequest, match=r"The field “act” .* Expected “create” or “start”"):
+    message = r"The field “act” .* Expected “create” or “start”"
+    with pytest.raises(BadRequest, match=message):
         posted_action(post(**fields), ("create", "start"))
 
 

@@ -39,7 +39,7 @@ def sim(project) -> User:
 
 @pytest.fixture
 def judged(new_run, finish, bob, sim) -> Run:
-    """Two groups of two replies: the first judged by bob and the simulated rater, the second by that alone."""
+    """Two groups of two: one judged by bob and the simulated rater, one by that alone."""
     people = {"per_group": 2, "overlap": 2, "deadline_s": 600, "open_claims": 100}
     run = new_run(group_size=2, max_staleness=8, people=people)
     ask(run, finish, ["one", "two"], groups=1)
