@@ -32,7 +32,9 @@ def flag(name: str, default: bool) -> bool:
     raise ImproperlyConfigured(f"{name} is {value!r}; it must be one of: on, off")
 
 
-def number(name: str, default: int, at_least: int = 0, at_most: int | None = None) -> int:
+def number(
+    name: str, default: int | None, at_least: int = 0, at_most: int | None = None
+) -> int | None:
     value = os.environ.get(name)
     if value is None:
         return default

@@ -14,10 +14,20 @@ TITLES = {
     "disk": "Disk nearly full",
     "silence": "Workers gone",
     "lost_worker": "Worker lost",
+    "control_behind": "Background jobs late",
     "budget": "Budget",
 }
 # Nothing of what was judged, or by which weights, is in these.
-TO_ALL = ("no_progress", "starvation", "breaker", "disk", "silence", "lost_worker", "budget")
+TO_ALL = (
+    "no_progress",
+    "starvation",
+    "breaker",
+    "disk",
+    "silence",
+    "lost_worker",
+    "control_behind",
+    "budget",
+)
 AS_JUDGED = ("nothing_learned", "not_finite", "kl", "entropy", "unacknowledged")
 # A rater who knew would look for it.
 TO_STEERERS = ("agreement", "suspected")

@@ -227,6 +227,13 @@ def lost_worker(facts: Facts, limit: rule.LostWorker, is_open: frozenset[str]) -
         yield Found(f"{last} {left}", todo, one.since, gone_for, one.key)
 
 
+def control_behind(facts: Facts, limit: rule.ControlBehind, is_open: frozenset[str]) -> Iterator[Found]:
+    control = facts.control
+    if control is not None and control.behind_s >= limit.after_s:
+        words = f"{control.words} Expired leases, imports, exports and alerts are late."
+        yield Found(words, control.todo, control.since, control.behind_s)
+
+
 def budget(facts: Facts, limit: rule.NearBudget, is_open: frozenset[str]) -> Iterator[Found]:
     for name, most in (facts.plan.budget.model_dump() if facts.plan.budget else {}).items():
         used = facts.spent.get(name, 0.0)
@@ -256,10 +263,11 @@ RULES: dict[str, Look] = {
     "disk": disk,
     "silence": silence,
     "lost_worker": lost_worker,
+    "control_behind": control_behind,
     "budget": budget,
 }
 # What a run that stands still cannot help: these alerts end when it is paused, unless it was paused for them.
-WHILE_LIVE = ("no_progress", "starvation", "unacknowledged", "silence", "lost_worker")
+WHILE_LIVE = ("no_progress", "starvation", "unacknowledged", "silence", "lost_worker", "control_behind")
 
 
 def spoken(seconds: float) -> str:

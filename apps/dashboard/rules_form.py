@@ -29,6 +29,7 @@ LABELS = {
     "silence.after_s": "After",
     "lost_worker.after_s": "After",
     "lost_worker.until_s": "Until",
+    "control_behind.after_s": "After",
     "budget.share": "From",
     **{f"{name}.pause": "Pause the run" for name in TITLES},
 }

@@ -9,10 +9,11 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from django.conf import settings
-from django.db import models, transaction
+from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
+from apps.accounts.locking import unit_of_work
 from apps.accounts.models import AuditEntry, User
 from apps.runs.models import NotPossible, Run
 from apps.tasksets.models import Task
@@ -108,10 +109,10 @@ def _named(task: Task) -> dict[str, str | int]:
 # -- release ------------------------------------------------------------------------------------------------------------
 
 
-@transaction.atomic
+@unit_of_work
 def release(run: Run, left_out: int, by: User) -> Task:
     """The quarantined task may be drawn again, and what failed counts no more. Raises NotPossible."""
-    locked = Run.objects.select_for_update().get(pk=run.pk)
+    locked = Run.locked(run.pk)
     if locked.state in Run.ENDED:
         raise NotPossible(f"run {locked.slug} is {locked.get_state_display()}: it draws no more")
     row = quarantined(locked).filter(pk=left_out).first()

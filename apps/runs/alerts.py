@@ -81,6 +81,10 @@ class LostWorker(Rule):
     until_s: Seconds = Field(86_400.0, description="Seconds after which a dead worker counts as put away, and its alert ends.")
 
 
+class ControlBehind(Rule):
+    after_s: Seconds = Field(60.0, description="Seconds without a sweep; one is due every ten.")
+
+
 class NearBudget(Rule):
     share: Share = Field(0.8, description="Of a limit of `budget`, from which it is told; at the whole of it the run pauses.")
 
@@ -105,4 +109,7 @@ class Alerts(Section):
     disk: Disk | None = Field(Disk(), description="The disk is nearly full.")
     silence: Silence | None = Field(Silence(), description="No worker of a role that it needs is alive.")
     lost_worker: LostWorker | None = Field(LostWorker(), description="One worker among several of its roles died, or was fenced.")
+    control_behind: ControlBehind | None = Field(
+        ControlBehind(), description="No sweep is done: leases, imports, exports and alerts are late."
+    )
     budget: NearBudget | None = Field(NearBudget(), description="It comes near a limit of its budget.")

@@ -12,6 +12,7 @@ from apps.alerts.processes import Lost
 from apps.alerts.rules import RULES, look, spoken
 from apps.runs.alerts import Alerts
 from apps.runs.config import parse
+from apps.runs.control_plane import ControlPlane
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 STEADY = {"policy": "tiny", "taskset": "sort", "steps": 100, "rewards": [{"scorer": "sort"}]}
@@ -30,6 +31,11 @@ def facts(config: dict | None = None, **known: object) -> Facts:
 
 def curve(*values: float) -> list[tuple[int, float]]:
     return list(enumerate(values, start=41 - len(values)))
+
+
+def control(behind_s: float, **known: object) -> ControlPlane:
+    plane = ControlPlane(NOW, behind_s, ago(behind_s), workers=1, beats=1, queued=0)
+    return replace(plane, **known)
 
 
 # For each rule: facts at which it speaks, the same but for what makes it speak, and words that it must say.
@@ -81,6 +87,11 @@ SPEAKING = {
         facts(heard={"explorer": NOW, "scorer": NOW, "refiner": NOW, "trainer": ago(121)}),
         facts(),
         ["No trainer is alive", "2 min ago"],
+    ),
+    "control_behind": (
+        facts(control=control(61, queued=3)),
+        facts(control=control(59)),
+        ["No sweep for 61 s", "3 jobs in its queue"],
     ),
     "lost_worker": (
         facts(lost=[Lost("scorer@lab:7:1", "scorer", True, ago(61), "", others=1)]),
@@ -213,3 +224,17 @@ def test_an_evaluation_needs_no_trainer_and_makes_no_progress():
     asking = {"steps": 0, "evaluation": {}}
     assert [found.key for found in look(facts(asking, heard={}), "silence")] == ["explorer", "scorer", "refiner"]
     assert look(facts(asking, moved_at=ago(80_000)), "no_progress") == []
+
+
+@pytest.mark.parametrize(
+    ("known", "advice"),
+    [
+        ({"workers": 0, "beats": 0}, "No control worker is running"),
+        ({"beats": 0}, "Beat is not running"),
+        ({"queued": None}, "Redis does not answer"),
+        ({}, "control worker's log"),
+    ],
+)
+def test_it_says_what_keeps_the_control_plane_behind(known, advice):
+    [found] = look(facts(control=control(90, **known)), "control_behind")
+    assert advice in found.todo and found.since == ago(90)

@@ -9,7 +9,7 @@ import secrets
 
 import torch
 
-from apps.tasksets.selection import chance
+import apps.tasksets.selection.chance as chance
 
 SEED_BITS = 63
 # SplitMix64's constants, as signed 64-bit numbers.

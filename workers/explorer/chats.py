@@ -53,12 +53,13 @@ class Chats:
 
     def _take_turns(self, has_room: Callable[[], bool]) -> None:
         """Claim what is asked of versions that are here, and load others where there is room."""
-        self.wants_room = False
+        wants_room = False
         if self.worker.takes_nothing:  # what is being answered goes on to its end, unless nobody shall trust it
             if self.worker.order == Worker.Order.QUARANTINE:
                 self.stop()
             while self.give_up_one():
                 pass
+            self.wants_room = False
             return
         due = ChatTurn.objects.due().order_by().values("chat__weight_version").annotate(first=Min("asked_at"), oldest=Min("pk"))
         waited = {"elsewhere": ELSEWHERE_SECONDS, "patience": PATIENCE_SECONDS}
@@ -69,9 +70,10 @@ class Chats:
                 if row["first"] > row["elsewhere"]:
                     continue
                 if not has_room():
-                    self.wants_room |= row["first"] < row["patience"]
+                    wants_room |= row["first"] < row["patience"]
                     continue
             self._claim(version)
+        self.wants_room = wants_room  # not earlier: `has_room` reads the value of the last turn
 
     def _claim(self, version: int) -> None:
         turns = ChatTurn.objects.claim(version, self.worker.key, settings.LEASE_SECONDS, self.worker)
@@ -124,9 +126,12 @@ class Chats:
         for chair in [one for one in self.chairs.values() if one.is_idle and now - one.used_at > IDLE_SECONDS]:
             self._leave(chair)
 
-    def give_up_one(self) -> bool:
-        """Free the engine that was asked least recently, where one has nothing to do."""
-        idle = sorted((chair for chair in self.chairs.values() if chair.is_idle), key=lambda chair: chair.used_at)
+    def give_up_one(self, quiet_s: float = 0.0) -> bool:
+        """Free the least recently used engine that has had nothing to do for this long."""
+        since = time.monotonic() - quiet_s
+        chairs = self.chairs.values()
+        quiet = [chair for chair in chairs if chair.is_idle and chair.used_at <= since]
+        idle = sorted(quiet, key=lambda chair: chair.used_at)
         if idle:
             self._leave(idle[0])
         return bool(idle)

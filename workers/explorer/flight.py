@@ -144,8 +144,9 @@ class Flight:
         if delta.token_ids:
             self._sampled_by(delta.version)
         before = len(self.turn.text)
-        for place, token_ids in enumerate([(token,) for token in delta.token_ids] if self.wishes.stop else [delta.token_ids]):
-            logprobs = delta.logprobs[place : place + 1] if self.wishes.stop else delta.logprobs
+        one_by_one = self.wishes.has_stops
+        for place, token_ids in enumerate([(token,) for token in delta.token_ids] if one_by_one else [delta.token_ids]):
+            logprobs = delta.logprobs[place : place + 1] if one_by_one else delta.logprobs
             self._append(token_ids, logprobs, 1)
             for token in token_ids if self.watch else ():
                 self.is_looping |= self.watch.push(token) > 0

@@ -12,12 +12,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import structlog
-from django.db import transaction
 from django.db.models import F, Func, IntegerField
 from django.db.models.fields import TextField
 from django.db.models.functions import Cast
 from jinja2 import TemplateError
 
+from apps.accounts.locking import unit_of_work
 from apps.rollouts.left_out import TOO_LONG
 from apps.rollouts.sifting import Looked, Sieve, leave_out
 from apps.runs.config import RunConfig
@@ -66,11 +66,16 @@ def leave_out_too_long(seat: "Seat") -> None:
         tasks = Task.objects.filter(pk__in=candidates[start : start + LOOKED_AT_ONCE])
         found |= _too_long(seat, tasks)
     if found:
-        with transaction.atomic():
-            locked = Run.objects.select_for_update().get(pk=seat.run.pk)
-            known = set(locked.left_out.values_list("task", flat=True))
-            leave_out(locked, {task: why for task, why in found.items() if task not in known})
+        _leave_out(seat.run, found)
         log.warning("prompts_too_long", run=seat.run, tasks=len(found))
+
+
+@unit_of_work
+def _leave_out(run: Run, found: Mapping[int, tuple[str, str]]) -> None:
+    """Leave out those that no other explorer has left out meanwhile. Raises NothingToDraw."""
+    locked = Run.locked(run.pk)
+    known = set(locked.left_out.values_list("task", flat=True))
+    leave_out(locked, {task: why for task, why in found.items() if task not in known})
 
 
 def _is_checked(seat: "Seat") -> bool:

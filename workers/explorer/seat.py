@@ -5,8 +5,8 @@ from pathlib import Path
 
 import structlog
 from django.conf import settings
-from django.db import transaction
 
+from apps.accounts.locking import unit_of_work
 from apps.environments.choosing import find as find_environment
 from apps.environments.closing import rests
 from apps.feedback.interventions import keep_corrections, refuse_left
@@ -55,7 +55,7 @@ class Seat:
         self.version: int | None = None
         self.unsaid: tuple[WeightVersion, LoadReport] | None = None  # loaded, and not acknowledged yet
         self.tokens_sampled, self.since = 0, time.monotonic()
-        self.heard_at = self.since
+        self.heard_at = self.used_at = self.since  # used: had anything in flight
 
     @classmethod
     def take(cls, run: Run, worker: Worker) -> "Seat":
@@ -250,14 +250,7 @@ class Seat:
             return
         weights.acknowledge(self)
         claims = {flight.claim.group_id: flight.claim for flight in self.flights.values()}
-        with transaction.atomic():
-            outcomes = [flight.outcome(reason) for flight, reason in self.ended.items()]
-            ours = Group.finish_rollouts(claims, outcomes)
-            kept = [flight for flight in self.ended if flight.claim.group_id in ours]
-            refuse_left([flight.rollout_id for flight in kept])
-            keep_corrections(self.run, [correction for flight in kept for correction in corrections_in(flight)])
-            if self.episodes:
-                self.episodes.settle({flight: self.ended[flight] for flight in kept}, outcomes)
+        ours = self._write_ended(claims)
         touched = {flight.claim.group_id for flight in self.ended}
         for flight in self.ended:
             del self.flights[str(flight.rollout_id)]
@@ -265,6 +258,19 @@ class Seat:
             self.episodes.forget(self.ended)
         self.ended.clear()
         self.abandon(touched - ours)
+
+    @unit_of_work
+    def _write_ended(self, claims: dict[int, Claim]) -> set[int]:
+        """Write what has ended; returns the groups that are still ours."""
+        outcomes = [flight.outcome(reason) for flight, reason in self.ended.items()]
+        ours = Group.finish_rollouts(claims, outcomes)
+        kept = [flight for flight in self.ended if flight.claim.group_id in ours]
+        refuse_left([flight.rollout_id for flight in kept])
+        corrections = [correction for flight in kept for correction in corrections_in(flight)]
+        keep_corrections(self.run, corrections)
+        if self.episodes:
+            self.episodes.settle({flight: self.ended[flight] for flight in kept}, outcomes)
+        return ours
 
     def require_alive(self, silence_s: float, deadline_s: float) -> None:
         """Ask an engine that has been silent that long, with work in hand, for a sign of life; raises EngineDied without one."""

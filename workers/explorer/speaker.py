@@ -11,6 +11,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from apps.policies.end_tokens import declared_end_tokens
 from apps.policies.manifest import Shown
 from apps.tasksets.messages import Content, pictures_of
+from workers.chat_encoder import ChatEncoder, Markup
 from workers.vision.eyes import Eyes, require_eyes
 
 UNFINISHED_CHARACTER = "\ufffd"
@@ -57,7 +58,7 @@ class Speaker:
         self.tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
             folder, local_files_only=True, trust_remote_code=False
         )
-
+        self.encoder = ChatEncoder(self.tokenizer)
         self._declared_ends = declared_end_tokens(folder)
 
     @cached_property
@@ -73,7 +74,7 @@ class Speaker:
             text = self._behind_answer([{"role": "user", "content": "?"}], [], ANSWER)
         except (TemplateError, NoDialogue):
             return None
-        following = self._encoded(text)[:1]
+        following = self.encoder.encode(text)[:1]
         return following[0] if following and following[0] in ends else None
 
     @cached_property
@@ -90,26 +91,30 @@ class Speaker:
 
     def prompt(self, messages: list[dict], tools: Sequence[dict] = (), pngs: Mapping[str, bytes] | None = None) -> Spelt:
         """Likewise, with the pictures that the messages show, of which `pngs` has the bytes by name. Raises Unreadable."""
-        if self.eyes is None and not pictures_of(messages):
-            encoded = self.tokenizer.apply_chat_template(
-                messages, tools=list(tools) or None, add_generation_prompt=True, tokenize=True, return_dict=True
-            )
-            return Spelt(tuple(encoded["input_ids"]))
         return Spelt(*self._in_tokens(self._templated(messages, tools), messages, pngs, begins=True))
 
     def _in_tokens(
-        self, text: str, messages: list[dict], pngs: Mapping[str, bytes] | None, offset: int = 0, begins: bool = False
+        self,
+        text: Markup,
+        messages: list[dict],
+        pngs: Mapping[str, bytes] | None,
+        offset: int = 0,
+        begins: bool = False,
     ) -> tuple[tuple[int, ...], tuple[Shown, ...]]:
         """A text of the chat template that shows the pictures of these messages."""
         shown = pictures_of(messages)
         if self.eyes is None and not shown:
-            return tuple(self.tokenizer.encode(text, add_special_tokens=False)), ()
-        return require_eyes(self.eyes).spell(text, [(pngs or {})[name] for name in shown], offset, begins)
+            return tuple(self.encoder.encode(text)), ()
+        bos = self.tokenizer.bos_token
+        is_begun = bool(bos) and text.startswith(self.encoder.markup(bos))
+        tokenized = self.encoder.encode(text, begin=begins and not is_begun)
+        pictures = [(pngs or {})[name] for name in shown]
+        return require_eyes(self.eyes).spread(tokenized, pictures, offset)
 
-    def _templated(self, messages: list[dict], tools: Sequence[dict] = ()) -> str:
+    def _templated(self, messages: list[dict], tools: Sequence[dict] = ()) -> Markup:
         """The messages as the policy's chat template writes them; templates of policies that see want parts, not texts."""
         said = messages if self.eyes is None else [{**message, "content": _parts(message["content"])} for message in messages]
-        return self.tokenizer.apply_chat_template(said, tools=list(tools) or None, add_generation_prompt=True, tokenize=False)
+        return self.encoder.render(said, tools)
 
     def without_thoughts(self, prompt_ids: Sequence[int]) -> tuple[int, ...]:
         """The prompt with thoughts that end before they begin, where the chat template knows any: the answer comes at once."""
@@ -119,11 +124,11 @@ class Speaker:
         if end.endswith("</think>"):
             return tuple(prompt_ids)
         ended = "\n\n</think>\n\n" if end.endswith("<think>") else "<think>\n\n</think>\n\n"
-        return (*prompt_ids, *self._encoded(ended))
+        return (*prompt_ids, *self.encoder.encode(self.encoder.markup(ended)))
 
     def bare_ids(self, text: str) -> tuple[int, ...]:
         """A text without the chat template, as the tokenizer begins texts."""
-        return tuple(self.tokenizer.encode(text))
+        return tuple(self.encoder.text_ids(text, begin=True))
 
     def spelling(self, token_ids: Sequence[int]) -> list[tuple[str, list[int]]]:
         """Each token's text and its bytes, which together are those of the whole text.
@@ -175,13 +180,15 @@ class Speaker:
             )
         return Spelt(token_ids[1:], pictures)
 
-    def _behind_answer(self, messages: list[dict], follow_up: list[dict], answer: str) -> str:
-        """What the template writes behind an answer with this text. Raises NoDialogue."""
+    def _behind_answer(
+        self, messages: list[dict], follow_up: list[dict], answer: str
+    ) -> Markup:
+        """Return what the template writes behind an answer with this text. Raises NoDialogue."""
         whole = self._templated([*messages, {"role": "assistant", "content": answer}, *follow_up])
         _, found, rest = whole.partition(answer)
         if not found:
             raise NoDialogue("the policy's chat template does not write out the answers of a dialogue")
-        return rest.lstrip()
+        return Markup(rest.lstrip())
 
     # -- what people type -------------------------------------------------------------------------------------------
 
@@ -201,7 +208,7 @@ class Speaker:
         raise Unspellable(f"the policy has no tokens for this text; the nearest it can say is: {said[:200]}")
 
     def _encoded(self, text: str) -> list[int]:
-        return self.tokenizer.encode(text, add_special_tokens=False)
+        return self.encoder.answer_ids(text)
 
     def _lengths(self, token_ids: list[int]) -> tuple[list[int], str]:
         """How many characters the first n tokens have finished, for each n from 0; and their text."""

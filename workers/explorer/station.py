@@ -1,7 +1,10 @@
 """The explorer's loop over all runs: keep leases, follow weights, open or adopt groups, collect what was said.
 
-Runs take turns by who was served longest ago; requests stay in flight from one slice to the next. Where seats are few, one that
-was held long enough makes room for a run that nobody serves (workers.explorer.turns).
+Work first, then a seat: an engine is built only for a run with something to sample now, the least
+recently served first. It stays loaded while there is room: ENGINES_PER_WORKER, and beyond that what
+memory allows (workers.residence). Where there is no room the engine that was quiet longest makes way.
+Where none is quiet, one that was held long enough makes way for a run that nobody serves
+(workers.explorer.turns). Requests stay in flight from one slice to the next.
 """
 
 import time
@@ -23,16 +26,19 @@ from apps.rollouts.sifting import NothingToDraw
 from apps.runs.models import NotPossible, Run, StaleFence, Worker
 from apps.streaming import bells
 from apps.tasksets.limits import BadLimits
+from workers import residence
 from workers.engines.interface import EngineDied
 from workers.explorer import weights
 from workers.explorer.acts import asked_in, do, let_go
 from workers.explorer.chats import Chats
+from workers.explorer.due import due_among, expected_bytes, rests_now
 from workers.explorer.meter import Meter
 from workers.explorer.prompt_lengths import leave_out_too_long, sieve_of_lengths
 from workers.explorer.seat import Seat
 from workers.explorer.speaker import NoDialogue
 from workers.explorer.turns import Turns
 from workers.leases import kept
+from workers.seats import WAITS_FOR_ENGINE, built_lately, seat_wanted
 from workers.vision.eyes import Unreadable
 
 log = structlog.get_logger(__name__)
@@ -41,6 +47,9 @@ LOOK_SECONDS = 0.1
 REPORT_SECONDS = 2.0
 ROLLOUTS_IN_FLIGHT = 256
 SILENCE_SECONDS, HEALTH_SECONDS = 30.0, 10.0  # a long prompt keeps an engine silent, but not from answering
+# How long a run without work keeps its engine, since more may be on its way. One that serves
+# callers keeps it for ENGINE_TURN_SECONDS.
+QUIET_SECONDS = 5.0
 DEATHS_ALLOWED, DEATHS_WITHIN_SECONDS = 3, 600.0
 
 
@@ -54,6 +63,11 @@ class Explorer:
         self.deaths: dict[int, deque[float]] = defaultdict(lambda: deque(maxlen=DEATHS_ALLOWED))
         self.meter = Meter(worker.key)
         self.turns = Turns()
+        # All by the run's id.
+        self.due: set[int] = set()  # has something to sample now
+        self.unseated: dict[int, str] = {}  # due, and without an engine here: what it waits for
+        self.made_way: dict[int, float] = {}  # when the engine was built that made way for another
+        self.sizes: dict[int, int] = {}  # bytes that its engine takes
         self.kept_at = self.looked_at = self.reported_at = 0.0
 
     def serve(self) -> bool:
@@ -72,8 +86,9 @@ class Explorer:
         busy = [seat for seat in self.seats.values() if seat.flights]
         self.meter.turn({seat.run.pk: seat.awaits_engine for seat in busy})
         for seat in busy:
+            seat.used_at = now
             self._collect(seat)
-        has_chats = self.chats.serve(self._make_room, 0.0 if busy else DRAIN_SECONDS)
+        has_chats = self.chats.serve(self._make_room_for_chat, 0.0 if busy else DRAIN_SECONDS)
         self._report(now)
         flying = [seat for seat in self.seats.values() if seat.flights]
         if flying and not has_chats and all(seat.waits_for_callers for seat in flying):
@@ -88,24 +103,30 @@ class Explorer:
         )
         self._leave_ended({run.pk for run in running})
         if self.worker.takes_nothing:  # what is in flight goes on to its end
-            while self.chats.give_up_one() or self._give_up_a_seat():
+            while self.chats.give_up_one() or self._give_up_a_seat(at_once=True):
                 pass
             running = [run for run in running if run.pk in self.seats]
-        if self._is_full():
-            self.turns.look(self.seats, running, time.monotonic())
+        self.due, self.unseated = due_among(running), {}
         for run in running:
             if seat := self._seat_for(run):
                 self._guarded(seat, lambda: self._fill(seat, run))  # noqa: B023  (called before the loop goes on)
+        waiting = [run for run in running if run.pk in self.unseated]
+        self.turns.look(self.seats, waiting, time.monotonic())
 
     def _fill(self, seat: Seat, run: Run) -> None:
         seat.reread(run)
         is_newer = seat.version is None or run.published_version > seat.version
         with self._all_kept() if is_newer else nullcontext():
             weights.follow(seat, run.published_version)
+        if run.pk not in self.due:
+            return
         room = (ROLLOUTS_IN_FLIGHT - seat.places) // seat.plan.group_size
         if self.worker.takes_nothing or self._makes_way(seat):
             return
-        if room < 1 or seat.version != run.published_version or seat.environment_rests:
+        if seat.environment_rests:
+            self.due.discard(run.pk)
+            return
+        if room < 1 or seat.version != run.published_version:
             return
         lease = settings.LEASE_SECONDS
         groups = Group.objects.claim(Group.State.SAMPLING, self.worker.key, lease, room, run)
@@ -137,38 +158,108 @@ class Explorer:
             log.info("groups_begun", run=seat.run, groups=[group.pk for group in groups], weight_version=seat.version)
 
     def _seat_for(self, run: Run) -> Seat | None:
-        """The run's seat; a new one where there is room, or where a seat with nothing in flight can be given up."""
+        """The run's seat; a new one where it has work and there is, or can be made, room."""
         if run.pk in self.seats:
             return self.seats[run.pk]
-        if not self._make_room():
+        if run.pk not in self.due and not self._may_come_early(run):
+            return None
+        if rests_now(run):
+            return None
+        if self._made_way_lately(run) or not self._make_room(self._bytes_of(run)):
+            self._note_no_seat(run)
             return None
         try:
             with self._all_kept():
                 self.seats[run.pk] = Seat.take(run, self.worker)
             self.turns.begin(run.pk, time.monotonic())
+            self._say(run, "")
         except EngineDied as death:
             self._bury(run, str(death))
         except LookupError as missing:
             self._pause(run, str(missing))
         return self.seats.get(run.pk)
 
-    def _make_room(self) -> bool:
-        """Whether one more engine may be loaded here: idle ones make way for it, those of chats first."""
-        while self._is_full():
-            if not self.chats.give_up_one() and not self._give_up_a_seat():
+    def _note_no_seat(self, run: Run) -> None:
+        holders = [seat.run for seat in self.seats.values()]
+        why = seat_wanted(run, holders) if holders else "all are taken by chats"
+        if self._made_way_lately(run):
+            why = built_lately(settings.ENGINE_TURN_SECONDS)
+        self.unseated[run.pk] = f"{WAITS_FOR_ENGINE}: {why}"
+        self._say(run, f"an engine: {why}")
+
+    def _say(self, run: Run, cause: str) -> None:
+        """Of other runs their trainer says what they wait for."""
+        if run.is_evaluation and run.waiting_on != cause[:200]:
+            Run.objects.filter(pk=run.pk, state=Run.State.RUNNING).update(waiting_on=cause[:200])
+
+    def _may_come_early(self, run: Run) -> bool:
+        """A run that serves gets its engine before the first call where a seat is free."""
+        if run.settings.serve is None or self._made_way_lately(run) or self._is_alone():
+            return False
+        return self._engines < settings.ENGINES_PER_WORKER
+
+    def _made_way_lately(self, run: Run) -> bool:
+        """No engine is built more than once in the time of a turn."""
+        built = self.made_way.get(run.pk)
+        return built is not None and time.monotonic() - built < settings.ENGINE_TURN_SECONDS
+
+    def _make_room(self, more: float) -> bool:
+        """Whether an engine of `more` bytes may be loaded; quiet ones make way, chats' first."""
+        while self._is_full(more):
+            if not self.chats.give_up_one(QUIET_SECONDS) and not self._give_up_a_seat():
                 return False
         return True
 
-    def _is_full(self) -> bool:
+    def _make_room_for_chat(self) -> bool:
+        """As for a run. The size is not known yet: that of the largest engine here is assumed."""
+        largest = max((self._bytes_of(seat.run) for seat in self.seats.values()), default=0)
+        if not self._is_full(largest):
+            return True
+        gave_up = self.chats.give_up_one() or self._give_up_a_seat()
+        return gave_up and not self._is_alone()
+
+    def _is_full(self, more: float) -> bool:
+        """Whether no engine of `more` bytes may be loaded beside those that are here."""
+        if self._is_alone():
+            return True
+        if self._engines < settings.ENGINES_PER_WORKER:
+            return False
+        runs = [seat.run for seat in self.seats.values()]
+        runs += [chair.version.run for chair in self.chats.chairs.values()]
+        return not residence.fits(sum(map(self._bytes_of, runs)), more)
+
+    @property
+    def _engines(self) -> int:
+        return len(self.seats) + len(self.chats.chairs)
+
+    def _is_alone(self) -> bool:
         """A vLLM takes the GPU's memory for itself; small engines share a worker. One that is being loaded may become a vLLM."""
         engines = [*(seat.engine for seat in self.seats.values()), *(chair.engine for chair in self.chats.chairs.values())]
-        return len(engines) >= settings.ENGINES_PER_WORKER or any(engine is None or engine.name == "vllm" for engine in engines)
+        return any(engine is None or engine.name == "vllm" for engine in engines)
 
-    def _give_up_a_seat(self) -> bool:
+    def _bytes_of(self, run: Run) -> int:
+        if run.pk not in self.sizes:
+            self.sizes[run.pk] = expected_bytes(run)
+        return self.sizes[run.pk]
+
+    def _give_up_a_seat(self, at_once: bool = False) -> bool:
+        """Free the least recently used engine that may go; `at_once`: of all that are idle."""
+        now = time.monotonic()
         idle = [seat for seat in self.seats.values() if not seat.flights]
-        if idle:
-            self._leave(min(idle, key=lambda seat: not self.turns.is_over(seat.run.pk)))  # one whose turn is over goes first
-        return bool(idle)
+        may = [seat for seat in idle if at_once or self._may_leave(seat, now)]
+        if may:
+            seat = min(may, key=lambda seat: (not self.turns.is_over(seat.run.pk), seat.used_at))
+            if seat.run.is_live:
+                self.made_way[seat.run.pk] = self.turns.taken_at[seat.run.pk]
+            log.info("engine_makes_way", run=seat.run)
+            self._leave(seat)
+        return bool(may)
+
+    def _may_leave(self, seat: Seat, now: float) -> bool:
+        if not seat.run.is_live or self._makes_way(seat):
+            return True
+        patience = settings.ENGINE_TURN_SECONDS if seat.plan.serve else QUIET_SECONDS
+        return seat.run.pk not in self.due and now - seat.used_at >= patience
 
     def _makes_way(self, seat: Seat) -> bool:
         """Whether this seat begins nothing new: its turn is over, or somebody has waited long to chat and gets its place then."""
@@ -275,6 +366,7 @@ class Explorer:
         flying = [seat for seat in self.seats.values() if seat.flights]
         words = {seat.run.pk: f"{len(seat.flights)} rollouts, {seat.rate():.0f} tok/s" for seat in flying}
         doing = [f"{seat.run.slug}: {words[seat.run.pk]}" for seat in flying]
+        words |= self.unseated
         doing += [f"{chair.version}: {len(chair.held)} chats" for chair in self.chats.chairs.values() if chair.held]
         idle = "takes nothing, as it was told" if self.worker.takes_nothing else "waiting for room to open groups"
         self.worker.beat("; ".join(doing) or idle, words)

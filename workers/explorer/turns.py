@@ -43,7 +43,7 @@ class Turns:
         return run_id in self.over
 
     def look(self, seats: "Mapping[int, Seat]", running: Sequence[Run], now: float) -> None:
-        """Call it when all seats are taken: may end the turn of one of them."""
+        """Call it with the runs for which there is no room: may end the turn of a seat."""
         if now - self.looked_at < LOOK_SECONDS:
             return
         self.looked_at = now

@@ -20,6 +20,7 @@ from apps.policies.folder import ADAPTER_CONFIG, KNOWN_FILES, MANIFEST
 from apps.policies.hub_cache import copy_snapshot, snapshot_in
 from apps.policies.manifest import DamagedWeights, Manifest, Probe, scan_policy_folder, seal, verify
 from workers import adapters
+from workers.chat_encoder import ChatEncoder, UnsafeTemplate
 from workers.policies.sampling import probe_logprobs
 from workers.vision import loading
 from workers.vision.eyes import Eyes
@@ -110,6 +111,10 @@ def _require_chat(tokenizer: PreTrainedTokenizerBase) -> None:
         raise NotAPolicy("has no chat template; tasks are chat messages")
     if tokenizer.eos_token_id is None:
         raise NotAPolicy("has no end token; replies would never stop")
+    try:
+        ChatEncoder(tokenizer).require_safe()
+    except UnsafeTemplate as why:
+        raise NotAPolicy(f"cannot keep control tokens out of messages: {why}") from None
 
 
 if __name__ == "__main__":

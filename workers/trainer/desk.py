@@ -15,9 +15,12 @@ from types import MappingProxyType
 
 import structlog
 import torch
+from django.conf import settings
+from django.db import DatabaseError
 from django.db.models.functions import Now
 from safetensors import SafetensorError
 
+from apps.accounts.locking import retrying
 from apps.buffer.models import Experience, batch_of, commit_step, plan_step
 from apps.feedback.evaluation.scheduled import keep_up
 from apps.pipelines.applying import OperatorFailed
@@ -26,10 +29,12 @@ from apps.pipelines.crediting import of_batch
 from apps.policies.manifest import DamagedWeights, Manifest, Shown, require_like, verify
 from apps.runs.costs import CPU, GPU, metrics_of
 from apps.runs.models import Metric, NotPossible, Run, TrainStep, Usage, WeightVersion
+from workers import stopping
 from workers.movement import movement
 from workers.pictures import pngs_of
 from workers.trainer import checkpoint, experts, figures, shelf
 from workers.trainer.collate import Row
+from workers.trainer.due import UNOFFERED
 from workers.trainer.host import TrainerHost
 from workers.trainer.report import StepReport
 from workers.trainer.spec import Knobs
@@ -37,7 +42,6 @@ from workers.trainer.spec import Knobs
 log = structlog.get_logger(__name__)
 CAUSE_SECONDS = 1.0
 NONE: Mapping[str, bytes] = MappingProxyType({})
-UNOFFERED = (WeightVersion.State.STAGED, WeightVersion.State.VERIFIED, WeightVersion.State.REFUSED)
 
 
 class Desk:
@@ -46,7 +50,7 @@ class Desk:
     def __init__(self, run: Run, fence: int) -> None:
         self.run, self.fence = run, fence
         self.host = self._host()
-        self.taken_at = self.turned_at = time.monotonic()
+        self.taken_at = self.turned_at = self.used_at = time.monotonic()
         self.waited = self.idle_since = self.cause_at = 0.0
         self.idle, self.first_open = False, figures.first_open(run) if run.step else 0  # of the groups that close from now on
         self.began = time.monotonic(), time.process_time()  # of the update under way, for what it uses
@@ -65,7 +69,7 @@ class Desk:
         self._replay()
         self.host.recorder.skips_in_a_row = figures.skips_in_a_row(self.run)
         self._offer()
-        self.turned_at = time.monotonic()
+        self.turned_at = self.used_at = time.monotonic()
 
     def _replay(self) -> None:
         """Make the committed updates after the checkpoint again, from their recorded batches; no row is touched."""
@@ -81,7 +85,10 @@ class Desk:
     # -- one turn ---------------------------------------------------------------------------------------------------
 
     def turn(self) -> bool:
-        """Make the run's next update if its batch is there; says whether one was made. Raises StaleFence."""
+        """Make the run's next update if its batch is there; says whether one was made.
+
+        Raises StaleFence, and Interrupted where nobody wants the update any more.
+        """
         self.run.refresh_from_db()
         try:
             step = self._plan()
@@ -89,7 +96,7 @@ class Desk:
             self._pause(f"its pipeline broke at the batch of update {self.run.step + 1}: {failure}")
             return False
         if step is None:
-            return self._wait()
+            return self.wait()
         self._note_wait()
         self._say("")
         self.began = time.monotonic(), time.process_time()
@@ -101,13 +108,24 @@ class Desk:
         if report.blocked:
             self._pause(report.blocked)
         self._complete()
+        self.used_at = time.monotonic()
         return True
 
     def _update(self, step: TrainStep, batch: Sequence, is_asked: bool = False) -> StepReport:
         """With what was recorded with the step, whatever stands in the configuration by now."""
         is_due = step.number % self.run.settings.checkpoints.every == 0
         knobs = Knobs.recorded(step.knobs)
-        return self.host.grant(self._rows(batch), skip=step.skipped, save=is_asked or is_due, knobs=knobs)
+        rows, saves = self._rows(batch), is_asked or is_due
+        return self.host.grant(rows, step.skipped, saves, knobs, is_unwanted=self._is_unwanted)
+
+    def _is_unwanted(self) -> bool:
+        """Whether the worker was asked to stop, or the run was stopped; asked during an update."""
+        if stopping.is_asked():
+            return True
+        try:
+            return Run.objects.filter(pk=self.run.pk, state__in=Run.ENDED).exists()
+        except DatabaseError:  # away: the commit waits for it, or finds the lease lost
+            return False
 
     def _is_due(self, step: TrainStep) -> bool:
         """Every `sync_interval` updates, and once more at the end of the plan."""
@@ -135,6 +153,7 @@ class Desk:
             log.warning("movement_not_measured", run=self.run, weight_version=version.version, reason=str(why))
             return None
 
+    @retrying
     def _commit(self, step: TrainStep, batch: Sequence, report: StepReport, staged: WeightVersion | None) -> None:
         """Say in one transaction, under the fence, that the update happened. Raises StaleFence and writes nothing."""
         seconds = time.monotonic() - self.turned_at
@@ -208,12 +227,16 @@ class Desk:
         for version in versions.select_related("parent"):
             if version.state == WeightVersion.State.REFUSED or not self._is_intact(version):
                 self._write_again(version)
-            with self.run.fenced(self.fence):
-                version.verify()
-                version.publish()
+            self._publish(version)
             keep_up(self.run)  # before its folder could go; the sweep does the same, should we die here
             shelf.retire(self.run, self.fence)
         self.run.refresh_from_db()
+
+    @retrying
+    def _publish(self, version: WeightVersion) -> None:
+        with self.run.fenced(self.fence):
+            version.verify()
+            version.publish()
 
     def _is_intact(self, version: WeightVersion) -> bool:
         try:
@@ -244,15 +267,18 @@ class Desk:
 
     # -- waiting and ending -----------------------------------------------------------------------------------------
 
-    def _wait(self) -> bool:
+    def wait(self) -> bool:
         """Nothing to train: the plan is done, or the run says what it waits for."""
-        self._complete()
         now = time.monotonic()
+        is_looked_at = now - self.cause_at > CAUSE_SECONDS
+        if is_looked_at:
+            self.run.refresh_from_db()
+        self._complete()
         if not self.idle:
             self.idle, self.idle_since, self.looked_at, self.awaited = True, now, now, figures.starving(self.run)
         if not self.run.is_live:
             self.looked_at = now  # a paused run starves of nothing
-        elif now - self.cause_at > CAUSE_SECONDS:
+        elif is_looked_at:
             self._say(self._cause())
             self._note_starving(now)
             self.cause_at, self.awaited = now, figures.starving(self.run)
@@ -283,6 +309,31 @@ class Desk:
     def _pause(self, reason: str) -> None:
         with suppress(NotPossible):
             self.run.pause(reason=reason[:500])
+
+    # -- leaving -----------------------------------------------------------------------------------
+
+    def keep(self) -> None:
+        """Write a checkpoint if the next trainer of the run would otherwise replay updates.
+
+        Not if another trainer has the run by now, if the run has ended, or if this trainer made an
+        update that was not committed.
+        """
+        self.run.refresh_from_db()
+        if not self._has_more_than_checkpoints() or self.run.state in Run.ENDED:
+            return
+        if not self.run.keep_trainer(self.fence, settings.LEASE_SECONDS):
+            return
+        log.info("writing_checkpoint", run=self.run, step=self.host.step)
+        self.host.save()
+        with self.run.fenced(self.fence) as run:
+            run.note_checkpoint(self.host.step, None)
+
+    def _has_more_than_checkpoints(self) -> bool:
+        if self.host.trainer is None or not 0 < self.host.step <= self.run.step:
+            return False
+        there = map(checkpoint.step_of, checkpoint.sealed(self.host.spec.output))
+        newest = max((step for step in there if step <= self.run.step), default=0)
+        return newest < self.host.step
 
     def leave(self) -> None:
         self.host.stop()

@@ -19,12 +19,14 @@ from apps.rollouts.models import Group, Rollout
 from apps.runs.models import Run, TrainStep, Worker
 from apps.tasksets.judged_by import KEY as JUDGED_BY
 from apps.tasksets.judged_by import Kind, kind_of
+from workers.seats import WAITS_FOR_ENGINE
 from workers.trainer.report import SKIPS_IN_A_ROW
 
 ROUNDING = 1e-6
 HOUR, LATELY = timedelta(hours=1), timedelta(minutes=10)
 LOOKED_AT = 1_000
 STATIONS = ("people", "judging", "sampling")
+NOT_SAMPLING = (Group.State.SCORING, Group.State.WAITING, Group.State.JUDGED)
 ON_THE_WAY = {
     Group.State.SAMPLING: "being sampled",
     Group.State.SCORING: "being scored",
@@ -35,7 +37,8 @@ ON_THE_WAY = {
 
 def of_batch(run: Run, step: TrainStep, batch: Sequence[Experience]) -> dict[str, float]:
     """Means over what the policy sampled; `staleness` in weight versions, `completion_length` in tokens. `rows`: all.
-    `people_share`: of the rollouts, those of whose reward a person, or a stand-in, has said something. `reward_rule`,
+    `people_share`: of the rollouts, those that a person judged; `simulated_share`: those that the simulated rater
+    judged. `reward_human` is of people alone, `reward_simulated` of the simulated rater alone. `reward_rule`,
     `reward_model`, `reward_environment`: what each gives of `reward_machine`, weighted as the run combines them.
 
     What an update takes again is stale and fills rows, and was in the other means when it came first.
@@ -45,13 +48,17 @@ def of_batch(run: Run, step: TrainStep, batch: Sequence[Experience]) -> dict[str
     rewards = [experience.reward for experience in batch]
     kinds = _kinds(batch)
     full = {group: full_reward(run.settings, kind) for group, kind in kinds.items()}
-    human = Q(source=Reward.Source.HUMAN)
     said = Reward.objects.filter(rollout__in=[experience.rollout_id for experience in batch], is_current=True)
-    one_by_one = human & Q(by__isnull=False)  # what they say together is made of these
+    # One by one: what raters say together is made of these.
+    people = Q(source=Reward.Source.HUMAN, by__is_simulated=False)
+    simulated = Q(source=Reward.Source.HUMAN, by__is_simulated=True)
+    size = Value(float(len(batch)))
     said = said.aggregate(
-        reward_human=Avg("value", filter=one_by_one),
-        reward_human_std=StdDev("value", filter=one_by_one),
-        people_share=Count("rollout", filter=one_by_one, distinct=True) / Value(float(len(batch))),
+        reward_human=Avg("value", filter=people),
+        reward_human_std=StdDev("value", filter=people),
+        reward_simulated=Avg("value", filter=simulated),
+        people_share=Count("rollout", filter=people, distinct=True) / size,
+        simulated_share=Count("rollout", filter=simulated, distinct=True) / size,
     )
     return {
         "reward_mean": statistics.fmean(rewards),
@@ -174,6 +181,17 @@ def starving(run: Run) -> str:
     return "judging" if judging > open_groups.get(Group.State.SAMPLING, 0) else "sampling"
 
 
+def _why_nothing_is_sampled(run: Run) -> str:
+    """Empty where an explorer may be at it."""
+    explorers = Worker.objects.filter(role=Worker.Role.EXPLORER, stopped_at=None)
+    told = list(explorers.values_list("for_runs", flat=True))
+    if not told:
+        return "" if run.groups.filter(state=Group.State.SAMPLING).exists() else "no explorer is alive"
+    words = [said.get(str(run.pk), "") for said in told]
+    waits = [each for each in words if each.startswith(WAITS_FOR_ENGINE)]
+    return waits[0] if waits and not any(each for each in words if each not in waits) else ""
+
+
 def cause_of_waiting(run: Run) -> str:
     """What follows "waiting for": how many groups are missing and where those under way stand."""
     usual = Experience.objects.usual().filter(run=run, state=Experience.State.READY)
@@ -186,6 +204,6 @@ def cause_of_waiting(run: Run) -> str:
     missing = max(1, wanted - ready)
     open_groups = dict(Group.objects.filter(run=run, state__in=ON_THE_WAY).order_by().values_list("state").annotate(n=Count("pk")))
     on_the_way = ", ".join(f"{open_groups[state]} {words}" for state, words in ON_THE_WAY.items() if state in open_groups)
-    if not on_the_way and not Worker.objects.filter(role=Worker.Role.EXPLORER, stopped_at=None).exists():
-        on_the_way = "no explorer is alive"
+    if not any(state in open_groups for state in NOT_SAMPLING):
+        on_the_way = _why_nothing_is_sampled(run) or on_the_way
     return f"{missing} more group{'s' if missing > 1 else ''} ({on_the_way or 'none is under way'})"

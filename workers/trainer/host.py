@@ -3,7 +3,8 @@
 import shutil
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,8 +13,9 @@ from apps.policies.tensor_file import TensorSpec
 from workers import weights
 from workers.trainer import lora
 from workers.trainer.collate import Row
-from workers.trainer.gate import Gate, Stopped
+from workers.trainer.gate import Gate, Interrupted, Stopped
 from workers.trainer.report import Recorder, StepReport
+from workers.trainer.saving import held_bytes, write_checkpoint
 from workers.trainer.seam import Batch, SeamTrainer
 from workers.trainer.spec import Knobs, TrainerSpec
 
@@ -33,6 +35,7 @@ class TrainerHost:
         self.recorder = Recorder()
         self.trainer: SeamTrainer | None = None
         self.thread: threading.Thread | None = None
+        self.staging: Path | None = None  # where the trainer writes before a checkpoint is sealed
 
     @property
     def step(self) -> int:
@@ -48,14 +51,36 @@ class TrainerHost:
         self.thread.start()
         self.gate.wait()
 
-    def grant(self, rows: Sequence[Row], skip: str = "", save: bool = False, knobs: Knobs | None = None) -> StepReport:
+    def grant(
+        self,
+        rows: Sequence[Row],
+        skip: str = "",
+        save: bool = False,
+        knobs: Knobs | None = None,
+        is_unwanted: Callable[[], bool] | None = None,
+    ) -> StepReport:
         """Make one update; returns when it is complete, its checkpoint (`save`) included.
 
         `skip` counts the step but leaves weights and optimizer alone, as a recorded update that was skipped did. `knobs`:
-        what this update is made with; None takes the spec's.
+        what this update is made with; None takes the spec's. `is_unwanted`: see Gate.grant; after
+        Interrupted this host can only `save` the state before the update, and stop.
         """
-        self.gate.grant(Batch(rows, knobs or self.spec.knobs, skip, save))
+        self.gate.grant(Batch(rows, knobs or self.spec.knobs, skip, save), is_unwanted)
         return replace(self.recorder.finish(self.step), checkpoint=save)
+
+    def save(self) -> None:
+        """Write a checkpoint of the last complete update.
+
+        Raises what ended the thread, unless the thread was interrupted.
+        """
+        with suppress(Interrupted):
+            self.gate.wait()
+        write_checkpoint(self.trainer)
+
+    @property
+    def bytes(self) -> int:
+        """Memory of weights, gradients, optimizer state and reference; 0 before `start`."""
+        return held_bytes(self.trainer) if self.trainer is not None else 0
 
     def publish(self, final: Path, version: int, parent: int | None) -> Manifest:
         """Seal the current weights at `final`. Raises weights.NotFinite and what sealing raises."""
@@ -77,15 +102,17 @@ class TrainerHost:
         if self.thread is not None:
             self.thread.join()
         self.trainer = None
+        if self.staging is not None:
+            shutil.rmtree(self.staging, ignore_errors=True)
 
     def _build(self, staging: Path) -> SeamTrainer:
         return SeamTrainer(self.spec, self.gate, self.recorder, staging)
 
     def _live(self, resume_from: Path | None) -> None:
-        staging = Path(tempfile.mkdtemp(prefix=STAGING, dir=self.spec.output))
+        self.staging = Path(tempfile.mkdtemp(prefix=STAGING, dir=self.spec.output))
         error: BaseException | None = None
         try:
-            self.trainer = self._build(staging)
+            self.trainer = self._build(self.staging)
             if resume_from:
                 self.trainer.restore_state(resume_from)
             self.trainer.train(resume_from_checkpoint=str(resume_from) if resume_from else None)
@@ -94,5 +121,4 @@ class TrainerHost:
         except BaseException as ended:  # kept and raised to whoever waits: this thread has nobody above it
             error = ended
         finally:
-            shutil.rmtree(staging, ignore_errors=True)
             self.gate.close(error)

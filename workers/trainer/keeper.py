@@ -35,10 +35,12 @@ class Keeper:
         self.lost.discard(run.pk)
 
     def say(self, for_runs: dict[int, tuple[str, str]], idle: str) -> None:
-        """What it does from now on, by run: its slug, and words."""
+        """What it does from now on, by run: its slug, and words. Writes only what has changed."""
+        before = self.doing, self.for_runs
         self.for_runs = {run: words for run, (_, words) in for_runs.items()}
         self.doing = "; ".join(f"{slug}: {words}" for slug, words in for_runs.values()) or idle
-        self.worker.beat(self.doing, self.for_runs)
+        if before != (self.doing, self.for_runs):
+            self.worker.beat(self.doing, self.for_runs)
 
     def beat(self) -> None:
         """Extend every lease on the database's clock; those taken over or lapsed are `lost`."""

@@ -17,6 +17,7 @@ from apps.runs.models import NotPossible, Run, TrainStep
 from apps.streaming import bells
 from workers.trainer import figures, shelf
 from workers.trainer.desk import Desk
+from workers.trainer.due import cause_of_replay
 from workers.trainer.host import TrainerHost
 
 log = structlog.get_logger(__name__)
@@ -37,7 +38,7 @@ class ReplayDesk(Desk):
 
     def turn(self) -> bool:
         self.run.refresh_from_db()
-        return super().turn() if self.is_ready or self._make_ready() else self._wait()
+        return super().turn() if self.is_ready or self._make_ready() else self.wait()
 
     def _make_ready(self) -> bool:
         """Number the updates and build the trainer, as soon as everything is refined."""
@@ -67,5 +68,4 @@ class ReplayDesk(Desk):
         }
 
     def _cause(self) -> str:
-        groups = replays.still_refined(self.run)
-        return f"{groups} recorded group{'s' if groups != 1 else ''} to be refined" if groups else "nothing: its data is recorded"
+        return cause_of_replay(self.run)

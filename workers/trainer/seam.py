@@ -131,7 +131,8 @@ class SeamTrainer(GRPOTrainer):
             self.temperature_now = knobs.temperature
 
     def compute_loss(self, model: torch.nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> torch.Tensor:
-        """This micro-batch's share of the update's loss."""
+        """This micro-batch's share of the update's loss. Raises Interrupted, see Gate.grant."""
+        self.gate.heed()
         with self.accelerator.autocast():
             found = forward.scores(model, inputs, self.gallery, wants_balance=self.aux_loss_enabled)
         tokens = tokens_of(inputs, found.policy, found.entropy)

@@ -5,6 +5,7 @@ import pytest
 from apps.rollouts.models import Chat, ChatTurn, Comparison, Rollout
 from apps.runs.models import NotPossible, Run, WeightVersion, Worker
 from workers.explorer import chats as chatting
+from workers.explorer import station as stations
 from workers.explorer.chair import Chair
 from workers.explorer.job import somebody_chats
 from workers.explorer.station import Explorer
@@ -157,23 +158,28 @@ def test_a_retired_version_is_not_asked(versions, alice):
 
 
 def test_a_full_worker_takes_turns(settings, versions, alice, answered, explorer):
-    settings.ENGINES_PER_WORKER = 1
+    settings.ENGINES_PER_WORKER, settings.RESIDENT_MEMORY_MB = 1, 0
     first, second = (asked(version, alice)[1] for version in versions)
     assert answered(first).state == answered(second).state == "done"
     assert list(explorer.chats.chairs) == [versions[1].pk]
 
 
-def test_a_run_makes_way_for_who_has_waited(settings, watched_run, new_run, alice, answered, explorer, eventually, monkeypatch):
-    settings.ENGINES_PER_WORKER = 1
+def test_a_run_makes_way_for_who_has_waited(
+    settings, new_run, tiny_policy, alice, answered, explorer, eventually, monkeypatch
+):
+    settings.ENGINES_PER_WORKER, settings.RESIDENT_MEMORY_MB, settings.ENGINE_TURN_SECONDS = 1, 0, 1
     monkeypatch.setattr(chatting, "PATIENCE_SECONDS", 0.0)
-    other = new_run(engine="transformers")
+    monkeypatch.setattr(stations, "QUIET_SECONDS", 0.0)
+    plan = {"engine": "transformers", "sampling": {"max_tokens": 8}}
+    greedy = new_run(**plan, max_staleness=1000, steps=100_000)  # always has something to sample
+    other = new_run(**plan)
     other.pause()
     eventually(lambda: explorer.serve() is not None and explorer.seats, 300)
     turn = answered(asked(other.weight_versions.get(), alice)[1])
     assert turn.state == "done"
     eventually(lambda: explorer.serve() is not None and explorer.seats, 300)  # and the run goes on
     assert not explorer.chats.chairs
-    assert Run.objects.get(pk=watched_run.pk).state == "running"
+    assert Run.objects.get(pk=greedy.pk).state == "running"
 
 
 def test_what_a_dead_explorer_held_another_answers(versions, alice, explorer, answered):

@@ -33,10 +33,10 @@ GEMMA_MARKS = ["<start_of_turn>", "<eos>", "<end_of_turn>"]
 
 def folder_of(folder: Path, template: str, marks: list[str], eos: str, declared: dict[str, list[str]]) -> Path:
     """A byte tokenizer with these special tokens, and files that name end tokens by their texts."""
-    tokenizer = Tokenizer(models.BPE())
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    tokenizer = Tokenizer(models.BPE({letter: n for n, letter in enumerate(alphabet)}, []))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.add_tokens(sorted(pre_tokenizers.ByteLevel.alphabet()))
     others = [mark for mark in marks if mark != eos]
     fast = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, eos_token=eos, additional_special_tokens=others, chat_template=template

@@ -36,7 +36,7 @@ def test_every_task_is_asked_so_many_times_of_the_weights_that_were_named(evalua
 
 
 def test_a_run_that_always_has_something_in_flight_makes_room_for_one_that_nobody_serves(new_run, tiny_policy, stage, settings):
-    settings.ENGINES_PER_WORKER, settings.ENGINE_TURN_SECONDS = 1, 1
+    settings.ENGINES_PER_WORKER, settings.ENGINE_TURN_SECONDS, settings.RESIDENT_MEMORY_MB = 1, 1, 0
     greedy = new_run(**{**QUICK, "max_staleness": 1000, "steps": 100_000})
     stage.streaming(tokens=1)
     waiting, _ = evaluate(greedy.weight_versions.get(version=0), Asked(taskset="sort", samples=2))
@@ -57,7 +57,7 @@ def test_a_run_that_always_has_something_in_flight_makes_room_for_one_that_nobod
 
 
 def test_nobody_makes_room_for_a_run_that_another_worker_serves(new_run, tiny_policy, stage, settings):
-    settings.ENGINES_PER_WORKER, settings.ENGINE_TURN_SECONDS = 1, 1
+    settings.ENGINES_PER_WORKER, settings.ENGINE_TURN_SECONDS, settings.RESIDENT_MEMORY_MB = 1, 1, 0
     here = new_run(**{**QUICK, "max_staleness": 1000, "steps": 100_000})
     stage.streaming(tokens=1)
     elsewhere, _ = evaluate(here.weight_versions.get(version=0), Asked(taskset="sort", samples=2))

@@ -71,6 +71,7 @@ def test_what_fits_exactly_is_drawn(wordy_run, explorer, eventually):
 
 def test_a_template_that_refuses_a_task_pauses_the_run_with_its_words(wordy_run, explorer):
     run = wordy_run({})
+    explorer.due = {run.pk}
     explorer._seat_for(run)
     [seat] = explorer.seats.values()
     seat.speaker.tokenizer.chat_template = "{{ raise_exception('no system role here') }}"

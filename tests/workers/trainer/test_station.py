@@ -109,7 +109,7 @@ def test_what_is_waited_for_is_said_again_after_a_pause(tiny_run, new_station, a
     run.pause()
     run.resume()
     assert Run.objects.get(pk=run.pk).waiting_on == ""
-    station.desks[run.pk].cause_at = 0.0
+    station.said_at.clear()
     station.serve()
     assert Run.objects.get(pk=run.pk).waiting_on == "2 more groups (no explorer is alive)"
 
@@ -144,7 +144,9 @@ def test_a_paused_run_is_not_trained_and_keeps_its_place(tiny_run, new_station):
 
 def test_a_stopped_run_gives_up_its_place_and_its_lease(tiny_run, new_station):
     run, station = tiny_run(), new_station()
+    feed(run)
     station.serve()
+    assert run.pk in station.desks
     run.stop()
     station.serve()
     run.refresh_from_db()
@@ -161,9 +163,9 @@ def test_a_run_that_another_trainer_holds_is_left_alone(tiny_run, new_station):
     assert first.serve()
 
 
-def test_more_runs_than_places_all_get_their_turn(tiny_run, new_station, settings, monkeypatch):
+def test_more_runs_than_places_all_get_their_turn(tiny_run, new_station, settings):
     settings.TRAINERS_PER_WORKER = 1
-    monkeypatch.setattr("workers.trainer.station.RESIDENT_SECONDS", 0.0)
+    settings.TRAINER_TURN_SECONDS = settings.RESIDENT_MEMORY_MB = 0
     runs, station = [tiny_run(steps=2) for _ in range(3)], new_station()
     for _ in range(12):
         for run in runs:
@@ -233,6 +235,7 @@ def test_a_completed_run_frees_its_place_at_once(tiny_run, new_station):
 def test_a_lease_is_kept_while_nobody_serves(tiny_run, new_station, settings, eventually):
     settings.LEASE_SECONDS = 8
     run, station = tiny_run(), new_station()
+    feed(run)
     station.serve()
     run.refresh_from_db()
     first = run.lease_until

@@ -84,7 +84,8 @@ class LessonTrainer(Trainer):
         return parts, None
 
     def compute_loss(self, model: torch.nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> torch.Tensor:
-        """This micro-batch's share of the update's loss."""
+        """This micro-batch's share of the update's loss. Raises Interrupted, see Gate.grant."""
+        self.gate.heed()
         with self.accelerator.autocast():
             loss = self._scored(model, inputs) if self.scores_texts else self._judged(model, inputs)
         self.recorder.observe(

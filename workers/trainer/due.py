@@ -1,0 +1,109 @@
+"""Which runs have something for a trainer to do now, decided from rows before any model is loaded.
+
+A few statements cover all runs; only runs with enough ready groups are looked at one by one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from django.db.models import Count, Min
+
+from apps.accounts.locking import lock_one, unit_of_work
+from apps.buffer.models import Experience, experts_missing, replays
+from apps.buffer.models.reading import IN_MACHINES_HANDS, next_groups
+from apps.feedback import experts
+from apps.pipelines import offspring
+from apps.rollouts.models import Group
+from apps.runs.admission import oldest_allowed
+from apps.runs.models import Run, TrainStep, WeightVersion
+from workers.trainer import figures
+
+UNOFFERED = (
+    WeightVersion.State.STAGED,
+    WeightVersion.State.VERIFIED,
+    WeightVersion.State.REFUSED,
+)
+
+
+@dataclass
+class Due:
+    """`now`: ids of runs with an update, or another act that needs their trainer, to be made now.
+
+    `soon`: ids of the others whose groups are being sampled or scored: an update will follow.
+    """
+
+    now: set[int] = field(default_factory=set)
+    soon: set[int] = field(default_factory=set)
+
+
+def due_among(runs: Sequence[Run]) -> Due:
+    """Also retires groups over the staleness bound: nobody else would, and they block new ones."""
+    known = [run.pk for run in runs]
+    if not known:
+        return Due()
+    steps = TrainStep.objects.filter(run__in=known, state=TrainStep.State.PLANNED)
+    begun = set(steps.values_list("run", flat=True)) | _unoffered(known)
+    ready = _ready_groups(known)
+    due = Due(begun | {run.pk for run in runs if _is_due(run, *ready.get(run.pk, (0, 0)))})
+    working = Group.objects.filter(run__in=set(known) - due.now, state__in=IN_MACHINES_HANDS)
+    due.soon = set(working.order_by().values_list("run", flat=True).distinct())
+    return due
+
+
+def _unoffered(known: Sequence[int]) -> set[int]:
+    """Runs with a version that is on disk and was not published: their trainer died in between."""
+    versions = WeightVersion.objects.filter(run__in=known, state__in=UNOFFERED)
+    newest = versions.values_list("run", "version", "run__published_version")
+    return {run for run, version, published in newest if version > published}
+
+
+def _ready_groups(known: Sequence[int]) -> dict[int, tuple[int, int]]:
+    """By run: how many groups are ready, and the oldest weight version among them."""
+    ready = Experience.objects.usual().filter(run__in=known, state=Experience.State.READY)
+    counted = (
+        ready.order_by()
+        .values("run")
+        .annotate(groups=Count("group", distinct=True), oldest=Min("weight_version"))
+    )
+    return {row["run"]: (row["groups"], row["oldest"]) for row in counted}
+
+
+def _is_due(run: Run, groups: int, oldest: int) -> bool:
+    plan = run.settings
+    if run.step >= run.planned_steps:
+        return True  # it is to be completed
+    if plan.algorithm.learns_from_lessons:
+        return True  # its lessons were there before it began
+    if not plan.samples:
+        return not replays.is_copied(run) or not replays.still_refined(run)
+    version = run.step // plan.sync_interval
+    if groups and oldest < oldest_allowed(version, plan.max_staleness):
+        groups -= _retire(run)
+    if groups < plan.groups_per_step - plan.groups_again_per_step or not next_groups(run):
+        return False
+    return not experts_missing(run) or has_experts_to_admit(run)
+
+
+@unit_of_work
+def _retire(run: Run) -> int:
+    """Needs no fence: whoever plans an update locks the same row, and takes only what is ready."""
+    locked = lock_one(Run.objects.filter(pk=run.pk))
+    version = locked.step // locked.settings.sync_interval
+    return Experience.objects.retire_stale(locked, version)
+
+
+def has_experts_to_admit(run: Run) -> bool:
+    """Whether there are experts' answers that its next update could take once they are tokens."""
+    return experts.not_yet_admitted(run).exists() or offspring.not_yet_admitted(run).exists()
+
+
+def cause_of_waiting(run: Run) -> str:
+    """What a run that is not due waits for, in words."""
+    return figures.cause_of_waiting(run) if run.settings.samples else cause_of_replay(run)
+
+
+def cause_of_replay(run: Run) -> str:
+    groups = replays.still_refined(run)
+    if not groups:
+        return "nothing: its data is recorded"
+    return f"{groups} recorded group{'s' if groups != 1 else ''} to be refined"
