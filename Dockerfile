@@ -1,4 +1,4 @@
-# Two images from one file: `web` (no torch; also scorer, refiner, beat, migrate) and `worker` (explorer, trainer).
+# Two images from one file: `web` (no torch; also scorer, refiner, control, beat, migrate) and `worker` (explorer, trainer).
 #   docker build --target web -t rftweb-web .
 #   docker build --target worker -t rftweb-worker .                            NVIDIA GPUs
 #   docker build --target worker --build-arg EXTRAS= -t rftweb-worker .        CPU only
@@ -23,7 +23,7 @@ COPY templates templates
 COPY static static
 USER rftweb
 EXPOSE 8000
-CMD ["python", "-m", "uvicorn", "rftweb.asgi:application", "--host", "0.0.0.0", "--port", "8000", "--lifespan", "on"]
+CMD ["python", "-m", "rftweb.server", "--host", "0.0.0.0", "--port", "8000"]
 
 FROM web AS worker
 ARG EXTRAS="--with gpu"

@@ -1,11 +1,11 @@
-# make demo | test | lint | lock | clean
+# make demo | test | test-quick | test-long | lint | lock | clean
 PYTHON ?= python3
 # Two processes, a file's tests together: stacks and engines are shared within a file, and much of a test is waiting.
 # The order of files is that of tests/conftest.py: slow ones first.
 PYTEST ?= -n 2 --dist loadfile --no-loadscope-reorder
 RUN = .venv/bin/python
 
-.PHONY: screenshots setup setup-test demo up test lint lock clean
+.PHONY: screenshots setup setup-test demo up test test-quick test-long lint lock sbom clean
 
 setup:
 	@$(PYTHON) scripts/setup
@@ -23,6 +23,14 @@ up: setup
 test: setup-test
 	@$(RUN) -m pytest $(PYTEST)
 
+# Without stacks, browsers, vLLM and whatever else takes more than five seconds
+test-quick: setup-test
+	@$(RUN) -m pytest $(PYTEST) -m "not slow"
+
+# Many more made-up examples for each property; for the night
+test-long: setup-test
+	@RFTWEB_TEST_LONG=1 $(RUN) -m pytest $(PYTEST)
+
 lint: setup-test
 	@.venv/bin/ruff check .
 
@@ -37,6 +45,11 @@ lock:
 	  $(COMPILE) --universal --excludes requirements/unlocked.txt requirements/$$name.in -o requirements/$$name.lock || exit 1; \
 	done
 	@$(COMPILE) --python-platform x86_64-manylinux_2_28 --no-emit-package torch requirements/gpu.in -o requirements/gpu.lock
+
+# A bill of materials (CycloneDX 1.6) of every pinned package and vendored browser file
+sbom:
+	@$(PYTHON) scripts/sbom.py > sbom.cdx.json
+	@echo "sbom.cdx.json written"
 
 # Pictures of a running site: make screenshots SHOTS="--user demo --run demo/tone"
 screenshots:

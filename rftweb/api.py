@@ -6,6 +6,7 @@ from drf_spectacular.views import SpectacularAPIView
 from apps.accounts.api_page import ApiPage
 from apps.accounts.models import Project
 from apps.accounts.nowhere import Nowhere
+from apps.accounts.openapi import KeptSchema
 from apps.environments.api import Environments, EpisodesOf, OneEnvironment
 from apps.environments.choosing import require_known_environment
 from apps.environments.episodes_api import OneEpisode, OneTurn, Results, Rewards, Turns
@@ -32,7 +33,7 @@ def require_known_names(plan: RunConfig, project: Project) -> None:
 
 app_name = "api"
 urlpatterns = [
-    path("schema/", SpectacularAPIView.as_view(), name="schema"),
+    path("schema/", SpectacularAPIView.as_view(generator_class=KeptSchema), name="schema"),
     path("docs/", ApiPage.as_view(), name="docs"),
     path("runs/", Runs.as_view(require=require_known_names), name="runs"),
     path("runs/<int:pk>/", OneRun.as_view(), name="run"),

@@ -5,8 +5,9 @@ import multiprocessing
 import os
 
 from channels.routing import ProtocolTypeRouter, URLRouter
+from channels.security.websocket import WebsocketDenier
 from django.core.wsgi import get_wsgi_application
-from django.urls import get_resolver
+from django.urls import get_resolver, re_path
 
 from apps.accounts.later import SCOPE, Later
 from rftweb.lifeline import die_with_parent
@@ -29,6 +30,6 @@ log_keeper.begin("web")
 get_resolver().url_patterns  # noqa: B018 - all views are loaded, which the first request would do
 gc.collect()
 gc.freeze()  # what is loaded stays: a full collection that walks through it takes 60 ms of whoever asks then
-application = Attended(
-    ProtocolTypeRouter({"http": http, "websocket": URLRouter([*sockets(blindness), *episode_sockets(), *openenv_sockets])})
-)
+unknown_socket = re_path(r"", WebsocketDenier.as_asgi())  # without it the router raises, and that is a 500
+websockets = URLRouter([*sockets(blindness), *episode_sockets(), *openenv_sockets, unknown_socket])
+application = Attended(ProtocolTypeRouter({"http": http, "websocket": websockets}))

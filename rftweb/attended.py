@@ -5,8 +5,10 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from apps.accounts import confining
 from apps.runs.attendance import Presence
 from apps.runs.models import Worker
+from rftweb.control_watch import ControlWatch
 
 Receive, Send = Callable[[], Awaitable[dict]], Callable[[dict], Awaitable[None]]
 Application = Callable[[dict[str, Any], Receive, Send], Awaitable[None]]
@@ -45,9 +47,10 @@ class Attended:
         return f"{_counted(requests, 'request')} and {_counted(sockets, 'socket')} open, {rate:.1f} requests/s"
 
     async def _live(self, receive: Receive, send: Send) -> None:
-        presence = Presence(Worker.Role.WEB, self.doing)
+        presence = Presence(Worker.Role.WEB, self.doing, ControlWatch().step)
         while (said := (await receive())["type"]) != "lifespan.shutdown":
             if said == "lifespan.startup":
+                confining.serve()
                 presence.begin()
                 await send({"type": "lifespan.startup.complete"})
         await asyncio.to_thread(presence.end)

@@ -13,4 +13,5 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "rftweb.settings")
 
 acks.survive()
 app = Celery("rftweb")
+app.set_default()  # of every thread: web processes send wake-ups from threads of their own
 app.config_from_object("django.conf:settings", namespace="CELERY")

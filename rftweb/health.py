@@ -4,21 +4,29 @@ from django.db import Error, connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_safe
 
+from apps.accounts.body_limits import SMALL, takes_body
+from apps.runs import control_plane
 from apps.streaming import bells
 
 UNAVAILABLE = 503
 
 
+@takes_body(SMALL)
 @require_safe
 def healthz(request: HttpRequest) -> HttpResponse:
     """The process answers. Restart it when this fails."""
     return JsonResponse({"process": "ok"})
 
 
+@takes_body(SMALL)
 @require_safe
 def readyz(request: HttpRequest) -> HttpResponse:
-    """PostgreSQL answers. Redis is told, not asked for: without it everything but the live view goes on."""
-    services = {"postgres": "ok" if postgres_answers() else "away", "redis": "ok" if bells.reachable() else "away"}
+    """PostgreSQL answers. Redis and the control plane are reported, not required: pages work without them."""
+    services = {
+        "postgres": "ok" if postgres_answers() else "away",
+        "redis": "ok" if bells.reachable() else "away",
+        "control": control_state(),
+    }
     return JsonResponse(services, status=200 if services["postgres"] == "ok" else UNAVAILABLE)
 
 
@@ -29,3 +37,12 @@ def postgres_answers() -> bool:
         return True
     except Error:
         return False
+
+
+def control_state() -> str:
+    """ok, unknown, or for how long no sweep was done."""
+    try:
+        plane = control_plane.look()
+    except Error:
+        return "unknown"
+    return f"behind by {control_plane.duration(plane.behind_s)}" if plane.is_behind else "ok"

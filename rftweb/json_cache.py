@@ -22,7 +22,8 @@ TOUCH = "UPDATE {table} SET expires = %s WHERE cache_key = %s AND expires > stat
 DELETE = "DELETE FROM {table} WHERE cache_key = %s"
 SWEEP = """
     DELETE FROM {table} WHERE cache_key IN (
-        SELECT cache_key FROM {table} WHERE expires <= statement_timestamp() ORDER BY expires LIMIT %s FOR UPDATE SKIP LOCKED)"""
+        SELECT cache_key FROM {table} WHERE expires <= statement_timestamp() ORDER BY expires LIMIT %s
+        FOR NO KEY UPDATE SKIP LOCKED)"""
 CLEAR = "DELETE FROM {table}"
 
 

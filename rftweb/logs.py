@@ -1,9 +1,10 @@
 """Structured logs: one line a unit of work, with run, group and version ids; JSON in production, words on a terminal."""
 
 import logging.config
-from http import HTTPStatus
 
 import structlog
+
+from rftweb.client_errors import SECURITY_LOGGERS, ClientErrors
 
 
 def name_run(_logger: object, _method: str, event: dict) -> dict:
@@ -52,7 +53,7 @@ def _stdlib(kind: str, level: str) -> dict:
                 "processors": [structlog.stdlib.ProcessorFormatter.remove_processors_meta, *renderer],
             }
         },
-        "filters": {"news": {"()": lambda: _is_news}},
+        "filters": {"client_errors": {"()": ClientErrors}},
         "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "structured"}},
         "root": {"handlers": ["stderr"], "level": level},
         "loggers": {
@@ -60,14 +61,10 @@ def _stdlib(kind: str, level: str) -> dict:
             "celery.app.trace": {"level": "WARNING"},
             "celery.beat": {"level": "WARNING"},
             "uvicorn.access": {"level": "WARNING"},
-            "django.request": {"filters": ["news"]},
+            "django.request": {"filters": ["client_errors"]},
+            **{name: {"filters": ["client_errors"]} for name in SECURITY_LOGGERS},
             "httpx": {"level": "WARNING"},
             "weasyprint": {"propagate": False},  # it tells of each page, and of each word in one that it does not know
             "fontTools": {"level": "WARNING"},
         },
     }
-
-
-def _is_news(record: logging.LogRecord) -> bool:
-    """Programs are told to wait many times a second when there is nothing to do: that is how they follow the pace."""
-    return getattr(record, "status_code", None) != HTTPStatus.TOO_MANY_REQUESTS

@@ -21,6 +21,8 @@ ALLOWED_HOSTS = environment.names("RFTWEB_HOSTS", "localhost,127.0.0.1,[::1]")
 SITE_ADDRESS = environment.web_address("RFTWEB_ADDRESS")
 CSRF_TRUSTED_ORIGINS = environment.names("RFTWEB_ORIGINS")
 HTTPS = environment.flag("RFTWEB_HTTPS", False)
+# Whether administrators must set up a second factor before they may do anything else.
+REQUIRE_MFA_FOR_STAFF = environment.flag("RFTWEB_REQUIRE_MFA_FOR_STAFF", False)
 # What inside this network environments may be called at; the outside may be on the ports of http and https.
 ENVIRONMENT_HOSTS = environment.places("RFTWEB_ENVIRONMENT_HOSTS")
 # Which secret a service that we call is shown, a judge's or an environment's: host=VARIABLE, the variable with the secret.
@@ -61,6 +63,8 @@ LEASE_SECONDS = environment.number("RFTWEB_LEASE_SECONDS", 30, at_least=2)
 SLICE_SECONDS = environment.number("RFTWEB_SLICE_SECONDS", 10, at_least=1)
 # What one token may ask of REST, averaged over a few seconds; whoever goes beyond it is told to wait.
 REQUESTS_PER_SECOND = environment.number("RFTWEB_REQUESTS_PER_SECOND", 200, at_least=1)
+# HTTP and WebSocket connections that one web process keeps open; a further one is answered 503.
+CONNECTIONS_PER_PROCESS = environment.number("RFTWEB_CONNECTIONS", 2_000, at_least=10)
 
 # How old what /metrics tells a person of runs may be: within that the database is not asked again.
 METRICS_SECONDS = environment.number("RFTWEB_METRICS_SECONDS", 5)
@@ -113,12 +117,15 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "rftweb.static_files.CompressedStatic",
     "csp.middleware.CSPMiddleware",
+    "rftweb.response_headers.ResponseHeaders",
+    "rftweb.methods.MethodsOfPages",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "allauth.account.middleware.AccountMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
+    "apps.accounts.second_factor.StaffSecondFactor",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "rftweb.unstorable.NulRefused",
@@ -194,6 +201,9 @@ CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
 CELERY_WORKER_SEND_TASK_EVENTS = False
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+# Celery would close the database connection around each job. Jobs keep it as web requests do: for
+# CONN_MAX_AGE, and while it works (workers.processes).
+CELERY_DB_REUSE_MAX = 10**9
 CELERY_TASK_QUEUES = [Queue(name) for name in ("explore", "score", "refine", "train", "control")]
 CELERY_TASK_DEFAULT_QUEUE = "control"
 CELERY_TASK_ROUTES = {
@@ -202,6 +212,7 @@ CELERY_TASK_ROUTES = {
     "refine": {"queue": "refine"},
     "train": {"queue": "train"},
     "sweep": {"queue": "control"},
+    "summarize": {"queue": "control"},
     "watch": {"queue": "control"},
     "alert": {"queue": "control"},
     "tell": {"queue": "control"},
@@ -221,24 +232,23 @@ CELERY_IMPORTS = [
     "workers.importing.job",
     "workers.orders.job",
     "workers.processes",
+    "workers.control",
+    "workers.station_wakeups",
     "workers.clock",
 ]
-# Every station is rung each second, by beat itself: were the sweep to ring them, it would wait behind the slices
-# of the worker it shares. A bell that waited two seconds says nothing that the next one does not.
+# Beat sends a job only if it neither waits nor runs (workers.clock); stations wake themselves
+# (workers.station_wakeups). What the web processes create they send by themselves, without waiting for beat.
+CELERY_BEAT_SCHEDULER = "workers.clock:CoalescingScheduler"
 CELERY_BEAT_SCHEDULE = {
-    **{
-        station: {"task": station, "schedule": 1.0, "options": {"expires": 2.0}}
-        for station in ("explore", "score", "refine", "train")
-    },
-    "sweep": {"task": "sweep", "schedule": 10.0, "options": {"expires": 60.0}},
-    "watch": {"task": "watch", "schedule": 15.0, "options": {"expires": 15.0}},
-    "alert": {"task": "alert", "schedule": 10.0, "options": {"expires": 30.0}},
-    "tell": {"task": "tell", "schedule": 5.0, "options": {"expires": 30.0}},
-    "retain": {"task": "retain", "schedule": 600.0, "options": {"expires": 600.0}},
-    "import": {"task": "import", "schedule": 5.0, "options": {"expires": 15.0}},
-    "fill_orders": {"task": "fill_orders", "schedule": 2.0, "options": {"expires": 10.0}},
+    "sweep": {"task": "sweep", "schedule": 10.0},
+    "summarize": {"task": "summarize", "schedule": 30.0},
+    "watch": {"task": "watch", "schedule": 15.0},
+    "alert": {"task": "alert", "schedule": 10.0},
+    "tell": {"task": "tell", "schedule": 10.0},
+    "retain": {"task": "retain", "schedule": 600.0},
+    "import": {"task": "import", "schedule": 10.0},
+    "fill_orders": {"task": "fill_orders", "schedule": 10.0},
 }
-CELERY_BEAT_SCHEDULE_FILENAME = str(VAR / "run" / "beat-schedule")
 
 # Holds the counts of login attempts: shared by all web processes, and there while Redis is not.
 CACHES = {"default": {"BACKEND": "rftweb.json_cache.JsonCache", "LOCATION": "cache_entry"}}
@@ -252,6 +262,9 @@ PASSWORD_HASHERS = ["django.contrib.auth.hashers.Argon2PasswordHasher", "django.
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
+    {"NAME": "apps.accounts.passwords.HardToGuess"},
 ]
 LOGIN_URL = "account_login"
 LOGIN_REDIRECT_URL = "/"
@@ -274,8 +287,7 @@ X_FRAME_OPTIONS = "DENY"
 DATA_UPLOAD_MAX_MEMORY_SIZE = 4 * 2**20
 
 CONTENT_SECURITY_POLICY = {
-    # The admin's theme needs Alpine's evaluator; its pages are staff only and show no model output as markup.
-    "EXCLUDE_URL_PREFIXES": ("/admin/",),
+    # rftweb.response_headers adds what the administration's theme needs, for its pages alone.
     "DIRECTIVES": {
         "default-src": ["'none'"],
         "script-src": ["'self'"],
@@ -299,6 +311,7 @@ REST_FRAMEWORK = {
     "DEFAULT_PARSER_CLASSES": ["apps.accounts.parsing.StrictJSONParser"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_SCHEMA_CLASS": "apps.accounts.openapi.Schema",
+    "DEFAULT_METADATA_CLASS": None,  # OPTIONS would tell everybody how a view is written
     "DEFAULT_THROTTLE_CLASSES": ["apps.accounts.rates.TokenRate"],
     "EXCEPTION_HANDLER": "apps.accounts.problems.handler",
     "URL_FORMAT_OVERRIDE": None,  # what is answered is said in Accept
@@ -309,6 +322,7 @@ SPECTACULAR_SETTINGS = {
     "OAS_VERSION": "3.1.0",
     "VERSION": "1",
     "SERVE_INCLUDE_SCHEMA": False,
+    "SERVE_PERMISSIONS": ["rest_framework.permissions.IsAuthenticated"],
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "COMPONENT_SPLIT_REQUEST": True,
     "ENUM_NAME_OVERRIDES": {

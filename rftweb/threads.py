@@ -2,41 +2,55 @@
 
 Django's own ASGI handler gives every request a thread of its own, and with it a new connection to the database, whose password
 handshake costs more than most of our requests; and it goes back and forth between thread and event loop for every middleware.
-Here a request is one call of the WSGI handler in one thread, from its first middleware to its last byte.
+Here a request is one call of the WSGI handler in one thread. The event loop reads its body before (rftweb.bodies) and sends its
+answer afterwards (rftweb.answers), so that no slow client holds a thread.
 """
 
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from io import BytesIO
 from tempfile import SpooledTemporaryFile
 from typing import IO, Any
 
+from rftweb import bodies
+from rftweb.answers import Downloads, NotTaken, begin, send_whole
+
 THREADS = 8
-BODY_IN_MEMORY = 2**20  # bytes; longer ones go through a file
-SEND_S = 20.0  # who takes nothing of an answer for so long is left: few such would hold all threads
 Receive, Send = Callable[[], Awaitable[dict]], Callable[[dict], Awaitable[None]]
-
-
-class NotTaken(Exception):
-    """The client does not read."""
 
 
 class InThreads:
     """An ASGI application for HTTP around a WSGI one, which finds the connection's scope in its environment, under `scope_as`."""
 
     def __init__(self, application: Callable, scope_as: str, threads: int = THREADS) -> None:
-        self.application, self.scope_as = application, scope_as
+        self.application = application
+        self.scope_as = scope_as
         self.pool = ThreadPoolExecutor(threads, thread_name_prefix="web")
+        self.bodies = bodies.Bodies(self.pool)
+        self.downloads = Downloads()
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
-        with SpooledTemporaryFile(max_size=BODY_IN_MEMORY) as body:
-            length = await _take(receive, body)
-            if length is None:
-                return  # the client went away while it was sending
-            loop = asyncio.get_running_loop()
-            environ = {**environ_of(scope, body, length), self.scope_as: scope}
-            await loop.run_in_executor(self.pool, _answer, self.application, environ, loop, send)
+        with SpooledTemporaryFile(max_size=bodies.IN_MEMORY) as body:
+            try:
+                length = await self.bodies.read(scope, receive, body, environ_of(scope, BytesIO(), 0))
+                environ = {**environ_of(scope, body, length), self.scope_as: scope}
+                await self._answer(environ, receive, send)
+            except bodies.Refused as refusal:
+                await bodies.refuse(refusal, scope, receive, send)
+            except (bodies.ClientLeft, NotTaken):
+                return  # the server closes what was not answered to its end
+
+    async def _answer(self, environ: dict[str, Any], receive: Receive, send: Send) -> None:
+        loop = asyncio.get_running_loop()
+        answer = await loop.run_in_executor(self.pool, begin, self.application, environ)
+        if answer.rest is not None and environ["REQUEST_METHOD"] == "HEAD":
+            await self.downloads.send_head(answer, send)
+        elif answer.rest is None:
+            await send_whole(answer, send)
+        else:
+            await self.downloads.send(answer, receive, send)
 
 
 def environ_of(scope: dict[str, Any], body: IO[bytes], length: int) -> dict[str, Any]:
@@ -59,62 +73,6 @@ def environ_of(scope: dict[str, Any], body: IO[bytes], length: int) -> dict[str,
         environ[key] = f"{environ[key]}{between}{text}" if key in environ else text
     environ["CONTENT_LENGTH"] = str(length)
     return environ
-
-
-async def _take(receive: Receive, body: IO[bytes]) -> int | None:
-    """Write what the client sends into `body`; returns its length, None when the client left before the end."""
-    length = 0
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            return None
-        length += body.write(message.get("body", b""))
-        if not message.get("more_body"):
-            body.seek(0)
-            return length
-
-
-def _answer(application: Callable, environ: dict[str, Any], loop: asyncio.AbstractEventLoop, send: Send) -> None:
-    """The whole request, in this thread; each part of the answer waits until the client takes it."""
-    head: dict[str, Any] = {}
-
-    def start(status: str, headers: list[tuple[str, str]], _error: object = None) -> None:
-        head.update(
-            type="http.response.start", status=int(status.partition(" ")[0]),
-            headers=[(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers],
-        )  # fmt: skip
-
-    def tell(messages: list[dict]) -> None:
-        sending = asyncio.run_coroutine_threadsafe(_send_all(send, messages), loop)
-        try:
-            sending.result(SEND_S)
-        except TimeoutError:
-            sending.cancel()
-            raise NotTaken from None
-
-    parts = application(environ, start)
-    try:
-        told, held = [head], b""  # one part is held back: head and end of most answers are one message to the loop
-        for part in parts:
-            if held:
-                tell([*told, _body(held, is_last=False)])
-                told = []
-            held = part
-        tell([*told, _body(held, is_last=True)])
-    except NotTaken:
-        return  # the server closes what was not answered to its end
-    finally:
-        if hasattr(parts, "close"):
-            parts.close()
-
-
-def _body(part: bytes, is_last: bool) -> dict[str, Any]:
-    return {"type": "http.response.body", "body": part, "more_body": not is_last}
-
-
-async def _send_all(send: Send, messages: list[dict]) -> None:
-    for message in messages:
-        await send(message)
 
 
 def _bytes_of(text: str) -> str:

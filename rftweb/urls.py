@@ -9,6 +9,7 @@ from rftweb.administration.storage import storage
 from rftweb.health import healthz, readyz
 from rftweb.metrics import Metrics
 
+handler400 = "rftweb.bad_request.bad_request"
 handler404 = "rftweb.not_found.not_found"
 
 # The admin has no login of its own: it would ask for no second factor.

@@ -15,8 +15,6 @@ import pytest
 from django.contrib.auth.hashers import make_password
 from django.db import connections
 from django.test import TransactionTestCase
-from hypothesis import HealthCheck
-from hypothesis import settings as examples
 
 from apps.accounts.models import Membership, Project, User
 from apps.policies.models import Policy
@@ -27,6 +25,7 @@ from apps.runs.models import Run
 from apps.streaming import bells
 from apps.tasksets.models import Task, Taskset
 from rftweb.embedded.postgres import NAME as EMBEDDED_DATABASE
+from tests import profiles
 from tests.emptying import empty_tables
 from tests.keeping import Kept
 from tests.seeding import seed_run
@@ -34,9 +33,7 @@ from tests.services import OURS
 
 PASSWORD = "correct horse battery"
 
-# Examples are made up and tried on a machine that does more than this: how long one takes there says nothing of what is tested.
-examples.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-examples.load_profile("untimed")
+profiles.load()
 
 
 LONG = ("stack", "browser", "vllm")  # marks whose tests take seconds, each of them

@@ -35,7 +35,7 @@ class WebProcess:
 
     def start(self) -> None:
         """Returns once it serves."""
-        command = [sys.executable, "-m", "uvicorn", "rftweb.asgi:application", "--port", str(self.port), "--no-access-log"]
+        command = [sys.executable, "-m", "rftweb.server", "--port", str(self.port)]
         environment = {
             **os.environ, "DATABASE_URL": self.database, "REDIS_URL": settings.REDIS_URL, "RFTWEB_VAR": str(settings.VAR),
             "RFTWEB_DEBUG": "0",

@@ -1,7 +1,8 @@
 """The master of the loop: one sweep that frees what dead workers held and closes what is over.
 
-What may be done next is decided by the rules of `apps.runs.admission` over rows. No station waits for the sweep:
-beat rings each of them, claims look past expired leases, and the refiner closes overdue groups by itself.
+What may be done next is decided by the rules of `apps.runs.admission` over rows. No station waits
+for the sweep: stations wake themselves, claims look past expired leases, and the refiner closes
+overdue groups itself.
 """
 
 from datetime import timedelta
@@ -11,6 +12,7 @@ from celery import shared_task
 from django.conf import settings
 from django.db.models.functions import Now
 
+from apps.accounts.locking import retrying
 from apps.environments.closing import close_left
 from apps.environments.judging import send_on
 from apps.environments.openenv.sessions import close_lost
@@ -28,6 +30,7 @@ log = structlog.get_logger(__name__)
 
 
 @shared_task(name="sweep")
+@retrying
 def sweep(**_: object) -> None:
     """Idempotent; two at once do no harm."""
     swept = {
@@ -44,16 +47,26 @@ def sweep(**_: object) -> None:
     if any(swept.values()):
         log.info("swept", **swept)
     bury_silent_workers()
+    Worker.every.filter(role__in=Worker.OF_CONTROL, stopped_at=None).update(swept_at=Now())
+
+
+@shared_task(name="summarize")
+def summarize(**_: object) -> None:
+    """Begin evaluations that are due, sum up complete ones, and keep calibrations current.
+
+    A job of its own beside the sweep: its work grows with what people and evaluations produced.
+    """
     if evaluated := scheduled.keep_up_all():
         log.info("evaluations_made", count=evaluated)
     keep_results()
     if calibrated := keep_up():
         log.info("calibrated", runs=calibrated)
-    Worker.every.filter(role=Worker.Role.BEAT, stopped_at=None).update(swept_at=Now())
 
 
 def bury_silent_workers() -> int:
-    """Mark processes stopped whose heartbeat is older than two leases; one that speaks again is alive again."""
+    """Mark processes stopped whose heartbeat is older than two leases; one that speaks again is
+    alive again.
+    """
     silent = Worker.every.filter(stopped_at=None, heartbeat_at__lt=Now() - timedelta(seconds=2 * settings.LEASE_SECONDS))
     reason = f"silent: no heartbeat for {2 * settings.LEASE_SECONDS} s"
     return silent.update(stopped_at=Now(), stopped_reason=reason, doing="", for_runs={})

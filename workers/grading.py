@@ -22,7 +22,7 @@ from apps.rewards.scoring import Answered, Question
 from apps.runs.costs import CPU
 
 MEMORY_BYTES = 1 << 30
-START_S = 30.0  # for a child's first words: it loads its libraries
+START_S = 300.0  # for a child’s first words: it loads its libraries, and the machine may be busy
 MOST_CHILDREN = 4
 
 

@@ -8,7 +8,8 @@ import multiprocessing
 import os
 import signal
 
-from celery.signals import worker_process_init, worker_process_shutdown
+from celery.signals import task_prerun, worker_process_init, worker_process_shutdown
+from django.db import close_old_connections
 
 from apps.runs import log_keeper
 
@@ -30,6 +31,12 @@ def settle_in(**_: object) -> None:
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
     log_keeper.begin("worker")
+
+
+@task_prerun.connect
+def renew_connections(**_: object) -> None:
+    """Close the thread's database connection if it is too old or broken; the job opens another."""
+    close_old_connections()
 
 
 @worker_process_shutdown.connect

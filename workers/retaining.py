@@ -6,6 +6,7 @@ import structlog
 from celery import shared_task
 from django.conf import settings
 
+from apps.accounts.locking import retrying
 from apps.buffer.retention import Going, released, rule_of
 from apps.runs.models import LogLine, Run
 
@@ -13,6 +14,7 @@ log = structlog.get_logger(__name__)
 
 
 @shared_task(name="retain")
+@retrying
 def retain(**_: object) -> None:
     """For one slice, the oldest runs first; what is left is due at the next. Idempotent; two at once do no harm."""
     ends = time.monotonic() + settings.SLICE_SECONDS

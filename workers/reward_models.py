@@ -15,6 +15,7 @@ from transformers.utils import logging as transformers_logging
 from apps.policies.manifest import verify
 from apps.rewards.scorers import Verdict
 from apps.tasksets.messages import pictures_of
+from workers.chat_encoder import ChatEncoder
 from workers.trainer.lessons.reward_model import probe_scores
 
 RESIDENT = 2  # models held in memory
@@ -34,6 +35,7 @@ class LoadedModel:
         transformers_logging.disable_progress_bar()  # a station's log is no terminal
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
         self.tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        self.encoder = ChatEncoder(self.tokenizer)
         self.model = AutoModelForSequenceClassification.from_pretrained(
             folder, dtype="float32", local_files_only=True, use_safetensors=True
         ).to(self.device)
@@ -66,8 +68,8 @@ class LoadedModel:
 
     def _ids(self, prompt: list[dict], answer: str) -> list[int]:
         """As the reward model was trained: the prompt, the answer, the end."""
-        asked = self.tokenizer.apply_chat_template(prompt, add_generation_prompt=True, return_dict=False)
-        return [*asked, *self.tokenizer.encode(answer, add_special_tokens=False), self.tokenizer.eos_token_id]
+        asked = self.encoder.prompt_ids(prompt)
+        return [*asked, *self.encoder.answer_ids(answer), self.tokenizer.eos_token_id]
 
 
 class RewardModels:

@@ -10,18 +10,19 @@ from pathlib import Path
 import structlog
 from celery import shared_task
 from django.conf import settings
-from django.db import transaction
 
+from apps.accounts.locking import unit_of_work
 from apps.environments.judging import send_on
 from apps.feedback.opening import open_items
 from apps.feedback.rater_model.anchoring import keep_anchor, unanchored
 from apps.feedback.rater_model.surprising import keep, unread
 from apps.policies.damage import DamagedWeights
 from apps.rewards.models import Rescoring
-from apps.rewards.scoring import open_questions, record_verdicts
+from apps.rewards.scoring import Answered, open_questions, record_verdicts
 from apps.rollouts.models import Group
 from apps.runs.models import Run, StaleFence, Worker
 from apps.streaming import bells
+from apps.tasksets.selection import chance
 from workers.answering import answered
 from workers.described import described
 from workers.leases import kept
@@ -58,13 +59,19 @@ def serve() -> bool:
     questions = open_questions(groups)
     with kept(lambda: (Group.objects.keep(claims, settings.LEASE_SECONDS), me().beat(f"scoring {len(groups)} groups"))):
         answers = answered(groups, questions)
-    with transaction.atomic():
-        done = record_verdicts(groups, answers)
-        open_items(done)
+    done = _record(groups, answers)
     bells.ring("refine")
     for run in {group.run_id: group.run for group in done}.values():
         log.info("scored", run=run, groups=[group.pk for group in done if group.run_id == run.pk])
     return True
+
+
+@unit_of_work
+def _record(groups: Sequence[Group], answers: Sequence[Answered]) -> list[Group]:
+    """Write the verdicts and open the items for people; returns the groups handed on."""
+    done = record_verdicts(groups, answers)
+    open_items(done)
+    return done
 
 
 def waiting() -> bool:
@@ -97,7 +104,8 @@ def anchor(run: Run, groups: list[Group]) -> None:
     for most, alike in groupby(missing, key=attrgetter("max_tokens")):
         base = base_policies().of(Path(run.policy.folder))
         some = list(alike)
-        said = base.answers([of.prompt_ids for of in some], most, some[0].temperature, seed=some[0].group.pk)
+        seeds = [chance.seed("anchor", run.settings.seed, of.group.draw_index) for of in some]
+        said = base.answers([of.prompt_ids for of in some], most, some[0].temperature, seeds)
         for of, answer in zip(some, said, strict=True):
             keep_anchor(of, answer.ids, answer.logprobs, answer.text)
 

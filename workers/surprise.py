@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM
 from transformers.utils import logging as transformers_logging
 
 from apps.policies.manifest import verify
+from workers.explorer.speaker import Speaker
 from workers.policies.sampling import sample
 
 RESIDENT = 2  # base policies held in memory
@@ -41,7 +42,8 @@ class Base:
             self.device
         )
         self.model.eval()
-        self.tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        speaker = Speaker(folder)
+        self.tokenizer, self.ends = speaker.tokenizer, speaker.stop_token_ids
 
     def surprises(self, rows: Sequence[Tokens]) -> list[list[float]]:
         """Nats of each completion token, in the order of the rows; an empty completion has none."""
@@ -55,13 +57,16 @@ class Base:
                 found[n] = values
         return found
 
-    def answers(self, prompts: Sequence[Sequence[int]], max_tokens: int, temperature: float, seed: int) -> list[Answer]:
-        """One sampled answer to each prompt, the same for the same seed."""
-        generator = torch.Generator(self.device).manual_seed(seed)
+    def answers(
+        self, prompts: Sequence[Sequence[int]], max_tokens: int, temperature: float, seeds: Sequence[int]
+    ) -> list[Answer]:
+        """One sampled answer to each prompt; each depends on its own seed alone."""
         said: list[Answer] = []
         for start in range(0, len(prompts), ANSWERS_AT_ONCE):
             some = [list(prompt) for prompt in prompts[start : start + ANSWERS_AT_ONCE]]
-            for ids, logprobs in sample(self.model, some, max_tokens, generator, temperature).rows():
+            own = seeds[start : start + ANSWERS_AT_ONCE]
+            batch = sample(self.model, some, max_tokens, own, temperature, self.ends)
+            for ids, logprobs in batch.rows():
                 said.append(Answer(ids, logprobs, self.tokenizer.decode(ids, skip_special_tokens=True)))
         return said
 

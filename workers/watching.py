@@ -6,6 +6,7 @@ A job of its own beside the sweep: reading a thousand replies takes a second, an
 import structlog
 from celery import shared_task
 
+from apps.accounts.locking import retrying
 from apps.feedback.suspicions.raising import look_through
 from apps.runs.models import Run
 
@@ -14,6 +15,7 @@ _looked: dict[int, int] = {}  # run → the step at which this process looked la
 
 
 @shared_task(name="watch")
+@retrying
 def watch(**_: object) -> None:
     """Look at each running run whose step has moved. Idempotent; two at once do no harm."""
     running = list(Run.objects.exploring().order_by("pk"))

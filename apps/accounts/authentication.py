@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+from django.conf import settings
 from django.db.models import Q
 from django.db.models.functions import Now
 from django.http import HttpRequest
@@ -11,6 +12,7 @@ from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
 from apps.accounts.models import TOKEN_PREFIX, Token, User
+from apps.accounts.second_factor import lacks_second_factor
 
 SCHEME = "Bearer"
 LONGEST_SECRET = 200
@@ -39,7 +41,9 @@ def token_in(header: bytes) -> Token | None:
         return None
     token = _presented(words[1:])
     if token is None:
-        raise AuthenticationFailed("This token is unknown, ended or revoked.")
+        raise AuthenticationFailed("This token is unknown, expired or revoked.")
+    if settings.REQUIRE_MFA_FOR_STAFF and lacks_second_factor(token.user):
+        raise AuthenticationFailed("The owner of this token must set up a second factor first.")
     note_use(token)
     return token
 

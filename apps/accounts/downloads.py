@@ -7,11 +7,13 @@ from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest, StreamingHttpResponse
 
 CHUNK = 256 * 1024  # bytes
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def download(request: HttpRequest, pieces: Iterator[bytes], content_type: str, name: str) -> StreamingHttpResponse:
     """A file of this name, streamed. Under ASGI each piece is made in a thread, or all would be held in memory at once."""
     answer = StreamingHttpResponse(_in_threads(pieces) if isinstance(request, ASGIRequest) else pieces, content_type=content_type)
+    answer.downloaded_by = str(request.user.pk or "")  # rftweb.answers counts a person's open downloads
     answer["Content-Disposition"] = f'attachment; filename="{name}"'
     answer["X-Content-Type-Options"] = "nosniff"
     return answer
@@ -27,6 +29,16 @@ def in_chunks(lines: Iterable[bytes]) -> Iterator[bytes]:
             pending.clear()
     if pending:
         yield bytes(pending)
+
+
+def csv_cell(value: object) -> object:
+    """Return the value so that no spreadsheet takes a text for a formula.
+
+    Spreadsheets run what begins with one of FORMULA_STARTS; an apostrophe before it makes it text
+    (OWASP, "CSV injection"). Numbers and dates stay as they are.
+    """
+    is_formula = isinstance(value, str) and value.startswith(FORMULA_STARTS)
+    return "'" + value if is_formula else value
 
 
 async def _in_threads(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:

@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from django.contrib.auth.models import AbstractUser
 from django.db import models, transaction
+from django.db.models import F, Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -34,8 +35,23 @@ class User(AbstractUser):
         help_text="The step of the tour that this person takes next, where the demo's run is to be seen; 0: none.",
     )
 
+    password_changed_at = models.DateTimeField(
+        null=True,
+        editable=False,
+        help_text="API tokens issued before the last change of the password are not accepted.",
+    )
+
     def __str__(self) -> str:
         return self.username
+
+    def set_password(self, raw_password: str | None) -> None:
+        """Set the password and end all API tokens issued until now.
+
+        Somebody who changes a password may fear that it is known, and so may its tokens be. Django
+        calls this as well to store a known password by a newer hash, but saves the hash alone then.
+        """
+        super().set_password(raw_password)
+        self.password_changed_at = timezone.now()
 
 
 class ProjectQuerySet(models.QuerySet):
@@ -103,8 +119,10 @@ class Membership(models.Model):
 
 class TokenQuerySet(models.QuerySet):
     def alive(self) -> "TokenQuerySet":
-        """Neither revoked nor ended."""
-        return self.filter(revoked_at=None, expires_at__gt=timezone.now())
+        """Return tokens that are neither revoked, expired nor older than the owner's password."""
+        changed_at = F("user__password_changed_at")
+        is_newer = Q(user__password_changed_at=None) | Q(created_at__gte=changed_at)
+        return self.filter(is_newer, revoked_at=None, expires_at__gt=timezone.now())
 
     def presented(self, secret: str) -> "Token | None":
         """The live token with this secret, or None. Compared by digest, in constant time."""

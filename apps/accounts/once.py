@@ -19,7 +19,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.accounts.models import OnceRequest
+from apps.accounts.models import Membership, OnceRequest, Token
 from apps.accounts.problems import AtWork
 
 JSON = dict | list | str | int | float | bool | None
@@ -52,7 +52,7 @@ def _named(act: Callable[..., Response], is_kept: bool) -> Callable[..., Respons
         key = _key_of(request)
         if key is None:
             return act(view, request, *args, **kwargs)
-        row, is_ours = _claim(request, key, _digest_of(view, request))
+        row, is_ours = _claim(request, key, _digest_of(view, request, is_kept))
         if not is_ours:
             return Response(row.answer, row.status) if is_kept else act(view, request, *args, **kwargs)
         try:
@@ -102,7 +102,7 @@ def _claim(request: Request, key: str, digest: str) -> tuple[OnceRequest, bool]:
     if is_new:
         return row, True
     if row.digest != digest:
-        raise serializers.ValidationError({HEADER: ["Was used for another request; every new one needs a key of its own."]})
+        raise serializers.ValidationError({HEADER: ["Was used for another request, or with other permissions; use a new key."]})
     if row.status is not None:
         return row, False
     late = OnceRequest.objects.filter(pk=row.pk, status=None, begun_at=row.begun_at, begun_at__lt=now - AT_WORK)
@@ -120,8 +120,24 @@ def _sweep(request: Request, key: str) -> None:
         OnceRequest.objects.filter(pk__in=old.values("pk")[:MOST_SWEPT]).delete()
 
 
-def _digest_of(view: object, request: Request) -> str:
-    """Of all that makes the request another one; a view whose callers differ in more than the body says in what (`once_scope`)."""
+def _digest_of(view: object, request: Request, is_kept: bool) -> str:
+    """Digest all that makes the request another one.
+
+    A view whose callers differ in more than the body names that in `once_scope`. Where the first
+    answer is given again without asking the view, what the sender may do belongs to it as well: a
+    narrower token, or a role that was taken away, must not read what a wider one was answered.
+    """
     scope = view.once_scope(request) if hasattr(view, "once_scope") else []
-    said = json.dumps([request.method, request.get_full_path(), request.data, *scope], sort_keys=True)
-    return hashlib.sha256(said.encode()).hexdigest()
+    rights = _rights_of(request) if is_kept else []
+    content = [request.method, request.get_full_path(), request.data, *scope, *rights]
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _rights_of(request: Request) -> list[JSON]:
+    """Return the token's scopes, and the person's roles in projects and in the installation."""
+    scopes = request.auth.scopes if isinstance(request.auth, Token) else None
+    roles = Membership.objects.filter(user_id=request.user.pk).order_by("project_id")
+    user = request.user
+    is_admin = getattr(user, "is_superuser", False)
+    is_staff = getattr(user, "is_staff", False)
+    return [scopes, list(roles.values_list("project_id", "role")), is_admin, is_staff]

@@ -1,6 +1,9 @@
 """How the OpenAPI document speaks of our tokens and of our problems."""
 
+from functools import cache
+
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
+from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.openapi import AutoSchema
 
 from apps.accounts.models import TOKEN_PREFIX
@@ -18,6 +21,18 @@ class Schema(AutoSchema):
         for status in sorted({*ALWAYS, *(WITH_A_BODY if self.method in ("POST", "PATCH") else ())}):
             found.setdefault(str(status), self._get_response_for_code(Problem, str(status), [MEDIA_TYPE], direction))
         return found
+
+
+class KeptSchema(SchemaGenerator):
+    """Generate the document once in a process: it takes seconds and is the same for everybody."""
+
+    def get_schema(self, request: object = None, public: bool = False) -> dict:
+        return _public_schema()
+
+
+@cache
+def _public_schema() -> dict:
+    return SchemaGenerator().get_schema(request=None, public=True)
 
 
 class BearerTokenScheme(OpenApiAuthenticationExtension):

@@ -6,6 +6,7 @@
 """
 
 import math
+import re
 import uuid
 from collections.abc import Iterator
 from http import HTTPStatus
@@ -17,9 +18,14 @@ from django.http import Http404
 from rest_framework import exceptions, serializers
 from rest_framework.response import Response
 
+from apps.accounts.locking import is_conflict
+
 log = structlog.get_logger(__name__)
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = "5"
+FRAMEWORK_415 = re.compile(r"Unsupported media type ")
+BUSY_S = "1"
+BUSY = "Somebody else changed the same data at the same moment; nothing was saved. Send it again."
 SUMMED_UP = 3  # fields named in the detail; all are in `errors`
 
 
@@ -70,6 +76,10 @@ class Problem(serializers.Serializer):
 
 def handler(error: Exception, context: dict) -> Response:
     """The answer to an exception of a REST view."""
+    if isinstance(error, exceptions.UnsupportedMediaType) and FRAMEWORK_415.match(str(error.detail)):
+        given = context["request"].headers.get("Content-Type", "")
+        what = f"The Content-Type {given[:100]!r} is not taken" if given else "The request has no Content-Type"
+        error = exceptions.UnsupportedMediaType(given, f"{what}: send application/json.")
     return answer_to(error, context["request"].path)
 
 
@@ -88,6 +98,9 @@ def answer_to(error: Exception, path: str) -> Response:
             return _of_framework(error)
         case DataError():
             return answer(400, "unstorable", "A value cannot be stored: it holds a character or a number outside every bound.")
+        case OperationalError() if is_conflict(error):
+            log.warning("lock_conflict", path=path, error=str(error).strip())
+            return answer(503, "busy", BUSY, headers={"Retry-After": BUSY_S})
         case OperationalError() | InterfaceError():
             log.warning("database_away", error=str(error).strip())
             return answer(503, "database_away", "The database is away; try again.", headers={"Retry-After": RETRY_AFTER_S})

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 DEEPEST = 32  # levels of lists and objects
+BYTE_ORDER_MARK = "\ufeff"  # some editors and .NET write it; RFC 8259 lets readers ignore it
 MOST_DIGITS = 40  # of one number: any 64-bit number has fewer
 
 
@@ -26,6 +27,7 @@ def decode(text: str | bytes, *, any_text: bool = False) -> Any:
     try:
         if isinstance(text, bytes):
             text = text.decode()
+        text = text.removeprefix(BYTE_ORDER_MARK)
         document = json.loads(
             text, object_pairs_hook=_refuse_duplicates, parse_constant=_refuse_constant, parse_float=_finite, parse_int=_short
         )

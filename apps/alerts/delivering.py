@@ -13,11 +13,11 @@ from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.mail import EmailMessage, get_connection
 from django.core.validators import EmailValidator
-from django.db import transaction
 from django.db.models import F, Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
+from apps.accounts.locking import lock_ids, unit_of_work
 from apps.alerts.messages import mail_text, message_of, signed
 from apps.alerts.models import Channel, Delivery
 from apps.environments.pull import exchanges
@@ -76,12 +76,12 @@ def deliver() -> int:
     return sum(not isinstance(said, NotSent) for said in outcomes.values())
 
 
-@transaction.atomic
+@unit_of_work
 def _claim() -> list[Delivery]:
     """Due deliveries, the oldest first. While they are sent they are not due."""
-    due = Delivery.objects.select_for_update(skip_locked=True, of=("self",)).filter(state=Delivery.State.WAITING, due_at__lte=Now())
+    due = Delivery.objects.filter(state=Delivery.State.WAITING, due_at__lte=Now())
     due = due.filter(Q(channel__is_on=True) | Q(kind="test"))
-    ids = list(due.order_by("due_at").values_list("pk", flat=True)[:AT_ONCE])
+    ids = lock_ids(due.order_by("due_at")[:AT_ONCE], skip_locked=True)
     Delivery.objects.filter(pk__in=ids).update(due_at=after(CLAIMED_S), attempts=F("attempts") + 1)
     found = Delivery.objects.filter(pk__in=ids).select_related("channel__project", "entry__alert__run__project")
     return list(found.order_by("pk"))

@@ -1,14 +1,15 @@
 """The look over all live runs: what the rules find opens alerts, keeps them open, and ends those that hold no more."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import structlog
-from django.db import InterfaceError, OperationalError, connection, transaction
-from django.db.models import Exists, OuterRef, Q
+from django.db import InterfaceError, OperationalError, connection
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 
-from apps.alerts.facts import Facts, facts_of
+from apps.accounts.locking import lock_ids, unit_of_work
+from apps.alerts.facts import Facts, facts_of, facts_of_control
 from apps.alerts.holding import hold_evaluations
 from apps.alerts.models import Alert, AlertEntry
 from apps.alerts.rules import RULES, WHILE_LIVE, Found, look
@@ -18,34 +19,63 @@ from apps.runs.models import NotPossible, Run
 
 log = structlog.get_logger(__name__)
 LOCK = 0x616C_6572  # names the one look at a time among the database's advisory locks
+CONTROL = "control_behind"
 PAUSED, ENDED, OFF, GONE = "the run is paused", "the run has ended", "the rule is switched off", "its condition is gone"
 
 
 def look_at_runs() -> dict[str, int]:
     """Alerts opened and closed, runs paused, evaluations held and resumed. A second look at once does nothing."""
+    return _alone(_look)
+
+
+def look_at_control() -> dict[str, int]:
+    """The same for the rule `control_behind` alone: what a web process does while the control plane is behind."""
+    return _alone(_look_at_control)
+
+
+def _alone(look_now: Callable[[], dict[str, int]]) -> dict[str, int]:
     with connection.cursor() as cursor:  # a lock of the session: what becomes of each run is a transaction of its own
         cursor.execute("SELECT pg_try_advisory_lock(%s, 0)", [LOCK])
         if not cursor.fetchone()[0]:
             return {}
         try:
-            return _look()
+            return look_now()
         finally:
             cursor.execute("SELECT pg_advisory_unlock(%s, 0)", [LOCK])
 
 
 def _look() -> dict[str, int]:
     has_alerts = Exists(Alert.objects.open().filter(run=OuterRef("pk")))
-    concerned = Run.objects.filter(Q(state=Run.State.RUNNING) | has_alerts).order_by("pk")
-    runs = _readable(concerned.select_related("project", "topic", "policy"))
-    facts = facts_of(runs, spent_of(runs))
+    runs = _concerned(Q(state=Run.State.RUNNING) | has_alerts)
+    done = _settle_all(runs, facts_of(runs, spent_of(runs)), Alert.objects.open())
+    done.update(hold_evaluations())
+    return {what: count for what, count in done.items() if count}
+
+
+def _look_at_control() -> dict[str, int]:
+    runs = _concerned(Q(state=Run.State.RUNNING))
+    alerts = Alert.objects.open().filter(rule=CONTROL)
+    done = _settle_all(runs, facts_of_control(runs), alerts, only=frozenset({CONTROL}))
+    return {what: count for what, count in done.items() if count}
+
+
+def _concerned(which: Q) -> list[Run]:
+    return _readable(Run.objects.filter(which).order_by("pk").select_related("project", "topic", "policy"))
+
+
+def _settle_all(
+    runs: Iterable[Run],
+    facts: Mapping[int, Facts],
+    alerts: QuerySet[Alert],
+    only: frozenset[str] = frozenset(RULES),
+) -> Counter[str]:
     known: dict[int, list[Alert]] = defaultdict(list)
-    for alert in Alert.objects.open().filter(run__in=runs).order_by("pk"):
+    for alert in alerts.filter(run__in=runs).order_by("pk"):
         known[alert.run_id].append(alert)
     done: Counter[str] = Counter()
     for run in runs:
-        done.update(_settle_alone(run, facts[run.pk], known[run.pk]))
-    done.update(hold_evaluations())
-    return {what: count for what, count in done.items() if count}
+        done.update(_settle_alone(run, facts[run.pk], known[run.pk], only))
+    return done
 
 
 def _readable(runs: Iterable[Run]) -> list[Run]:
@@ -59,10 +89,10 @@ def _readable(runs: Iterable[Run]) -> list[Run]:
     return found
 
 
-def _settle_alone(run: Run, facts: Facts, known: list[Alert]) -> Counter[str]:
+def _settle_alone(run: Run, facts: Facts, known: list[Alert], only: frozenset[str]) -> Counter[str]:
     """Whatever goes wrong with one run must not leave the others unwatched."""
     try:
-        return _settle(run, facts, known)
+        return _settle(run, facts, known, only)
     except (OperationalError, InterfaceError):  # the database is away: for all of them
         raise
     except Exception:
@@ -70,10 +100,10 @@ def _settle_alone(run: Run, facts: Facts, known: list[Alert]) -> Counter[str]:
         return Counter()
 
 
-def _settle(run: Run, facts: Facts, known: list[Alert]) -> Counter[str]:
+def _settle(run: Run, facts: Facts, known: list[Alert], only: frozenset[str]) -> Counter[str]:
     """Set the run's alerts in accord with what the rules find now. Those of a rule that broke stay as they are."""
     open_ones = {(alert.rule, alert.key): alert for alert in known}
-    found, broken = _found(run, facts, open_ones)
+    found, broken = _found(run, facts, open_ones, only)
     for place, one in found.items():
         if (alert := open_ones.get(place)) and (alert.words, alert.todo) != (one.words, one.todo):
             Alert.objects.filter(pk=alert.pk).update(words=one.words, todo=one.todo, figure=one.figure)
@@ -88,12 +118,14 @@ def _settle(run: Run, facts: Facts, known: list[Alert]) -> Counter[str]:
     return _write(run, open_ones, found, new, over, pausing)
 
 
-@transaction.atomic
+@unit_of_work
 def _write(run: Run, open_ones: dict, found: dict, new: dict, over: dict, pausing: list) -> Counter[str]:
     """The run's row is locked first, as by all that move a run and tell of it. One that has moved meanwhile is left for now."""
-    locked = Run.objects.select_for_update(of=("self",)).select_related("project", "topic").get(pk=run.pk)
+    locked = Run.locked(run.pk, "project", "topic")
     if locked.state != run.state:
         return Counter()
+    known = [open_ones[place] for place in pausing if place in open_ones]
+    lock_ids(Alert.objects.filter(pk__in=[alert.pk for alert in (*over, *known)]))
     opened = {place: _open(locked, place, one) for place, one in new.items()}
     for alert, why in over.items():
         _close(locked, alert, why)
@@ -101,11 +133,13 @@ def _write(run: Run, open_ones: dict, found: dict, new: dict, over: dict, pausin
     return Counter(opened=len(opened), closed=len(over), paused=paused)
 
 
-def _found(run: Run, facts: Facts, open_ones: Mapping[tuple[str, str], Alert]) -> tuple[dict[tuple[str, str], Found], set[str]]:
+def _found(
+    run: Run, facts: Facts, open_ones: Mapping[tuple[str, str], Alert], only: frozenset[str]
+) -> tuple[dict[tuple[str, str], Found], set[str]]:
     """By rule and key; and the rules that broke over this run. One that does not run has nothing new the matter."""
     found: dict[tuple[str, str], Found] = {}
     broken: set[str] = set()
-    for name in RULES if run.is_live else ():
+    for name in (name for name in RULES if run.is_live and name in only):
         keys = frozenset(key for rule, key in open_ones if rule == name)
         try:
             found |= {(name, one.key[:100]): one for one in look(facts, name, keys)}

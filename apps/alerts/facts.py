@@ -12,13 +12,16 @@ from django.db import connection
 from django.db.models import Count, Exists, F, Max, Min, OuterRef, Q
 from django.db.models.functions import Coalesce
 
+from apps.alerts.fruitless import Fruitless, fruitless_runs
 from apps.alerts.processes import Lost, lost
 from apps.environments.models import Environment
 from apps.feedback.calibration.watching import told
 from apps.feedback.models import Calibration, Suspicion
 from apps.rewards.hacking import TITLES
 from apps.rollouts.models import Group
+from apps.runs import control_plane
 from apps.runs.config import RunConfig
+from apps.runs.control_plane import ControlPlane
 from apps.runs.models import Acknowledgement, Metric, Run, TrainStep, WeightVersion, Worker
 
 CURVES = ("kl", "behaviour_kl", "entropy", "success", "step_seconds")
@@ -78,6 +81,7 @@ class Facts:
     standing: Mapping[str, Standing] = field(default_factory=dict)
     curves: Mapping[str, Points] = field(default_factory=dict)
     first_entropy: Points = ()
+    fruitless: Fruitless | None = None
     unapplied: Sequence[tuple[int, str, datetime]] = ()  # step, why, when; by step
     unserved: tuple[int, datetime] | None = None  # oldest published version after the newest that an engine acknowledged
     failing: Sequence[Failing] = ()
@@ -86,6 +90,7 @@ class Facts:
     rooms: Sequence[Room] = ()
     heard: Mapping[str, datetime] = field(default_factory=dict)  # newest sign of life, by role
     lost: Sequence[Lost] = ()
+    control: ControlPlane | None = None
     spent: Mapping[str, float] = field(default_factory=dict)  # by the fields of apps.runs.budget.Budget
 
     def since(self, moment: datetime | None) -> float:
@@ -100,7 +105,9 @@ def facts_of(runs: Iterable[Run], spent: Mapping[int, Mapping[str, float]]) -> d
     now = _now()
     standing, curves, first, unapplied = _standing(ids), _curves(runs), _first_entropy(ids), _unapplied(ids)
     unserved, scorers, suspicions = _unserved(ids), _scorers(ids), _suspicions(ids)
+    fruitless = fruitless_runs(runs)
     failing, rooms, heard, gone = _failing({run.project_id for run in runs}), disks(), _heard(), lost()
+    control = control_plane.look()
     found = {}
     for run in runs:
         plan, live_since = run.settings, run.state_since or run.started_at or run.created_at
@@ -110,9 +117,24 @@ def facts_of(runs: Iterable[Run], spent: Mapping[int, Mapping[str, float]]) -> d
             waiting_on=run.waiting_on, standing=standing[run.pk], curves=curves[run.pk], first_entropy=first[run.pk],
             unapplied=unapplied[run.pk], unserved=unserved.get(run.pk), rooms=rooms, heard=heard, scorers=scorers[run.pk],
             failing=[one for one in failing[run.project_id] if one.name == environment], suspicions=suspicions[run.pk],
-            spent=spent.get(run.pk, {}), lost=gone,
+            spent=spent.get(run.pk, {}), lost=gone, control=control,
+            fruitless=fruitless.get(run.pk),
         )  # fmt: skip
     return found
+
+
+def facts_of_control(runs: Iterable[Run]) -> dict[int, Facts]:
+    """Only what the rule `control_behind` reads, by run (id)."""
+    control = control_plane.look()
+    return {
+        run.pk: Facts(
+            now=control.now,
+            plan=run.settings,
+            live_since=run.state_since or run.started_at or run.created_at,
+            control=control,
+        )
+        for run in runs
+    }
 
 
 def _now() -> datetime:

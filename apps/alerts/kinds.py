@@ -3,6 +3,7 @@
 TITLES = {
     "no_progress": "No progress",
     "starvation": "Starvation",
+    "nothing_learned": "Nothing learned",
     "not_finite": "Updates not finite",
     "kl": "KL too large",
     "agreement": "Reward without agreement",
@@ -13,10 +14,20 @@ TITLES = {
     "disk": "Disk nearly full",
     "silence": "Workers gone",
     "lost_worker": "Worker lost",
+    "control_behind": "Background jobs late",
     "budget": "Budget",
 }
 # Nothing of what was judged, or by which weights, is in these.
-TO_ALL = ("no_progress", "starvation", "breaker", "disk", "silence", "lost_worker", "budget")
-AS_JUDGED = ("not_finite", "kl", "entropy", "unacknowledged")
+TO_ALL = (
+    "no_progress",
+    "starvation",
+    "breaker",
+    "disk",
+    "silence",
+    "lost_worker",
+    "control_behind",
+    "budget",
+)
+AS_JUDGED = ("nothing_learned", "not_finite", "kl", "entropy", "unacknowledged")
 # A rater who knew would look for it.
 TO_STEERERS = ("agreement", "suspected")

@@ -82,6 +82,20 @@ def starvation(facts: Facts, limit: rule.Starvation, is_open: frozenset[str]) ->
     )  # fmt: skip
 
 
+def nothing_learned(facts: Facts, limit: rule.NothingLearned, is_open: frozenset[str]) -> Iterator[Found]:
+    """Its condition is looked for with the facts (apps.alerts.fruitless)."""
+    found = facts.fruitless
+    if found is None:
+        return
+    causes = "; ".join(f"{count:,} × {words}" for count, words in found.causes)
+    yield Found(
+        f"Nothing could be learned from the last {found.groups:,} groups. Most common causes: {causes}.",
+        "Look at some of the dropped groups on the page Buffer, fix the cause, and resume the run. If all answers of a "
+        "group get the same reward, use easier or harder tasks, larger groups, or a scorer that tells the answers apart.",
+        found.since, float(found.groups),
+    )  # fmt: skip
+
+
 def not_finite(facts: Facts, limit: rule.NotFinite, is_open: frozenset[str]) -> Iterator[Found]:
     skipped = [one for one in facts.unapplied if one[0] > facts.step - limit.among]
     if len(skipped) < (1 if is_open else limit.updates):
@@ -213,6 +227,13 @@ def lost_worker(facts: Facts, limit: rule.LostWorker, is_open: frozenset[str]) -
         yield Found(f"{last} {left}", todo, one.since, gone_for, one.key)
 
 
+def control_behind(facts: Facts, limit: rule.ControlBehind, is_open: frozenset[str]) -> Iterator[Found]:
+    control = facts.control
+    if control is not None and control.behind_s >= limit.after_s:
+        words = f"{control.words} Expired leases, imports, exports and alerts are late."
+        yield Found(words, control.todo, control.since, control.behind_s)
+
+
 def budget(facts: Facts, limit: rule.NearBudget, is_open: frozenset[str]) -> Iterator[Found]:
     for name, most in (facts.plan.budget.model_dump() if facts.plan.budget else {}).items():
         used = facts.spent.get(name, 0.0)
@@ -229,12 +250,24 @@ def budget(facts: Facts, limit: rule.NearBudget, is_open: frozenset[str]) -> Ite
 
 
 RULES: dict[str, Look] = {
-    "no_progress": no_progress, "starvation": starvation, "not_finite": not_finite, "kl": kl, "agreement": agreement,
-    "suspected": suspected, "entropy": entropy, "unacknowledged": unacknowledged, "breaker": breaker, "disk": disk,
-    "silence": silence, "lost_worker": lost_worker, "budget": budget,
-}  # fmt: skip
+    "no_progress": no_progress,
+    "starvation": starvation,
+    "nothing_learned": nothing_learned,
+    "not_finite": not_finite,
+    "kl": kl,
+    "agreement": agreement,
+    "suspected": suspected,
+    "entropy": entropy,
+    "unacknowledged": unacknowledged,
+    "breaker": breaker,
+    "disk": disk,
+    "silence": silence,
+    "lost_worker": lost_worker,
+    "control_behind": control_behind,
+    "budget": budget,
+}
 # What a run that stands still cannot help: these alerts end when it is paused, unless it was paused for them.
-WHILE_LIVE = ("no_progress", "starvation", "unacknowledged", "silence", "lost_worker")
+WHILE_LIVE = ("no_progress", "starvation", "unacknowledged", "silence", "lost_worker", "control_behind")
 
 
 def spoken(seconds: float) -> str:

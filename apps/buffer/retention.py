@@ -9,6 +9,7 @@ from django.db import models, transaction
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 
+from apps.accounts.locking import lock_ids, retrying
 from apps.buffer.models import Experience, Release, StepItem
 from apps.buffer.models.replays import batched
 from apps.rollouts.models import GAVE_UP, Group, Rollout, RolloutPayload
@@ -39,10 +40,13 @@ def rule_of(run: Run) -> Retention | None:
     return Retention(days=settings.RETENTION_DAYS)
 
 
+@retrying
 def release(run: Run, rule: Retention, among: Sequence[int]) -> Going:
     """Let go of the arrays of those of these groups that are due, in one transaction."""
     with transaction.atomic():
-        locked = Run.objects.select_for_update().get(pk=run.pk)
+        lock_ids(Group.objects.filter(pk__in=among))
+        lock_ids(Rollout.objects.filter(group__in=among))
+        locked = Run.locked(run.pk)
         groups = list(due(locked, rule).filter(pk__in=among).values_list("pk", flat=True))
         payloads = _arrays(groups)
         sizes = dict(payloads.annotate(size=_octets()).values_list("pk", "size"))

@@ -14,7 +14,7 @@ from django.db.models import Max, Min
 from apps.buffer.models import Experience, StepItem
 from apps.feedback.models import Rating
 from apps.rewards.combining import RATER_MODEL, Judgement, combined, full_reward, peoples_word
-from apps.rewards.models import LATE, Reward
+from apps.rewards.models import LATE, SIMULATED, Reward
 from apps.rollouts.models import Rollout
 from apps.runs.config import RunConfig
 from apps.runs.models import Run, TrainStep
@@ -121,7 +121,8 @@ def bought(run: Run) -> Bought:
     for name, is_simulated, seconds, is_late, shown, rollout, _ in rows:
         for time in (raters.setdefault(name, Time(name, is_simulated)), simulated if is_simulated else people):
             time.add(seconds, is_late)
-        judged.update(shown or [rollout])
+        if not is_simulated:
+            judged.update(shown or [rollout])
     taken, covered = _coverage(run)
     return Bought(
         raters=sorted(raters.values(), key=lambda time: (time.is_simulated, -time.decisions)), people=people, simulated=simulated,
@@ -145,7 +146,9 @@ def _coverage(run: Run) -> tuple[int, int]:
     steps = [row["pk"] for row in newest]
     usual = StepItem.objects.filter(step__in=steps, experience__kind=Experience.Kind.USUAL)
     taken = set(usual.values_list("experience__rollout", flat=True))
-    human = Reward.objects.filter(rollout__in=taken, source=Reward.Source.HUMAN, is_current=True, value__isnull=False)
+    human = Reward.objects.by_people().filter(
+        rollout__in=taken, is_current=True, value__isnull=False
+    )
     return len(taken), human.values("rollout").distinct().count()
 
 
@@ -166,6 +169,7 @@ def _said(plan: RunConfig, judged: set[int]) -> tuple[dict[int, float], dict[int
     words: dict[int, list[Judgement]] = defaultdict(list)
     human: dict[int, list[Judgement]] = defaultdict(list)
     current = Reward.objects.filter(rollout__in=judged, is_current=True).exclude(details__has_key=LATE)
+    current = current.exclude(by__is_simulated=True).exclude(details__has_key=SIMULATED)
     for rollout, source, scorer, value in current.values_list("rollout", "source", "scorer", "value"):
         if source == Reward.Source.HUMAN:
             human[rollout].append(Judgement(scorer, value, is_human=True))

@@ -64,10 +64,18 @@ SAMPLED = Charts(
     Chart(
         "reward",
         "Reward",
-        ("reward_mean", "reward_std", "reward_human", "reward_human_std", *SOURCES, MACHINES),
-        "Mean of a step's rollouts; what people said; what each kind of machine gave, as the run weighs it. Bands: one standard "
-        "deviation.",
-        ("mean", "", "● people", "", "◆ rule", "▲ model", "■ environment", "machines"),
+        (
+            "reward_mean",
+            "reward_std",
+            "reward_human",
+            "reward_human_std",
+            "reward_simulated",
+            *SOURCES,
+            MACHINES,
+        ),
+        "Mean of a step's rollouts; what people said; what the simulated rater said; what each "
+        "kind of machine gave, as the run weighs it. Bands: one standard deviation.",
+        ("mean", "", "● people", "", "○ simulated", "◆ rule", "▲ model", "■ environment", "machines"),
     ),
     (
         Chart("success", "success", ("success",), why="Share of rollouts with the full reward."),
@@ -119,7 +127,7 @@ SAMPLED = Charts(
             "decisions/h",
             PEOPLE,
             "Throughput of people over the last ten minutes, and of the simulated rater.",
-            ("● people", "simulated"),
+            ("● people", "○ simulated"),
         ),
         Chart(
             "groups_ready",

@@ -26,6 +26,7 @@ FIGURES = {
     REWARD: ("reward", "Mean reward of the rollouts of an update."),
     "success": ("success", "Share of rollouts with the full reward."),
     "reward_human": ("people's reward", "Mean of what people gave."),
+    "reward_simulated": ("simulated reward", "Mean of what the simulated rater gave."),
     "completion_length": ("length, tokens", "Mean length of a reply."),
     "kl": ("KL, nats", "How far the policy has moved from the reference, per token."),
     "entropy": ("entropy, nats", "How undecided the policy is, per token."),

@@ -7,6 +7,7 @@ from django.utils.functional import SimpleLazyObject
 from apps.alerts.models import Alert
 from apps.dashboard.tour import tour_of
 from apps.feedback.claiming import waiting_for
+from apps.runs import control_plane
 
 PLACES = (
     ("live", "Live", "l"),
@@ -29,13 +30,14 @@ def frame(request: HttpRequest) -> dict:
         "waiting_ratings": SimpleLazyObject(lambda: waiting(request)),
         "unheard_alerts": SimpleLazyObject(lambda: unheard(request)),
         "tour": SimpleLazyObject(lambda: tour_of(request)),
+        "control_plane": SimpleLazyObject(control_plane.look),
     }
 
 
 def waiting(request: HttpRequest) -> str:
     if not getattr(request, "user", None) or not request.user.is_authenticated:
         return ""
-    return _bounded(waiting_for(request.user, MOST_COUNTED + 1))
+    return _bounded(waiting_for(request.user, MOST_COUNTED + 1).count)
 
 
 def unheard(request: HttpRequest) -> str:

@@ -87,8 +87,14 @@ def _rolled_out(rollout: Rollout, is_open: bool) -> Station:
 
 
 def _judges(said: list[Reward]) -> str:
-    people = sum(reward.source == Reward.Source.HUMAN for reward in said)
-    words = ((len(said) - people, "machine reward"), (people, "reward by people"))
+    simulated = sum(reward.is_simulated for reward in said)
+    people = sum(reward.source == Reward.Source.HUMAN for reward in said) - simulated
+    machines = len(said) - people - simulated
+    words = (
+        (machines, "machine reward"),
+        (people, "reward by people"),
+        (simulated, "simulated reward"),
+    )
     return ", ".join(f"{count} {word if count == 1 else word.replace('reward', 'rewards')}" for count, word in words if count)
 
 

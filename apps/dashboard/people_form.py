@@ -26,6 +26,7 @@ LABELS = {
     "anchor": "Anchor reply in rankings",
     "ask_first": "What comes first",
     "overlap": "People per item",
+    "open_stars": "Stars without a claim",
     "raters.people": "People",
     "raters.groups": "Groups",
     "open_claims": "Items one person may hold",
@@ -87,7 +88,20 @@ UNITS = {
 # Title, one line, and the fields; together they are all fields of the section (a test counts them).
 GROUPS = (
     ("What is asked", "", ("form", "rubric", "guidelines", "per_group", "domains", "pairs", "anchor", "ask_first", "overlap")),
-    ("Who rates", "", ("raters.people", "raters.groups", "open_claims", "lease_s", "blind", "steer", "simulated")),
+    (
+        "Who rates",
+        "",
+        (
+            "raters.people",
+            "raters.groups",
+            "open_claims",
+            "open_stars",
+            "lease_s",
+            "blind",
+            "steer",
+            "simulated",
+        ),
+    ),
     ("What becomes of it", "", ("deadline_s", "at_deadline", "weight", "aggregation")),
     ("Do they read", "Items whose answer is known, mixed in among the others.", ("gold.rate", "gold.attention", "gold.feedback")),
     ("Rater model", "Learns from every decision, and fills in where nobody looked.", ("rater_model",)),

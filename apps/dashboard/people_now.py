@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import timedelta
 
+from django.db.models import Count, Q
 from django.db.models.functions import Now
 
 from apps.feedback.models import Rating, Slot
@@ -15,10 +16,11 @@ HOUR = timedelta(hours=1)
 
 @dataclass(frozen=True)
 class PeopleNow:
-    """`waiting` and `hourly` stop counting at MOST_COUNTED. `names`: who holds an item, at most NAMES of them."""
+    """The counts stop at MOST_COUNTED. `names`: who holds an item, at most NAMES of them."""
 
     waiting: int
     hourly: int
+    hourly_simulated: int
     names: tuple[str, ...]
 
     @property
@@ -30,6 +32,10 @@ class PeopleNow:
         return _bounded(self.hourly)
 
     @property
+    def simulated_words(self) -> str:
+        return _bounded(self.hourly_simulated)
+
+    @property
     def who(self) -> str:
         return ", ".join(self.names) if self.names else "nobody"
 
@@ -38,12 +44,22 @@ def people_now(run: Run) -> PeopleNow:
     """Three queries."""
     slots = Slot.objects.filter(run=run).order_by()
     newest = Rating.objects.filter(run=run, is_withdrawn=False).order_by("-pk").values("pk")[:MOST_COUNTED]
-    holding = slots.filter(state=Slot.State.HELD, lease_until__gt=Now()).values_list("rater__username", flat=True).distinct()
-    return PeopleNow(
-        slots.filter(state=Slot.State.OPEN)[:MOST_COUNTED].count(),
-        Rating.objects.filter(pk__in=newest, at__gte=Now() - HOUR).count(),
-        tuple(sorted(holding[:NAMES])),
+    held = slots.filter(state=Slot.State.HELD, lease_until__gt=Now())
+    holding = held.values_list("rater__username", "rater__is_simulated").distinct()[:NAMES]
+    lately = Rating.objects.filter(pk__in=newest, at__gte=Now() - HOUR).aggregate(
+        people=Count("pk", filter=Q(rater__is_simulated=False)),
+        simulated=Count("pk", filter=Q(rater__is_simulated=True)),
     )
+    return PeopleNow(
+        waiting=slots.filter(state=Slot.State.OPEN)[:MOST_COUNTED].count(),
+        hourly=lately["people"],
+        hourly_simulated=lately["simulated"],
+        names=tuple(sorted(_named(*one) for one in holding)),
+    )
+
+
+def _named(name: str, is_simulated: bool) -> str:
+    return f"{name} (simulated)" if is_simulated else name
 
 
 def _bounded(count: int) -> str:

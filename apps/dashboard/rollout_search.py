@@ -13,13 +13,14 @@ from apps.dashboard.worded import page_of_words
 from apps.feedback.models import Rating
 from apps.pipelines.models import CutRollout
 from apps.rewards.combining_rows import combined_so_far
-from apps.rewards.models import Reward
+from apps.rewards.models import Reward, RewardQuerySet
 from apps.rollouts.models import Rollout
 from apps.rollouts.words import NoWords, Says, Sought
 from apps.runs.models import Run
 
 LOOKED_THROUGH = 5_000  # rollouts at a time, where what is asked for has no index
 LARGEST = 2**31 - 1
+SIMULATED = "simulated"  # beside the sources of rewards: what the simulated rater alone said
 # Said twice: what is no plain equation is asked of each rollout by an index, not of the whole table beforehand.
 ITS_OWN = {"rollout": OuterRef("pk"), "rollout__gte": OuterRef("pk")}
 
@@ -68,7 +69,11 @@ class Filter(forms.Form):
     to_step = forms.IntegerField(min_value=0, max_value=LARGEST, required=False, label="to step")
     task = forms.IntegerField(min_value=0, max_value=LARGEST, required=False, label="task number")
     taskset = forms.CharField(max_length=50, required=False, label="of taskset", widget=forms.TextInput({"list": "tasksets"}))
-    source = forms.ChoiceField(choices=[("", "anybody"), *Reward.Source.choices], required=False, label="judged by")
+    source = forms.ChoiceField(
+        choices=[("", "anybody"), *Reward.Source.choices, (SIMULATED, "simulated rater")],
+        required=False,
+        label="judged by",
+    )
     scorer = forms.CharField(max_length=60, required=False, label="scorer", widget=forms.TextInput({"list": "scorers"}))
     rater = forms.CharField(max_length=150, required=False, label="rater", widget=forms.TextInput({"placeholder": "a name"}))
     reward_from = forms.FloatField(required=False, label="reward from", widget=forms.NumberInput({"step": "any"}))
@@ -188,8 +193,10 @@ class Filter(forms.Form):
     def _of_its_judges(self, run: Run, found: QuerySet[Rollout]) -> QuerySet[Rollout]:
         """A source, a scorer and a range are about one reward; a range alone is about what was made of all."""
         wanted, said = self.wanted, Reward.objects.filter(**ITS_OWN, is_current=True)
-        if one := {name: wanted[name] for name in ("source", "scorer") if name in wanted}:
-            found = found.filter(Exists(said.filter(**one, **self.bounds("value"))))
+        if "source" in wanted or "scorer" in wanted:
+            one = {"scorer": wanted["scorer"]} if "scorer" in wanted else {}
+            judges = _by(said, wanted.get("source", ""))
+            found = found.filter(Exists(judges.filter(**one, **self.bounds("value"))))
         elif rewarded := self.bounds("reward"):
             found = _rewarded(found, run, rewarded)
         if rater := wanted.get("rater"):
@@ -205,6 +212,15 @@ class Filter(forms.Form):
     def _bounds(self, column: str, low: str, high: str) -> dict:
         """The column's bounds, from these two fields."""
         return {f"{column}__{how}": self.wanted[name] for name, how in ((low, "gte"), (high, "lte")) if name in self.wanted}
+
+
+def _by(said: RewardQuerySet, source: str) -> RewardQuerySet:
+    """Keep the judgements of this source; the simulated rater's are no person's."""
+    if source == Reward.Source.HUMAN:
+        return said.by_people()
+    if source == SIMULATED:
+        return said.simulated()
+    return said.filter(source=source) if source else said
 
 
 def _rewarded(found: QuerySet[Rollout], run: Run, bounds: dict) -> QuerySet[Rollout]:

@@ -15,6 +15,7 @@ LABELS = {
     "no_progress.after_s": "After",
     "no_progress.times": "Times the usual",
     "starvation.after_s": "After",
+    "nothing_learned.updates": "Updates' worth",
     "not_finite.updates": "Updates",
     "not_finite.among": "Among the newest",
     "kl.reference": "From the reference",
@@ -28,6 +29,7 @@ LABELS = {
     "silence.after_s": "After",
     "lost_worker.after_s": "After",
     "lost_worker.until_s": "Until",
+    "control_behind.after_s": "After",
     "budget.share": "From",
     **{f"{name}.pause": "Pause the run" for name in TITLES},
 }

@@ -1,4 +1,8 @@
-"""The tour of a first visit: five pages of the demo's run, a sentence or two on each."""
+"""The tour of a first visit: five pages of the demo's run, a sentence or two on each.
+
+Each page shows something only while the run learns. Where it does not, the tour says so and offers
+the one action that helps.
+"""
 
 from dataclasses import dataclass
 
@@ -6,6 +10,8 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 from apps.accounts.models import User
+from apps.dashboard.access import may_steer
+from apps.runs.again import run_again
 from apps.runs.models import Run
 
 NOT_HERE = "tour_not_here"  # of a session: whoever signed in had no demo to be shown
@@ -59,6 +65,19 @@ STEPS = (
 
 
 @dataclass(frozen=True)
+class Obstacle:
+    """Why there is nothing to see here now, and the one action that helps.
+
+    `act` is the button that has the run learn, `url` the page of the run that does; both are empty
+    where this person can only wait.
+    """
+
+    words: str
+    act: str = ""
+    url: str = ""
+
+
+@dataclass(frozen=True)
 class Tour:
     """Where somebody is on it. `step` is the page that is open, or None on a page the tour does not tell of now."""
 
@@ -66,6 +85,7 @@ class Tour:
     next: Step
     step: Step | None
     url: str
+    obstacle: Obstacle | None = None
 
     @property
     def of(self) -> int:
@@ -73,9 +93,48 @@ class Tour:
 
 
 def demo_run(user: User) -> Run | None:
-    """The newest run that the tour can be taken on: of the demo, and seen by this person."""
-    runs = Run.objects.visible_to(user).filter(project__slug=DEMO, slug__startswith=RUN)
-    return runs.select_related("project").order_by("-pk").first()
+    """The run that the tour is taken on: the demo's newest that learns, else its newest."""
+    runs = Run.objects.visible_to(user).filter(
+        project__slug=DEMO, slug__regex=rf"^{RUN}(-[0-9]+)?$"
+    )
+    runs = runs.select_related("project").order_by("-pk")
+    return runs.running().first() or runs.first()
+
+
+def obstacle_of(request: HttpRequest, run: Run, step: Step) -> Obstacle | None:
+    """None on a page of the demo's run while that learns."""
+    if run.state == Run.State.RUNNING:
+        if _shows(request, run):
+            return None
+        return Obstacle(
+            f"This page shows another run. Run {run.slug} learns now.", url=step.url(run)
+        )
+    act, done = {
+        Run.State.CREATED: ("Start it", "started it"),
+        Run.State.PAUSED: ("Resume it", "resumed it"),
+    }.get(run.state, ("Run it again", "run it again"))
+    reason = f" ({run.state_reason})" if run.state_reason else ""
+    words = f"Nothing streams now: run {run.slug} is {run.get_state_display()}{reason}."
+    if may_steer(request, run):
+        return Obstacle(words, act)
+    return Obstacle(f"{words} It goes on when an owner or a researcher has {done}.")
+
+
+def _shows(request: HttpRequest, run: Run) -> bool:
+    """Whether the page is of this run, or of all runs."""
+    slug = request.resolver_match.kwargs.get("slug")
+    return slug == run.slug if slug else request.GET.get("run", "") in ("", str(run.pk))
+
+
+def wake(run: Run, by: User) -> Run:
+    """Have the demo learn again; return the run that does. Raises NotPossible and ConfigError."""
+    if run.state == Run.State.CREATED:
+        run.start(by=by)
+    elif run.state == Run.State.PAUSED:
+        run.resume(by=by)
+    elif run.state in Run.ENDED:
+        return run_again(run, by)
+    return run
 
 
 def look_for_it(request: HttpRequest, user: User, **_: object) -> None:
@@ -86,13 +145,20 @@ def look_for_it(request: HttpRequest, user: User, **_: object) -> None:
 
 
 def tour_of(request: HttpRequest) -> Tour | None:
-    """None where it is over, or there was no run to take it on at sign-in. One query for those who are on it, none for others."""
+    """None where it is over, or there was no run at sign-in; then it costs no query."""
     user = getattr(request, "user", None)
-    if not user or not user.is_authenticated or not 1 <= user.tour_step <= len(STEPS) or NOT_HERE in request.session:
+    if (
+        not user
+        or not user.is_authenticated
+        or not 1 <= user.tour_step <= len(STEPS)
+        or NOT_HERE in request.session
+    ):
         return None
     run = demo_run(user)
     if run is None:
         return None
     step = STEPS[user.tour_step - 1]
     is_here = request.resolver_match is not None and request.resolver_match.url_name == step.page
-    return Tour(user.tour_step, step, step if is_here else None, step.url(run))
+    if not is_here:
+        return Tour(user.tour_step, step, None, step.url(run))
+    return Tour(user.tour_step, step, step, step.url(run), obstacle_of(request, run, step))

@@ -66,6 +66,7 @@ urlpatterns = [
     path("live/", live.live, name="live"),
     path("live/cards/", live.cards, name="live-cards"),
     path("live/chips/", live.chips, name="live-chips"),
+    path("live/over/", live.over, name="live-over"),
     path("live/<int:rollout>/", following.follow, name="live-follow"),
     path("live/<int:rollout>/<slug:kind>/", following.act, name="live-act"),
     path("compare/", comparing_runs.compare, name="compare"),

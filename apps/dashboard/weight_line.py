@@ -167,9 +167,14 @@ class Origin:
     tasks: list[Task]
     task_count: int
     ratings: int
-    raters: int
+    simulated_ratings: int
+    people: int
     models: dict[int, int]
     shown_by: dict[str, int]
+
+    @property
+    def people_ratings(self) -> int:
+        return self.ratings - self.simulated_ratings
 
     @property
     def first(self) -> list[Task]:
@@ -187,7 +192,9 @@ def origin_of(version: WeightVersion) -> Origin | None:
         return None
     steps = TrainStep.objects.filter(run=version.run_id, number__gt=since, number__lte=version.step)
     shapings = shaped_by(steps.filter(state=TrainStep.State.COMMITTED))
-    ratings = {rating.pk: rating.rater_id for shaping in shapings for rating in shaping.ratings}
+    ratings = {rating.pk: rating.rater for shaping in shapings for rating in shaping.ratings}
+    simulated = [rater for rater in ratings.values() if rater.is_simulated]
+    people = {rater.pk for rater in ratings.values() if not rater.is_simulated}
     models: Counter[int] = sum((Counter(shaping.models) for shaping in shapings), Counter())
     answers = {answer.pk: answer for shaping in shapings for answer in shaping.answers}
     authors = Counter(answer.author.username if answer.author else "" for answer in answers.values())
@@ -195,7 +202,8 @@ def origin_of(version: WeightVersion) -> Origin | None:
     tasks = Task.objects.filter(pk__in=groups).select_related("taskset__project").order_by("taskset", "index")
     return Origin(
         since + 1, version.step, sum(shaping.rollouts for shaping in shapings), StepLesson.objects.filter(step__in=steps).count(),
-        list(tasks[:MOST_TASKS]), tasks.count(), len(ratings), len(set(ratings.values())), dict(sorted(models.items())),
+        list(tasks[:MOST_TASKS]), tasks.count(), len(ratings), len(simulated), len(people),
+        dict(sorted(models.items())),
         dict(authors.most_common()),
     )  # fmt: skip
 

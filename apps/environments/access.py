@@ -8,6 +8,7 @@ from rest_framework.exceptions import PermissionDenied
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
+from apps.accounts.locking import lock_first
 from apps.accounts.models import Project, Token, User
 from apps.environments.models import Environment, Episode
 
@@ -105,9 +106,8 @@ def played_by(request: Request | Asker, pk: int, to_write: bool = False) -> Epis
     One statement where that is so: it is asked before every turn. Raises Http404, PermissionDenied.
     """
     mine = Episode.objects.filter(client=request.user, environment__project__in=Project.objects.run_by(request.user))
-    if to_write:
-        mine = mine.select_for_update(of=("self",), no_key=True)
-    episode = mine.filter(pk=pk).select_related("environment").first()
+    mine = mine.filter(pk=pk).select_related("environment")
+    episode = lock_first(mine) if to_write else mine.first()
     if episode is None:
         require_to_play(request, episode_of(request, pk).environment)
         raise PermissionDenied("You do not play this episode: open one of your own.")

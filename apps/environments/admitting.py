@@ -6,16 +6,16 @@ session: who dies gives the places back as it gives back the work.
 
 from collections.abc import Collection
 
-from django.db import transaction
 from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
 
+from apps.accounts.locking import lock_ids, lock_one, unit_of_work
 from apps.environments.models import Environment, Episode
 
 State = Episode.State
 
 
-@transaction.atomic
+@unit_of_work
 def admit(environment: Environment, episode_ids: Collection[int]) -> set[int]:
     """Let in as many as there is room for. Returns those of these episodes that are in now, and have not begun."""
     room = _locked(environment).parallel - _inside(environment).count()
@@ -23,7 +23,7 @@ def admit(environment: Environment, episode_ids: Collection[int]) -> set[int]:
         # Whoever writes an episode may want the environment's row next, which we hold: it is passed over, not waited for.
         oldest = list(_held(environment).filter(state=State.WAITING).order_by("pk").values_list("pk", flat=True)[:room])
         ours = Episode.objects.filter(pk__in=[pk for pk in oldest if pk in episode_ids], state=State.WAITING)
-        free = list(ours.select_for_update(no_key=True, skip_locked=True).values_list("pk", flat=True))
+        free = lock_ids(ours, skip_locked=True)
         Episode.objects.filter(pk__in=free).update(state=State.ENVIRONMENT, begun_at=Now(), moved_at=Now())
     return set(Episode.objects.filter(pk__in=episode_ids, state=State.ENVIRONMENT, turns=0).values_list("pk", flat=True))
 
@@ -40,7 +40,7 @@ def has_room(environment: Environment) -> bool:
 
 
 def _locked(environment: Environment) -> Environment:
-    return Environment.objects.select_for_update(no_key=True).get(pk=environment.pk)
+    return lock_one(Environment.objects.filter(pk=environment.pk))
 
 
 def _inside(environment: Environment) -> QuerySet[Episode]:

@@ -14,6 +14,7 @@ from rest_framework.views import APIView
 
 from apps.accounts import once
 from apps.accounts.listing import page, page_of
+from apps.accounts.locking import lock_one
 from apps.accounts.models import AuditEntry, Project
 from apps.accounts.problems import Conflict, NotNow
 from apps.environments.access import MayLook, MayPlay, environment_of, episode_of, home_of, require_scope, require_to_play
@@ -74,7 +75,7 @@ class Environments(Looked):
         require_scope(request, fields["name"])
         project, name = home_of(request, fields.pop("project", None)), fields.pop("name")
         with transaction.atomic():
-            Project.objects.select_for_update(no_key=True).get(pk=project.pk)  # two who register one name wait for each other
+            lock_one(Project.objects.filter(pk=project.pk))  # two who register one name wait for each other
             known = Environment.objects.filter(project=project, name=name).first()
             if known is not None and _differ(known, fields):
                 raise Conflict(f"project {project.slug!r} has another environment {name!r} already; change it with PATCH")

@@ -5,11 +5,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 
-from django.db import transaction
 from django.db.models import F, Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
+from apps.accounts.locking import lock, lock_ids, lock_one, unit_of_work
 from apps.environments.errors import CannotPlay
 from apps.environments.judging import incomplete_among, judge
 from apps.environments.models import FAILURES_ALLOWED, FIRST_REST_S, LONGEST_REST_S, Environment, Episode
@@ -30,26 +30,26 @@ class Ending:
     failure: str = ""
 
 
-@transaction.atomic
+@unit_of_work
 def end(episode_id: int, reason: str) -> Episode:
     """It is over, as was meant to be. An episode that has ended stays as it is. Raises CannotPlay (closed) when it failed."""
     return close(_locked(episode_id), Episode.State.DONE, reason)
 
 
-@transaction.atomic
+@unit_of_work
 def fail(episode_id: int, reason: str) -> Episode:
     """The environment broke: no reward, and its breaker counts it. One that failed stays as it is. Raises CannotPlay (closed)."""
     return close(_locked(episode_id), Episode.State.FAILED, reason)
 
 
-@transaction.atomic
+@unit_of_work
 def abandon(episode_id: int, reason: str) -> Episode:
     """Nobody goes on with it. An abandoned episode stays as it is. Raises CannotPlay (closed)."""
     return close(_locked(episode_id), Episode.State.ABANDONED, reason)
 
 
 def _locked(episode_id: int) -> Episode:
-    return Episode.objects.select_related("environment").select_for_update(of=("self",), no_key=True).get(pk=episode_id)
+    return lock_one(Episode.objects.filter(pk=episode_id).select_related("environment"))
 
 
 def close(episode: Episode, state: str, reason: str) -> Episode:
@@ -94,7 +94,7 @@ def rests(environment: Environment) -> bool:
     return Environment.objects.filter(pk=environment.pk, open_until__gt=Now()).exists()
 
 
-@transaction.atomic
+@unit_of_work
 def settle(endings: Sequence[Ending]) -> None:
     """Close the episodes of rollouts that are written now, and record what each rollout earned: once, in the same transaction.
 
@@ -104,8 +104,7 @@ def settle(endings: Sequence[Ending]) -> None:
         return
     ended = []
     of = {ending.episode_id: ending for ending in endings}
-    episodes = Episode.objects.select_related("environment").select_for_update(of=("self",), no_key=True)
-    for episode in episodes.filter(pk__in=of).order_by("pk"):
+    for episode in lock(Episode.objects.filter(pk__in=of).select_related("environment")):
         ending = of[episode.pk]
         if episode.is_open:
             # It has not failed, or it would be closed: what broke is on our side, and no matter of its breaker.
@@ -151,9 +150,9 @@ def fail_overdue(environment: Environment, episode_ids: Sequence[int], silence_s
                     fail(pk, f"{what} took longer than {limit:g} s")
 
 
-@transaction.atomic
+@unit_of_work
 def close_left() -> int:
     """Abandon open episodes whose rollout has ended without them, or whose run has. Returns how many."""
     left = Episode.objects.open().filter(~Q(rollout__group__state=Group.State.SAMPLING) | Q(run__state__in=Run.ENDED))
-    ids = list(left.filter(rollout__isnull=False).order_by("pk").select_for_update(of=("self",)).values_list("pk", flat=True))
+    ids = lock_ids(left.filter(rollout__isnull=False))
     return Episode.objects.filter(pk__in=ids).update(state=Episode.State.ABANDONED, reason=LEFT, closed_at=Now())

@@ -1,15 +1,12 @@
 """What an environment registered of its observations, held against what it says."""
 
-from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
-from referencing import Registry
-from referencing.exceptions import Unresolvable
 
 from apps.environments.errors import CannotPlay
+from apps.environments.json_schemas import BadSchema, errors_in
 from apps.environments.models import Environment, any_text
 from apps.environments.pull.wording import observation_of
 
-HERE_ALONE = Registry()  # what a schema refers to is looked for in itself; jsonschema would fetch the rest from anywhere
 LONGEST_WORDS = 200
 
 
@@ -22,8 +19,8 @@ def observed(environment: Environment, said: object) -> object:
     if schema == any_text():
         return said
     try:
-        error = best_match(Draft202012Validator(schema, registry=HERE_ALONE).iter_errors(said))
-    except (Unresolvable, RecursionError) as why:
+        error = best_match(errors_in(schema, said))
+    except BadSchema as why:
         raise CannotPlay("bad_observation", f"observation: the registered observation_schema cannot be applied: {why}") from None
     if error is not None:
         place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.absolute_path)

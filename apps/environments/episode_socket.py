@@ -171,7 +171,7 @@ def _asker(header: bytes) -> Asker:
     with suppress(AuthenticationFailed):
         if token := token_in(header):
             return Asker(token.user, token)
-    raise Refused(NOT_SIGNED_IN, "the token is unknown, ended or revoked")
+    raise Refused(NOT_SIGNED_IN, "the token is unknown, expired or revoked")
 
 
 @database_sync_to_async

@@ -15,6 +15,7 @@ from django.db import transaction
 from django.db.models import DateTimeField, Exists, ExpressionWrapper, F, Min, OuterRef, Q, Value
 from django.db.models.functions import Least, Now
 
+from apps.accounts.locking import lock, lock_ids, retrying, unit_of_work
 from apps.environments.models import Environment, Episode, EpisodeTurn
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group, Rollout
@@ -109,21 +110,23 @@ def _settle_soon(episode_ids: Sequence[int]) -> None:
     open_for_words.update(reward_until=ExpressionWrapper(until, DateTimeField()))
 
 
+@retrying
 def send_on() -> int:
     """Judge what has waited as long as it may, and let groups go on that wait for nothing any more; returns how many."""
     _drop_stale()
     _judge_due()
     ready = Group.objects.filter(~Exists(WAITING), awaits_rewards=True, state=Group.State.SCORING)
-    return ready.update(awaits_rewards=False)
+    with transaction.atomic():
+        ids = lock_ids(ready, skip_locked=True)
+        return ready.filter(pk__in=ids).update(awaits_rewards=False)
 
 
-@transaction.atomic
+@unit_of_work
 def _judge_due() -> None:
     """A group that is closed waits for nothing; its rollouts keep what they earned."""
     over = Q(reward_until__lte=Now()) | Q(reward_until__isnull=False, rollout__group__state__in=Group.CLOSED)
     due = Episode.objects.filter(over, rollout__state__in=[Rollout.State.FINISHED, Rollout.State.FAILED]).order_by("pk")
-    held = due.select_related("environment").select_for_update(of=("self",), no_key=True, skip_locked=True)
-    if found := list(held[:AT_ONCE]):
+    if found := lock(due.select_related("environment")[:AT_ONCE], skip_locked=True):
         judge(found)
 
 

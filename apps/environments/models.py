@@ -206,7 +206,12 @@ class Episode(models.Model):
             models.UniqueConstraint(
                 fields=["rollout"], condition=Q(state__in=["waiting", "environment", "policy"]), name="one_open_episode_per_rollout"
             ),
-            models.UniqueConstraint(fields=["environment", "key"], condition=~Q(key=""), name="one_episode_per_key"),
+            models.UniqueConstraint(
+                fields=["run", "environment", "key"], condition=~Q(key="") & Q(run__isnull=False), name="one_episode_per_key"
+            ),
+            models.UniqueConstraint(
+                fields=["environment", "key"], condition=~Q(key="") & Q(run=None), name="one_outside_episode_per_key"
+            ),
             models.CheckConstraint(
                 condition=Q(state__in=["waiting", "environment", "policy"], closed_at=None)
                 | (Q(state__in=["done", "failed", "abandoned"], closed_at__isnull=False) & ~Q(reason="")),

@@ -6,6 +6,7 @@ from django.db import transaction
 from django.db.models import Q
 from django.db.models.functions import Now
 
+from apps.accounts.locking import lock_first, lock_ids, lock_one, unit_of_work
 from apps.accounts.models import User
 from apps.environments.admitting import has_room
 from apps.environments.errors import CannotPlay
@@ -20,7 +21,7 @@ from apps.tasksets.rows import TaskRow
 TAKEN_OVER = "another explorer makes the next attempt"
 
 
-@transaction.atomic
+@unit_of_work
 def open_episodes(
     environment: Environment, choice: EnvironmentChoice, groups: Sequence[Group], rollouts: Sequence[Rollout]
 ) -> dict[int, Episode]:
@@ -33,11 +34,11 @@ def open_episodes(
     earlier = Q(pk__in=[])
     for group in groups:
         earlier |= Q(rollout__group=group, fence__lt=group.fence)
-    ids = list(Episode.objects.open().filter(earlier).order_by("pk").select_for_update(of=("self",)).values_list("pk", flat=True))
+    ids = lock_ids(Episode.objects.open().filter(earlier))
     Episode.objects.filter(pk__in=ids).update(state=Episode.State.ABANDONED, reason=TAKEN_OVER, closed_at=Now())
     # An attempt that was over and not written has no rollout any more that would wait for its rewards.
-    over = Episode.objects.filter(earlier, rollout__in=rollouts, reward_until__isnull=False).order_by("pk")
-    ids = list(over.select_for_update(of=("self",)).values_list("pk", flat=True))
+    over = Episode.objects.filter(earlier, rollout__in=rollouts, reward_until__isnull=False)
+    ids = lock_ids(over)
     Episode.objects.filter(pk__in=ids).update(reward_until=None)
     Episode.objects.bulk_create(wanted, ignore_conflicts=True)
     fences = {group.pk: group.fence for group in groups}
@@ -76,7 +77,7 @@ def seed_of(meta: dict, index: int) -> int:
     return seed if isinstance(seed, int) and not isinstance(seed, bool) and 0 <= seed < 2**63 else index
 
 
-@transaction.atomic
+@unit_of_work
 def take(
     environment: Environment, client: User, key: str = "", run_id: int | None = None, episode_id: int | None = None,
     outside: bool = False, by_hand: bool = False,
@@ -84,13 +85,14 @@ def take(
     """The oldest episode (of this run; or this one) that nobody plays, for this client from now on; None when there is none, or no
     room.
 
-    `key`: the client's own name for it; the same again is the same episode. `outside`: those too in which an outside client acts,
+    `key`: the client's own name for it; the same again is the same episode of this run, or without one of a run that has not
+    ended. `outside`: those too in which an outside client acts,
     which have no run and no task. `by_hand`: a person plays it, in a person's time. Raises CannotPlay when another client used it.
     """
-    if key and (known := _named(environment, client, key)):  # as at each turn but the first: others need not wait for it
+    if key and (known := _named(environment, client, key, run_id)):  # as at each turn but the first: others need not wait for it
         return known
-    Environment.objects.select_for_update(no_key=True).get(pk=environment.pk)  # so that `parallel` and `key` hold
-    if key and (known := _named(environment, client, key)):
+    lock_one(Environment.objects.filter(pk=environment.pk))  # so that `parallel` and `key` hold
+    if key and (known := _named(environment, client, key, run_id)):
         return known
     if plays(environment) >= environment.parallel:
         return None
@@ -98,11 +100,14 @@ def take(
     if outside:
         acts |= Q(run=None, session__closed_at=None)
     waiting = environment.episodes.filter(acts, state=Episode.State.WAITING).order_by("pk")
+    if key:  # a run has one episode of a name
+        taken = environment.episodes.filter(key=key, run__isnull=False).values("run")
+        waiting = waiting.exclude(run__in=taken)
     if run_id is not None:
         waiting = waiting.filter(run=run_id)
     if episode_id is not None:
         waiting = waiting.filter(pk=episode_id)
-    episode = waiting.select_for_update(of=("self",), skip_locked=True).first()
+    episode = lock_first(waiting, skip_locked=True)
     if episode is None:
         return None
     episode.client, episode.key, episode.by_hand, episode.state = client, key, by_hand, Episode.State.ENVIRONMENT
@@ -112,23 +117,28 @@ def take(
     return episode
 
 
-def _named(environment: Environment, client: User, key: str) -> Episode | None:
-    known = environment.episodes.filter(key=key).first()
+def _named(environment: Environment, client: User, key: str, run_id: int | None) -> Episode | None:
+    """The episode of this name. Names are a run's own: the next run may use them again."""
+    named = environment.episodes.filter(key=key).order_by("-pk")
+    of_run = named.exclude(run__state__in=Run.ENDED) if run_id is None else named.filter(run=run_id)
+    known = of_run.first()
     if known is not None and known.client_id != client.pk:
         raise CannotPlay("used_key", "key: another client has an episode of this name; choose another")
     return known
 
 
-@transaction.atomic
+@unit_of_work
 def open_for_agent(environment: Environment, client: User, key: str, run: Run, asked: TaskRow) -> Episode:
     """The episode of this name, or a new one in a group of its own, whose task is what the agent asks of this run that serves.
 
     Raises CannotPlay when another client used the name, NoRoom with the reason.
     """
-    if key and (known := _named(environment, client, key)):
+    if key and (known := _named(environment, client, key, run.pk)):
         return known
-    Environment.objects.select_for_update(no_key=True).get(pk=environment.pk)  # so that `parallel` and `key` hold
-    if key and (known := _named(environment, client, key)):
+    before = transaction.savepoint()
+    lock_one(Environment.objects.filter(pk=environment.pk))  # so that `parallel` and `key` hold
+    if key and (known := _named(environment, client, key, run.pk)):
+        transaction.savepoint_rollback(before)  # unlocks: episodes are locked before environments
         return known
     if plays(environment) >= environment.parallel:
         raise NoRoom(f"As many episodes are played as may be at once (parallel: {environment.parallel}).")

@@ -9,6 +9,7 @@ from typing import Any
 from django.db import connection, transaction
 from django.db.models.functions import Now
 
+from apps.accounts.locking import lock_one, unit_of_work
 from apps.environments.closing import closed
 from apps.environments.errors import CannotPlay
 from apps.environments.judging import heard, is_judged
@@ -47,7 +48,7 @@ class Action:
     weight_version: int | None = None
 
 
-@transaction.atomic
+@unit_of_work
 def observe(episode_id: int, number: int, observation: Observation, **said: Any) -> Episode:
     """`observe_in` an episode that nobody holds yet."""
     return observe_in(locked(episode_id), number, observation, **said)
@@ -122,7 +123,7 @@ def _reward_action(episode: Episode, number: int, earned: float) -> None:
 
 def locked(episode_id: int) -> Episode:
     """The episode with its environment, nobody else's to write until the transaction ends."""
-    return Episode.objects.select_related("environment").select_for_update(of=("self",), no_key=True).get(pk=episode_id)
+    return lock_one(Episode.objects.filter(pk=episode_id).select_related("environment"))
 
 
 def _require_move(episode: Episode, number: int) -> None:
@@ -141,7 +142,7 @@ def _require_same(episode: Episode, number: int, said: Observation, earned: floa
         raise CannotPlay("changed", f"observation {number} was said before, with another text, reward or end; it cannot change")
 
 
-@transaction.atomic
+@unit_of_work
 def reward(episode_id: int, number: int, value: float, is_final: bool = False) -> EpisodeTurn:
     """What the action of this turn earned, told by itself. Once the rollout is judged it is kept as late. Twice is once.
 

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from django.db import connection, transaction
+from django.db import connection
 
+from apps.accounts.locking import lock, unit_of_work
 from apps.environments.errors import CannotPlay
 from apps.environments.judging import heard, judged_among
 from apps.environments.models import Environment, Episode, EpisodeTurn
@@ -35,15 +36,14 @@ REWARD = """
     WHERE t.id = s.id AND t.reward IS NULL AND t.late_reward IS NULL"""
 
 
-@transaction.atomic
+@unit_of_work
 def reward_many(rewards: Sequence[Earned]) -> list[Taken | CannotPlay]:
     """What became of each of these, in their order; said again, a reward is the same reward. Every episode must be there.
 
     A reward of a rollout that is judged already is kept as late, and not trained on.
     """
     ids = {one.episode_id for one in rewards}
-    rows = Episode.objects.select_related("environment").select_for_update(of=("self",), no_key=True)
-    episodes = list(rows.filter(pk__in=ids).order_by("pk"))
+    episodes = lock(Episode.objects.filter(pk__in=ids).select_related("environment"))
     book = Book(episodes)
     outcomes = [book.outcome(one) for one in rewards]
     if book.new:

@@ -3,12 +3,11 @@
 from typing import Any
 
 from drf_spectacular.utils import extend_schema_field
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError
 from rest_framework import serializers
 
 from apps.accounts.documents import LARGEST_ID, Number, Strict, Text, Whole, Yes
 from apps.accounts.listing import Paged, Query
+from apps.environments.json_schemas import BadSchema, require_schema
 from apps.environments.models import LONGEST_REWARD_S, NAME, Environment, Episode, any_text
 from apps.environments.observations import LONGEST, ROLES
 
@@ -34,10 +33,9 @@ class JsonSchema(Object):
     def to_internal_value(self, data: Any) -> dict:
         schema = super().to_internal_value(data)
         try:
-            Draft202012Validator.check_schema(schema)
-        except SchemaError as error:
-            where = ".".join(map(str, error.absolute_path)) or "it"
-            raise serializers.ValidationError(f"Is no JSON Schema: at {where}: {error.message[:200]}") from None
+            require_schema(schema)
+        except BadSchema as error:
+            raise serializers.ValidationError(str(error)) from None
         return schema
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from django.db import IntegrityError, transaction
 
+from apps.accounts.locking import lock_ids, lock_one, unit_of_work
 from apps.accounts.models import AuditEntry, User
 from apps.feedback import gold
 from apps.feedback.forms import FORMS, BadAnswer, critique_of
@@ -25,7 +26,7 @@ class Settled:
     is_gold: bool = False
 
 
-@transaction.atomic
+@unit_of_work
 def adjudicate(
     item_id: int, by: User, form: str, raw: object, client_uuid: uuid.UUID, critique: object = "", explanation: object = "",
     make_gold: bool = False,
@@ -37,15 +38,15 @@ def adjudicate(
     """
     item = Item.objects.select_related("run__project", "run__topic").get(pk=item_id)
     # The group's row is locked first, as by everybody who decides: its votes, this word and its refiner take turns.
-    group = Group.objects.select_for_update(of=("self",)).select_related("run").get(pk=item.group_id)
+    group = lock_one(Group.objects.filter(pk=item.group_id).select_related("run"))
     known = Adjudication.objects.filter(item=item, rating__rater=by, rating__client_uuid=client_uuid).first()
     if known:
         return Settled(known, known.rating.is_late)
     answer, words = read(item, form, raw, critique)
     rating = _rating(item, group, by, form, answer, words, client_uuid)
     adjudication, _ = Adjudication.objects.update_or_create(item=item, defaults={"rating": rating})
-    free = Slot.objects.select_for_update(skip_locked=True).filter(item=item, state=Slot.State.OPEN)
-    Slot.objects.filter(pk__in=list(free.values_list("pk", flat=True))).update(state=Slot.State.CLOSED)
+    free = lock_ids(Slot.objects.filter(item=item, state=Slot.State.OPEN), skip_locked=True)
+    Slot.objects.filter(pk__in=free).update(state=Slot.State.CLOSED)
     if group.state == Group.State.WAITING:
         settle(group)
     item.run.topic.record("dispute_settled", by=str(by))

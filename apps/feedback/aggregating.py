@@ -14,7 +14,7 @@ from apps.feedback.models import ASIDE, FLAG, Adjudication, Rating
 from apps.feedback.rater_quality import quality_of
 from apps.feedback.rules import RULES, Qualities, Said, Word
 from apps.rewards.combining import PEOPLE
-from apps.rewards.models import Reward
+from apps.rewards.models import ALL_SIMULATED, SIMULATED, Reward
 from apps.rollouts.models import Group, Rollout
 from apps.runs.models import Run
 from apps.runs.people import People
@@ -51,8 +51,11 @@ def _votes(homes: dict[int, int]) -> list[Vote]:
     standing = Rating.objects.in_time().annotate(settles=Exists(Adjudication.objects.filter(rating=OuterRef("pk"))))
     of_items = standing.filter(item__group__in=set(homes.values())).exclude(item__purpose__in=ASIDE)
     of_rollouts = standing.filter(rollout__in=homes, item=None)
-    found = [Vote(rating, rating.item.group_id, rating.settles) for rating in of_items.select_related("item")]
-    found += [Vote(rating, homes[rating.rollout_id], rating.settles) for rating in of_rollouts]
+    found = [Vote(rating, rating.item.group_id, rating.settles) for rating in of_items.select_related("item", "rater")]
+    found += [
+        Vote(rating, homes[rating.rollout_id], rating.settles)
+        for rating in of_rollouts.select_related("rater")
+    ]
     return sorted(found, key=lambda vote: vote.rating.pk)
 
 
@@ -75,7 +78,12 @@ def qualities_of(run: Run, votes: Sequence[Vote]) -> Qualities:
 def _of_group(group: int, votes: list[Vote], people: People, qualities: Qualities, homes: dict[int, int]) -> list[Reward]:
     votes = _undisputed(votes)
     said, words, flags = words_of(votes, people, qualities)
-    rewards = [_reward(rollout, words[rollout], people, said) for rollout in words if rollout not in flags]
+    simulated = {vote.rating.pk for vote in votes if vote.rating.rater.is_simulated}
+    rewards = [
+        _reward(rollout, words[rollout], people, said, simulated)
+        for rollout in words
+        if rollout not in flags
+    ]
     rewards += [_broken(rollout, flag) for rollout, flag in flags.items()]
     # An answer of another group may have been ranked among them, to anchor the scale; its reward is its own group's.
     return [reward for reward in rewards if homes.get(reward.rollout_id) == group]
@@ -115,8 +123,11 @@ def _flags(votes: list[Vote]) -> dict[int, Rating]:
     return found
 
 
-def _reward(rollout: int, word: Word, people: People, said: list[Said]) -> Reward:
-    details = {"rule": people.aggregation, "ratings": [one.rating for one in said if rollout in one.values]}
+def _reward(
+    rollout: int, word: Word, people: People, said: list[Said], simulated: set[int]
+) -> Reward:
+    ratings = [one.rating for one in said if rollout in one.values]
+    details = {"rule": people.aggregation, "ratings": ratings, **_simulated(ratings, simulated)}
     return Reward(
         rollout_id=rollout, source=Reward.Source.HUMAN, scorer=PEOPLE, value=word.value, uncertainty=word.error, details=details
     )
@@ -124,7 +135,16 @@ def _reward(rollout: int, word: Word, people: People, said: list[Said]) -> Rewar
 
 def _broken(rollout: int, flag: Rating) -> Reward:
     reason = f"flagged as broken: {flag.answer['reason']}"[:300]
+    own = {flag.pk} if flag.rater.is_simulated else set()
     return Reward(
         rollout_id=rollout, source=Reward.Source.HUMAN, scorer=PEOPLE, value=None, reason=reason,
-        details={"rule": FLAG, "ratings": [flag.pk]},
+        details={"rule": FLAG, "ratings": [flag.pk], **_simulated([flag.pk], own)},
     )  # fmt: skip
+
+
+def _simulated(ratings: list[int], simulated: set[int]) -> dict[str, object]:
+    """Say in a reward's details how many of its ratings are simulated; nothing where none is."""
+    count = sum(rating in simulated for rating in ratings)
+    if not count:
+        return {}
+    return {SIMULATED: count, **({ALL_SIMULATED: True} if count == len(ratings) else {})}

@@ -10,12 +10,22 @@ from apps.accounts.problems import by_field
 from apps.accounts.scopes import MayRate
 from apps.feedback.models import Rating
 from apps.feedback.schemas import NewRating, NewRatings, NewRatingsShape, QueueQuery, RatingResults, WaitingRollouts
-from apps.feedback.starring import NotRatable, Stars, give_many, waiting_rollouts
+from apps.feedback.starring import (
+    EnoughRated,
+    NotHeld,
+    NotRatable,
+    Stars,
+    give_many,
+    waiting_rollouts,
+)
 from apps.rollouts.models import Rollout
 
 ATOMICITY = """Takes up to 500 ratings. Each stands for itself: what is acceptable is taken, whatever becomes of the others,
 and result i answers rating i. The ratings of one group are one transaction, and a result is given only after it has
-been committed. Sent again, a rating with the same client_uuid is the same rating."""
+been committed. Sent again, a rating with the same client_uuid is the same rating.
+
+A person has one current rating of a rollout. Without a claim on its item a rating is taken while fewer than the run's
+`overlap` people have rated the rollout or hold it (else 409), and only where the run says `open_stars` (else 403)."""
 
 
 class Ratings(APIView):
@@ -66,6 +76,10 @@ def renamed(data: dict) -> dict:
 
 def result_of(submission: Stars, outcome: Rating | NotRatable, visible: set[int]) -> dict:
     """What became of it. A rating that was known already answers as it did the first time."""
+    if isinstance(outcome, NotHeld):
+        return refusal(403, str(outcome))
+    if isinstance(outcome, EnoughRated):
+        return refusal(409, str(outcome))
     if isinstance(outcome, NotRatable):
         if submission.rollout_id in visible:
             return refusal(409, "This rollout is still being written, has failed, or you may look but not rate here.")

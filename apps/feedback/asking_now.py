@@ -3,8 +3,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from django.db import transaction
-
+from apps.accounts.locking import lock, unit_of_work
 from apps.accounts.models import AuditEntry, User
 from apps.feedback.models import Item, Slot
 from apps.feedback.suspicions.asking import FIRST, open_checks
@@ -23,7 +22,7 @@ class AskedNow:
     left: int
 
 
-@transaction.atomic
+@unit_of_work
 def ask_now(run: Run, rollouts: Collection[int], by: User) -> AskedNow:
     """Of a group that waits for people, its questions come next; of one that is closed, each reply is asked about once more.
 
@@ -33,8 +32,8 @@ def ask_now(run: Run, rollouts: Collection[int], by: User) -> AskedNow:
     if run.state in Run.ENDED:
         raise NotPossible(f"run {run.slug} is {run.get_state_display()}; nobody rates for it any more")
     picked = Rollout.objects.filter(run=run, pk__in=rollouts)
-    groups = Group.objects.filter(pk__in=picked.values("group")).order_by("pk").select_for_update(of=("self",))
-    states = dict(groups.values_list("pk", "state"))
+    groups = lock(Group.objects.filter(pk__in=picked.values("group")))
+    states = {group.pk: group.state for group in groups}
     waiting = Slot.objects.filter(group__in=[pk for pk, state in states.items() if state == Group.State.WAITING], state="open")
     moved = set(waiting.values_list("group_id", flat=True))
     waiting.update(due_at=FIRST)

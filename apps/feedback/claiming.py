@@ -9,10 +9,11 @@ import json
 import zlib
 from dataclasses import dataclass
 
-from django.db import connection, transaction
+from django.db import connection
 from django.db.models import F
 from django.db.models.functions import Now
 
+from apps.accounts.locking import lock, lock_first, unit_of_work
 from apps.accounts.models import Membership, User
 from apps.feedback.models import Item, Skip, Slot
 from apps.feedback.prepared import prepared_cursor
@@ -135,7 +136,7 @@ CLAIM = f"""
                 row_number() OVER (PARTITION BY room.id ORDER BY s.due_at, s.id) AS nth
             FROM room CROSS JOIN LATERAL (
                 SELECT s.id, s.due_at FROM (SELECT room.id) asking, feedback_slot s WHERE room.free > 0 AND {OPEN_TO}
-                ORDER BY s.due_at, s.id LIMIT %(count)s FOR UPDATE OF s SKIP LOCKED) s) s
+                ORDER BY s.due_at, s.id LIMIT %(count)s FOR NO KEY UPDATE OF s SKIP LOCKED) s) s
         WHERE nth <= free ORDER BY due_at, id LIMIT (SELECT least(%(count)s, max(free)) FROM room)),
     mixed_in AS MATERIALIZED ({MIXED_IN}),
     known AS (
@@ -165,9 +166,13 @@ CLAIMS = {count: CLAIM.replace("%(count)s", str(count)) for count in range(1, MO
 
 COUNT = f"""
     WITH asking AS MATERIALIZED ({ASKING})
-    SELECT count(*) FROM (
-        SELECT 1 FROM asking CROSS JOIN LATERAL (
-            SELECT 1 FROM feedback_slot s WHERE {OPEN_TO} LIMIT %(most)s) s LIMIT %(most)s) bounded"""
+    SELECT (
+        SELECT count(*) FROM (
+            SELECT 1 FROM asking CROSS JOIN LATERAL (
+                SELECT 1 FROM feedback_slot s WHERE {OPEN_TO} LIMIT %(most)s) s LIMIT %(most)s) bounded),
+        (SELECT count(*) FROM feedback_slot h WHERE h.rater_id = %(user)s AND h.state = 'held'
+            AND h.lease_until > statement_timestamp()
+            AND (%(run)s::bigint IS NULL OR h.run_id = %(run)s::bigint))"""
 
 
 def claim(user: User, run: int | None = None, count: int = 1) -> list[Held]:
@@ -182,11 +187,23 @@ def claim(user: User, run: int | None = None, count: int = 1) -> list[Held]:
     return _with_members(rows)
 
 
-def waiting_for(user: User, most: int) -> int:
-    """How many items wait for this person, counted up to `most`."""
+@dataclass(frozen=True)
+class Waiting:
+    """How many items wait for one person: open to them, and held by them in any window."""
+
+    open: int
+    held: int
+
+    @property
+    def count(self) -> int:
+        return self.open + self.held
+
+
+def waiting_for(user: User, most: int, run: int | None = None) -> Waiting:
+    """Count the items that wait for this person, of one run or of all; open ones up to `most`."""
     with connection.cursor() as cursor:
-        cursor.execute(COUNT, {**_asked_by(user, None), "most": most})
-        return cursor.fetchone()[0]
+        cursor.execute(COUNT, {**_asked_by(user, run), "most": most})
+        return Waiting(*cursor.fetchone())
 
 
 def held_by(user: User, slot_id: int) -> Held:
@@ -199,17 +216,24 @@ def held_by(user: User, slot_id: int) -> Held:
         return _with_members(cursor.fetchall())[0]
 
 
-@transaction.atomic
-def take_again(user: User, slots: list[int], fences: list[int] | None = None) -> list[Held]:
+@unit_of_work
+def take_again(
+    user: User, slots: list[int], fences: list[int] | None = None, run: int | None = None
+) -> list[Held]:
     """Those of these slots that the person still holds, under new fences, the one held longest first.
 
     A page that was loaded anew goes on with what it showed; what the old page says of it afterwards has no power. `fences`, one
     for each slot: what the person holds under another is another window's, and stays there; without, it is taken from there.
+    With `run`, items of other runs are given back: the page shows one run only.
     """
     known = None if fences is None else dict(zip(slots, fences, strict=True))
     mine = Slot.objects.filter(pk__in=slots, rater=user, state=Slot.State.HELD, lease_until__gt=Now())
-    found = mine.select_for_update().order_by("held_at", "pk").values_list("pk", "fence")
-    still = [slot for slot, fence in found if known is None or known[slot] == fence]
+    found = sorted(lock(mine), key=lambda slot: (slot.held_at, slot.pk))
+    theirs = [slot for slot in found if known is None or known[slot.pk] == slot.fence]
+    still = [slot.pk for slot in theirs if run in (None, slot.run_id)]
+    for slot in theirs:
+        if run not in (None, slot.run_id):
+            release(user, slot.pk, slot.fence)
     Slot.objects.filter(pk__in=still).update(fence=F("fence") + 1)
     return [held_by(user, slot) for slot in still]
 
@@ -232,14 +256,14 @@ def edition(item: Item, people: People) -> int:
     return zlib.crc32(json.dumps([item.version, scales]).encode()) & LARGEST_EDITION
 
 
-@transaction.atomic
+@unit_of_work
 def release(user: User, slot_id: int, fence: int) -> None:
     """Give it back untouched; nothing happens when it is not held any more."""
     if held := _in_hand(user, slot_id, fence):
         _put_back(held)
 
 
-@transaction.atomic
+@unit_of_work
 def skip(user: User, slot_id: int, fence: int, reason: str) -> None:
     """Pass it over: it goes to others, and not to this person again. Raises NotHeld."""
     held = _in_hand(user, slot_id, fence)
@@ -252,7 +276,7 @@ def skip(user: User, slot_id: int, fence: int, reason: str) -> None:
 def _in_hand(user: User, slot_id: int, fence: int) -> Slot | None:
     """What the person holds under this fence, locked with its group: the deadline closes what is open before or after this."""
     mine = Slot.objects.select_related("group").filter(pk=slot_id, rater=user, fence=fence, state=Slot.State.HELD)
-    return mine.select_for_update(of=("group", "self")).first()
+    return lock_first(mine, "group")
 
 
 def _put_back(held: Slot) -> None:

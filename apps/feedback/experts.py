@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from django.db.models import Count, QuerySet
 from django.db.models.functions import Now
 
+from apps.accounts.locking import retrying
 from apps.buffer.models import Experience
 from apps.feedback.models import Demonstration, ExpertAnswer
 from apps.rollouts.models import Group, Rollout, RolloutPayload
@@ -20,6 +21,7 @@ def not_yet_admitted(run: Run) -> QuerySet[Demonstration]:
     return of_tasks.exclude(expert_answers__run=run).order_by("pk")
 
 
+@retrying
 def admit(run: Run, fence: int, spelt: Sequence[Spelt]) -> int:
     """Put these demonstrations into the run's buffer; admitting one again changes nothing. Returns how many are new.
 

@@ -6,9 +6,9 @@ A gold item asks for judgement; an attention check has an answer that nobody who
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from django.db import transaction
 from django.db.models import QuerySet
 
+from apps.accounts.locking import lock_ids, unit_of_work
 from apps.accounts.models import AuditEntry, User
 from apps.feedback.forms import FORMS, Answer, BadAnswer
 from apps.feedback.forms.words import words
@@ -60,7 +60,7 @@ def expect(run: Run, rollouts: Sequence[Rollout], raw: object) -> Answer:
     return form.parse(raw, [rollout.pk for rollout in rollouts], people, **counted)
 
 
-@transaction.atomic
+@unit_of_work
 def make(run: Run, rollouts: Sequence[Rollout], purpose: str, raw: object, explanation: str, by: User) -> Item:
     """A known item over these replies, in the run's form of now. Raises BadAnswer."""
     problems: dict[str, str] = {}
@@ -82,9 +82,10 @@ def make(run: Run, rollouts: Sequence[Rollout], purpose: str, raw: object, expla
     return item
 
 
-@transaction.atomic
+@unit_of_work
 def retire(item: Item, by: User) -> bool:
     """Ask nobody any more; what was answered stays. Returns whether it was asked until now."""
+    lock_ids(item.slots.filter(state="open"))
     was_open = Item.objects.filter(pk=item.pk, state=Item.State.OPEN).update(state=Item.State.CLOSED)
     if was_open:
         item.slots.filter(state="open").update(state="closed")

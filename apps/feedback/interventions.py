@@ -14,6 +14,7 @@ from django.db import connection, transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 
+from apps.accounts.locking import lock_first, retrying
 from apps.accounts.models import AuditEntry, Membership, User
 from apps.feedback.models import Demonstration, Intervention, Lesson, Preference
 from apps.rollouts.models import Rollout
@@ -82,6 +83,7 @@ def _may(role: str | None, run: Run) -> bool:
 # -- asking -----------------------------------------------------------------------------------------------------------
 
 
+@retrying
 def ask(user: User, rollout_id: int, kind: str, text: str, client_uuid: uuid.UUID, turn: int | None = None) -> Intervention:
     """Ask for an act on a rollout that is being written; the same uuid again is the same act.
 
@@ -91,7 +93,7 @@ def ask(user: User, rollout_id: int, kind: str, text: str, client_uuid: uuid.UUI
     with transaction.atomic():
         # Locked: a rollout ends after this act was written, and then refuses it, or before, and then we see so.
         rollout = Rollout.objects.visible_to(user).select_related("run__project", "group").filter(pk=rollout_id)
-        rollout = rollout.select_for_update(of=("self",), no_key=True).first()
+        rollout = lock_first(rollout)
         if rollout is None or rollout.run_id not in runs_steered_by(user, [rollout.run]):
             raise CannotAct("not_yours", "there is no such answer that you may steer")
         if known := Intervention.objects.filter(by=user, client_uuid=client_uuid).first():

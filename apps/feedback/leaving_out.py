@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from django.db import transaction
 from django.db.models import Q
 
+from apps.accounts.locking import lock_ids, unit_of_work
 from apps.accounts.models import AuditEntry, User
 from apps.buffer.models import Experience, Offspring
 from apps.feedback.models import Slot
@@ -25,7 +26,7 @@ class LeftOut:
     others: int
 
 
-@transaction.atomic
+@unit_of_work
 def drop(run: Run, groups: Collection[int], by: User, reason: str) -> LeftOut:
     """Drop those of these groups that wait for something or are ready; a group falls as a whole, for its mean is its baseline.
 
@@ -38,9 +39,10 @@ def drop(run: Run, groups: Collection[int], by: User, reason: str) -> LeftOut:
         raise NotPossible(f"run {run.slug} is {run.get_state_display()}; it trains on nothing any more")
     why = f"dropped by {by}: {' '.join(reason.split())}"[:200]
     chosen = Group.objects.filter(run=run, pk__in=groups, draw_index__isnull=False)
-    # As everywhere: groups first, then their run's row. Under it no update is planned: what is ready stays so until it is dropped.
+    # While the run's row is locked no update is planned: what is ready stays ready until it is dropped.
+    Slot.objects.lock_open(lock_ids(chosen))
     dropped = set(chosen.drop_open(why))
-    locked = Run.objects.select_for_update().get(pk=run.pk)
+    locked = Run.locked(run.pk)
     usual = Experience.objects.usual().filter(run=locked, group__in=chosen)
     taken = _groups(usual, Experience.State.CLAIMED, Experience.State.TRAINED)
     ready = _groups(usual, Experience.State.READY) - taken

@@ -7,9 +7,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from datetime import timedelta
 
-from django.db import transaction
 from django.db.models import Count
 
+from apps.accounts.locking import lock, unit_of_work
 from apps.feedback.calibration.ordering import due_by_item
 from apps.feedback.models import Item, Rating, open_slots
 from apps.feedback.rater_model import asking
@@ -22,15 +22,15 @@ from apps.rollouts.models import Group, Rollout
 from apps.runs.people import COMPARES, People
 
 
-@transaction.atomic
+@unit_of_work
 def open_items(groups: Sequence[Group]) -> list[Item]:
     """Ask people about these groups, those of them that wait for people; a group about which nobody needs to be asked goes on.
 
     What people have said already, while the machine still judged, is not asked again. A fixed number of statements.
     """
-    waiting = list(
-        Group.objects.select_for_update(of=("self",)).select_related("run")
-        .filter(pk__in=[group.pk for group in groups], state=Group.State.WAITING, items=None).order_by("pk")
+    waiting = lock(
+        Group.objects.select_related("run")
+        .filter(pk__in=[group.pk for group in groups], state=Group.State.WAITING, items=None)
     )  # fmt: skip
     if not waiting:
         return []

@@ -51,7 +51,7 @@ def read(stream: BinaryIO, kind: str, columns: Mapping[str, str]) -> Iterator[Le
 
     `columns`: our name → the file's. Raises NotParquet for a damaged file of that kind.
     """
-    lines = parquet.lines_of(stream) if parquet.is_parquet(stream) else lines_of(stream)
+    lines = parquet.lines_apart(stream) if parquet.is_parquet(stream) else lines_of(stream)
     for number, raw in enumerate(lines, start=1):
         if number == 1:
             raw = raw.removeprefix(BYTE_ORDER_MARK)

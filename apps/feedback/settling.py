@@ -4,6 +4,7 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 
+from apps.accounts.locking import lock, lock_ids, retrying, unit_of_work
 from apps.feedback.models import KNOWN, Rating, Slot
 from apps.feedback.prepared import prepared_cursor
 from apps.feedback.rater_model.heard import has_learnable
@@ -43,11 +44,14 @@ def settle(group: Group, people: People | None = None) -> bool:
     return bool(moved)
 
 
+@retrying
 def settle_ready() -> int:
     """Send on the waiting groups that nobody is asked about, of runs whose rater model has learned enough to judge them."""
     ready = [run.pk for run in Run.objects.running() if not is_early(run)]
-    going = list(_unasked().filter(run__in=ready).order_by("pk").values_list("pk", flat=True)[:GROUPS_AT_ONCE])
-    return _unasked().filter(pk__in=going).update(state=Group.State.JUDGED, judged_at=Now()) if going else 0
+    unasked = _unasked().filter(run__in=ready).order_by("pk")
+    with transaction.atomic():
+        going = lock_ids(unasked[:GROUPS_AT_ONCE], skip_locked=True)
+        return _unasked().filter(pk__in=going).update(state=Group.State.JUDGED, judged_at=Now()) if going else 0
 
 
 def is_early(run: Run) -> bool:
@@ -63,11 +67,12 @@ def is_early(run: Run) -> bool:
     return Rating.objects.counting().filter(Q(item=None) | ~Q(item__purpose__in=KNOWN), run=run)[:wanted].count() < wanted
 
 
+@retrying
 def close_overdue() -> int:
     """Send on every waiting group whose deadline for people has passed; what becomes of it is the refiner's rule."""
     with transaction.atomic():
-        overdue = Group.objects.select_for_update(skip_locked=True).filter(state=Group.State.WAITING, deadline_at__lte=Now())
-        groups = list(overdue[:GROUPS_AT_ONCE])
+        overdue = Group.objects.filter(state=Group.State.WAITING, deadline_at__lte=Now())
+        groups = lock(overdue.order_by("pk")[:GROUPS_AT_ONCE], skip_locked=True)
         for group in groups:
             group.move(Group.State.JUDGED, judged_at=Now())
         if groups:
@@ -75,11 +80,11 @@ def close_overdue() -> int:
     return len(groups)
 
 
-@transaction.atomic
+@unit_of_work
 def close_ended() -> int:
     """Ask nobody about what ended runs left open, and drop it. Returns how many groups."""
-    left = Group.objects.select_for_update(of=("self",)).filter(state__in=Group.OPEN, run__state__in=Run.ENDED)
-    Slot.objects.close(list(left.values_list("pk", flat=True)))
+    left = Group.objects.filter(state__in=Group.OPEN, run__state__in=Run.ENDED)
+    Slot.objects.close(lock_ids(left))
     return Group.objects.close_ended()
 
 

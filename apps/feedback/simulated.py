@@ -23,6 +23,7 @@ from apps.rollouts.models import Group, Rollout
 from apps.rollouts.turns import turns_of
 from apps.runs.config import ScorerChoice
 from apps.runs.models import Run
+from apps.runs.raters import takes_open_stars
 
 USERNAME, DISPLAY_NAME = "simulated-rater", "Simulated rater"
 TOKEN_NAME = "simulated rater process"
@@ -38,7 +39,7 @@ NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "rftweb:simulated-rater")
 class Patience:
     """Seconds that a finished group is left to people: normally, and while a person is rating in its project."""
 
-    nobody_there: float = 1.5
+    nobody_there: float = 4.0
     somebody_there: float = 8.0
 
 
@@ -76,7 +77,8 @@ def due_claims(user: User, patience: Patience) -> dict[int, int]:
     """How many items of other forms than stars it may claim now, by run: those that have waited long enough for people."""
     due: dict[int, int] = {}
     for project, waited in _served(user, patience):
-        slots = _open_slots(project, waited).exclude(item__form__in=[STARS, *WRITES_NOTHING])
+        slots = _open_slots(project, waited).exclude(item__form__in=WRITES_NOTHING)
+        slots = slots.exclude(takes_open_stars("run__"), item__form=STARS)
         due |= dict(slots.values("run").annotate(n=Count("pk")).order_by().values_list("run", "n"))
     return due
 
@@ -135,6 +137,7 @@ def _somebody_rates(project: Project) -> bool:
 def _asked_about(project: Project, waited_s: float) -> list[Rollout]:
     """Rollouts whose stars somebody is still asked for, of groups that have waited so long; the most urgent first."""
     slots = _open_slots(project, waited_s).filter(item__form=STARS)
+    slots = slots.filter(takes_open_stars("run__"))  # the others are claimed
     members = list(slots.order_by("due_at", "pk").values_list("item__members__0", flat=True)[:MOST_AT_ONCE])
     rollouts = Rollout.objects.select_related("run", "group__task").in_bulk(members)
     return [rollouts[pk] for pk in dict.fromkeys(members)]

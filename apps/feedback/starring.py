@@ -1,23 +1,45 @@
-"""Stars given to a rollout wherever it is seen: on the live wall, on its page, over REST. No item has to be claimed for them."""
+"""Stars given to a rollout wherever it is seen: on the live wall, on its page, over REST.
+
+Who holds the rollout's item may give them. Others may where the run takes stars without a claim, as
+long as fewer than `overlap` people have rated the rollout or hold it.
+"""
 
 import uuid
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from django.db import connection, transaction
+from django.db import connection
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
+from apps.accounts.locking import lock_one, unit_of_work
 from apps.accounts.models import User
 from apps.feedback.models import STARS, Intervention, Rating, RatingReward, Slot
 from apps.feedback.settling import settle
 from apps.rewards.models import LATE, Reward
 from apps.rollouts.models import Group, Rollout
-from apps.runs.raters import rated_by
+from apps.runs.raters import rated_by, takes_open_stars
+
+CLAIM_FIRST = (
+    "This run takes ratings from people who hold the item. "
+    "Claim it on the rating page, or over REST."
+)
+ENOUGH = (
+    "This reply has been rated, or is being rated, by {people} other rater{s}; "
+    "the run wants no more."
+)
 
 
 class NotRatable(Exception):
     """This rollout cannot be rated; the message says why."""
+
+
+class NotHeld(NotRatable):
+    """The run takes stars from who holds the item only."""
+
+
+class EnoughRated(NotRatable):
+    """As many people as the run wants have rated the rollout, or hold it."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +80,7 @@ def give_many(rater: User, given: list[Stars]) -> list[Rating | NotRatable]:
     for stars in given:
         if stars.rollout_id in homes:
             by_group[homes[stars.rollout_id]].append(stars)
-    taken: dict[tuple[int, uuid.UUID], Rating] = {}
+    taken: dict[tuple[int, uuid.UUID], Rating | NotRatable] = {}
     for group_id in sorted(by_group):
         taken |= _give_to_group(rater, group_id, by_group[group_id])
     return [taken.get(s.key) or NotRatable(f"no rollout {s.rollout_id} that you may rate") for s in given]
@@ -71,15 +93,27 @@ def ratable_by(rater: User) -> QuerySet[Rollout]:
     return finished.filter(~Exists(wrote))
 
 
-@transaction.atomic
-def _give_to_group(rater: User, group_id: int, given: list[Stars]) -> dict[tuple[int, uuid.UUID], Rating]:
-    """The ratings by Stars.key: those there were, and the new ones with their rewards."""
+def openly_ratable_by(rater: User) -> QuerySet[Rollout]:
+    """Return those of them that may be rated without a claim."""
+    return ratable_by(rater).filter(takes_open_stars("run__"))
+
+
+@unit_of_work
+def _give_to_group(
+    rater: User, group_id: int, given: list[Stars]
+) -> dict[tuple[int, uuid.UUID], Rating | NotRatable]:
+    """Return by Stars.key the ratings there were, the new ones with their rewards, and refusals."""
     # The group's row is locked first: ratings of one group and its refiner take turns.
-    group = Group.objects.select_related("run").select_for_update(of=("self",)).get(pk=group_id)
+    group = lock_one(Group.objects.filter(pk=group_id).select_related("run"))
     known = Rating.objects.filter(rater=rater, client_uuid__in={stars.client_uuid for stars in given})
     taken = {(rating.rollout_id, rating.client_uuid): rating for rating in known}
     used = {rating.client_uuid for rating in taken.values()}
     fresh = _first_of_each(stars for stars in given if stars.key not in taken and stars.client_uuid not in used)
+    refused = _refused(rater, group, {stars.rollout_id for stars in fresh})
+    for stars in fresh:
+        if stars.rollout_id in refused:
+            taken[stars.key] = refused[stars.rollout_id]
+    fresh = [stars for stars in fresh if stars.rollout_id not in refused]
     if fresh:
         about = {stars.rollout_id for stars in fresh}
         known_before = set(Rating.objects.filter(rollout__in=about).values_list("rollout_id", flat=True))
@@ -89,6 +123,33 @@ def _give_to_group(rater: User, group_id: int, given: list[Stars]) -> dict[tuple
             _fill_slots(rater, group, about, about - known_before)
             settle(group)
     return taken
+
+
+def _refused(rater: User, group: Group, rollouts: set[int]) -> dict[int, NotRatable]:
+    """Which of these rollouts this person may not rate, and why; the group is locked.
+
+    Who changed their mind keeps their place. A simulated rater's word takes no person's place.
+    """
+    people = group.run.settings.people
+    slots = Slot.objects.filter(group=group, state=Slot.State.HELD, item__form=STARS)
+    slots = slots.select_related("item", "rater")
+    held = [(slot.item.members[0], slot.rater_id, slot.rater) for slot in slots]
+    standing = Rating.objects.counting().filter(rollout__in=rollouts, form=STARS)
+    standing = standing.select_related("rater")
+    said = [(rating.rollout_id, rating.rater_id, rating.rater) for rating in standing]
+    mine = {rollout for rollout, pk, _ in (*held, *said) if pk == rater.pk}
+    others: dict[int, set[int]] = defaultdict(set)
+    for rollout, pk, other in (*held, *said):
+        if pk not in (None, rater.pk) and (rater.is_simulated or not other.is_simulated):
+            others[rollout].add(pk)
+    refused: dict[int, NotRatable] = {}
+    for rollout in rollouts - mine:
+        if not people.open_stars:
+            refused[rollout] = NotHeld(CLAIM_FIRST)
+        elif len(others[rollout]) >= people.overlap:
+            plural = "s" if people.overlap > 1 else ""
+            refused[rollout] = EnoughRated(ENOUGH.format(people=people.overlap, s=plural))
+    return refused
 
 
 def _write(rater: User, group: Group, fresh: list[Stars]) -> list[Rating]:
@@ -133,6 +194,8 @@ def _fill_slots(rater: User, group: Group, rated: set[int], first_time: set[int]
             stood_in.append(other)
         asked = [slot for slot in asked if slot not in (own, other if other in stood_in else None)]
     Slot.objects.filter(pk__in=[slot.pk for slot in stood_in]).update(state=Slot.State.CLOSED)
+    unclaimed = [slot.pk for slot in done if slot.state == Slot.State.OPEN]
+    Slot.objects.filter(pk__in=unclaimed).update(held_at=None)
     Slot.objects.filter(pk__in=[slot.pk for slot in done]).update(state=Slot.State.DONE, rater=rater, lease_until=None)
     _tie_to_items(rater, [slot.item_id for slot in done])
 
@@ -164,5 +227,6 @@ def waiting_rollouts(rater: User) -> QuerySet[Rollout]:
     """What waits for this person's stars: replies of groups that still ask for some, the most urgent deadline first."""
     mine = Rating.objects.filter(rollout=OuterRef("pk"), rater=rater)
     asked = Slot.objects.filter(group=OuterRef("group"), state=Slot.State.OPEN, item__form=STARS)
-    waiting = ratable_by(rater).filter(group__state=Group.State.WAITING, run__state="running")
+    waiting = openly_ratable_by(rater)
+    waiting = waiting.filter(group__state=Group.State.WAITING, run__state="running")
     return waiting.filter(Exists(asked), ~Exists(mine)).order_by("group__deadline_at", "pk")

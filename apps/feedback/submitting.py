@@ -9,9 +9,9 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from django.db import transaction
 from django.db.models import Q
 
+from apps.accounts.locking import unit_of_work
 from apps.accounts.models import User
 from apps.feedback import teaching
 from apps.feedback.claiming import edition, read_json, who_has
@@ -64,7 +64,7 @@ class Taken:
     gold: Mapping[str, object] | None = field(default=None)
 
 
-@transaction.atomic
+@unit_of_work
 def submit(user: User, slot_id: int, said: Submission) -> Taken:
     """Take a decision. Raises Refused (not this person's any more, stale, decided already) and BadAnswer (by field)."""
     slot = _locked(user, slot_id, said)
@@ -104,7 +104,7 @@ LOCK = """
         LEFT JOIN feedback_rating mine ON mine.item_id = s.item_id AND mine.rater_id = %(user)s AND mine.is_current
     WHERE s.id = %(slot)s AND (%(everywhere)s OR EXISTS (
         SELECT 1 FROM accounts_membership m WHERE m.project_id = r.project_id AND m.user_id = %(user)s))
-    FOR UPDATE OF g, s"""
+    FOR NO KEY UPDATE OF g, s"""
 
 
 def _locked(user: User, slot_id: int, said: Submission) -> Slot:

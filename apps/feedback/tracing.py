@@ -36,8 +36,9 @@ class Shaping:
 
     @property
     def people(self) -> int:
-        """How many different people spoke."""
-        return len({rating.rater_id for rating in self.ratings})
+        """Count the people who spoke; the simulated rater is none."""
+        raters = {rating.rater for rating in self.ratings}
+        return sum(not rater.is_simulated for rater in raters)
 
 
 def shaped(version: WeightVersion, before: int | None = None, most: int = STEPS_SHOWN) -> tuple[list[Shaping], bool]:

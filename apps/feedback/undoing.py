@@ -2,9 +2,9 @@
 
 import uuid
 
-from django.db import transaction
 from django.db.models.functions import Now
 
+from apps.accounts.locking import lock_first, unit_of_work
 from apps.accounts.models import User
 from apps.feedback.claiming import Held, held_by
 from apps.feedback.known_answers import is_told
@@ -18,7 +18,7 @@ HISTORY = 10  # how many decisions back
 SHORTEST_LEASE_S, LEASE_DECISIONS = 60.0, 3
 
 
-@transaction.atomic
+@unit_of_work
 def undo(user: User, rating_uuid: uuid.UUID, new_uuid: uuid.UUID) -> tuple[Held, Rating]:
     """Take back one of the person's last decisions: a new row withdraws it, and its item is in the person's hands again.
 
@@ -28,12 +28,8 @@ def undo(user: User, rating_uuid: uuid.UUID, new_uuid: uuid.UUID) -> tuple[Held,
     taken_back = next((rating for rating in recent if rating.client_uuid == rating_uuid), None)
     if taken_back is None:
         raise Refused("too_old", f"Only your last {HISTORY} decisions can be taken back.")
-    slot = (
-        Slot.objects.select_for_update(of=("group", "self"))
-        .select_related("group", "item", "run")
-        .filter(item=taken_back.item_id, rater=user)
-        .first()
-    )
+    mine = Slot.objects.filter(item=taken_back.item_id, rater=user)
+    slot = lock_first(mine.select_related("group", "item", "run"), "group")
     if slot is None or slot.state not in (Slot.State.DONE, Slot.State.HELD):
         raise Refused("closed", "This item is gone; its rating stands.")
     if is_told(slot.item, slot.run.settings.people):
@@ -49,11 +45,11 @@ def undo(user: User, rating_uuid: uuid.UUID, new_uuid: uuid.UUID) -> tuple[Held,
 
 
 def _withdraw(user: User, rating: Rating, new_uuid: uuid.UUID, is_late: bool) -> None:
+    made = RatingReward.objects.filter(rating=rating).values("reward")
+    Reward.objects.filter(pk__in=made).update(is_current=False)
     Rating.objects.filter(pk=rating.pk).update(is_current=False)
     Rating.objects.create(
         item_id=rating.item_id, rollout_id=rating.rollout_id, run_id=rating.run_id, rater=user, form=rating.form,
         answer=rating.answer, critique=rating.critique, shown=rating.shown, client_uuid=new_uuid, replaces=rating, is_current=False,
         is_withdrawn=True, is_late=is_late,
     )  # fmt: skip
-    made = RatingReward.objects.filter(rating=rating).values("reward")
-    Reward.objects.filter(pk__in=made).update(is_current=False)

@@ -3,6 +3,7 @@
 from django.db import transaction
 from django.db.models import F
 
+from apps.accounts.locking import lock_ids, unit_of_work
 from apps.accounts.models import AuditEntry, User
 from apps.pipelines.models import CutRollout
 from apps.rollouts.left_out import unfail
@@ -18,17 +19,17 @@ def given_up(run: Run):
     return run.groups.filter(GAVE_UP)
 
 
-@transaction.atomic
+@unit_of_work
 def refine_again(run: Run, by: User | None = None) -> int:
     """Hand those groups to the refiner once more; returns how many. Raises NotPossible for a run that has ended.
 
     They take the room again that they gave up, so that nothing is counted twice, and count against their tasks no more; what is too
     old by now will be dropped as stale.
     """
-    locked = Run.objects.select_for_update().get(pk=run.pk)
+    found = lock_ids(given_up(run).order_by("pk")[:AT_ONCE])
+    locked = Run.locked(run.pk)
     if locked.state in Run.ENDED:
         raise NotPossible(f"run {locked.slug} is {locked.get_state_display()}; nothing of it is refined any more")
-    found = list(given_up(locked).select_for_update(of=("self",)).order_by("pk").values_list("pk", flat=True)[:AT_ONCE])
     CutRollout.objects.filter(rollout__group__in=found).delete()
     unfail(locked, found, by)
     Group.objects.filter(pk__in=found).update(

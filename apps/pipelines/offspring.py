@@ -12,6 +12,7 @@ from itertools import count
 from django.db.models import Count, QuerySet
 from django.db.models.functions import Now
 
+from apps.accounts.locking import lock_one, retrying
 from apps.buffer.models import Experience, Offspring
 from apps.buffer.models.offspring import LONGEST_REASON
 from apps.feedback.experts import expert_experience, groups_of
@@ -86,7 +87,7 @@ def _locked_set(run: Run) -> Taskset:
         )  # fmt: skip
         if known.grows and known.source == source:  # else somebody else's set has this name
             break
-    return Taskset.objects.select_for_update(no_key=True).get(pk=known.pk)
+    return lock_one(Taskset.objects.filter(pk=known.pk))
 
 
 # -- taken in by the trainer ------------------------------------------------------------------------------------------------
@@ -111,6 +112,7 @@ def tokens_of(one: Offspring, prompt: Sequence[int] | None = None) -> Tokens:
     return Tokens(asked, parent.completion_ids[:length], logprobs, parent.action_mask[:length], (), shown)
 
 
+@retrying
 def admit(run: Run, fence: int, born: Sequence[Born]) -> int:
     """Put these into the run's buffer; admitting one again changes nothing. Returns how many are new. Raises StaleFence."""
     with run.fenced(fence) as locked:

@@ -4,10 +4,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 import structlog
-from django.db import transaction
 from django.db.models import prefetch_related_objects
 from django.db.models.functions import Now
 
+from apps.accounts.locking import lock_ids, unit_of_work
 from apps.buffer.models import Experience
 from apps.pipelines.asking import answered
 from apps.pipelines.deciding import Case, Decision, decide
@@ -79,24 +79,28 @@ def _close_held(plan: RunConfig, decision: Decision) -> None:
         log.warning("group_taken_over", group=decision.case.group.pk, reason=str(taken))
 
 
-@transaction.atomic
+@unit_of_work
 def _close(plan: RunConfig, decision: Decision) -> None:
     group = decision.case.group
+    group.state = Group.State.JUDGED  # as it was claimed: an earlier attempt has changed it
     if decision.failed:
         log.error("operator_failed", run=group.run, group=group.pk, reason=decision.failed)
         group.fail(decision.failed)
         return
-    group.drop(decision.dropped, failed=is_failed(plan, decision))
+    lock_ids(group.held())
     _record_tasks(plan, [decision])
     record(group, decision.passes, put_made(decision))
+    group.drop(decision.dropped, failed=is_failed(plan, decision))
 
 
-@transaction.atomic
+@unit_of_work
 def _admit(plan: RunConfig, decisions: Sequence[Decision]) -> int:
     """Those that are still ours, all at once; returns how many."""
     if not decisions:
         return 0
     groups = [decision.case.group for decision in decisions]
+    for group in groups:
+        group.state = Group.State.JUDGED  # as it was claimed: an earlier attempt has changed it
     held = {group.pk for group in Group.move_held(groups, Group.State.ADMITTED, closed_at=Now())}
     if lost := [group.pk for group in groups if group.pk not in held]:
         log.warning("groups_taken_over", groups=lost)

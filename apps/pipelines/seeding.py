@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from django.db import transaction
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
 
+from apps.accounts.locking import retrying
 from apps.buffer.models import Experience, Seed
 from apps.buffer.models.replays import batched
 from apps.buffer.rows import copied_rows
@@ -37,6 +38,7 @@ class Found:
     rollouts: int = 0
 
 
+@retrying
 def seed(run: Run, of: Run, asked: QuerySet[Rollout], most: int | None = None, *, dry_run: bool = False) -> Found:
     """Copy the newest groups of `of` that hold one of the rollouts `asked` into `run`, in the order of their draws.
 
@@ -44,7 +46,7 @@ def seed(run: Run, of: Run, asked: QuerySet[Rollout], most: int | None = None, *
     nothing at all with `dry_run`. Raises NotSeeded.
     """
     with transaction.atomic():
-        locked = Run.objects.select_for_update().get(pk=run.pk)
+        locked = Run.locked(run.pk)
         if why := why_not(locked, of):
             raise NotSeeded(why)
         matching = _admitted(of).filter(rollouts__in=asked).distinct()

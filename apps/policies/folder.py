@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from apps.accounts import strict_json
+from apps.accounts.contained_paths import UnsafePath, single_name
 from apps.policies import tensor_file
 from apps.policies.damage import Damage, DamagedWeights
 from apps.policies.tensor_file import TensorSpec
@@ -34,6 +35,10 @@ KNOWN_FILES = frozenset(
 # the text model's own mask. Others turn positions in three dimensions, let pictures look ahead, or feed them to deeper layers.
 SEEING = frozenset({"llava"})
 CODE_AND_PICKLES = frozenset({".py", ".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".so", ".npy", ".npz", ".h5"})
+KERNEL_SETTINGS = frozenset(
+    {"attn_implementation", "_attn_implementation", "_attn_implementation_internal"}
+)
+KNOWN_KERNELS = ("eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_attention")
 CONFIG_LIMIT = 64 << 20  # bytes of one JSON file that is read whole
 
 
@@ -55,10 +60,13 @@ class FolderScan:
     config: dict[str, Any]
 
 
-def scan_policy_folder(folder: Path | str) -> FolderScan:
-    """Check a folder against the safe loading rules, every tensor finite; raises DamagedWeights."""
+def scan_policy_folder(folder: Path | str, ignored: frozenset[str] = frozenset()) -> FolderScan:
+    """Check a folder against the safe loading rules, every tensor finite; raises DamagedWeights.
+
+    `ignored`: names of folders in it that are passed over, unread.
+    """
     folder = Path(folder)
-    names = list_safe_files(folder)
+    names = list_safe_files(folder, ignored)
     config = _read_config(folder, names)
     files: dict[str, FileEntry] = {}
     tensors: dict[str, TensorSpec] = {}
@@ -83,16 +91,20 @@ def fingerprint_of(tensors: dict[str, TensorSpec], digests: dict[str, str]) -> s
     return digest.hexdigest()[:16]
 
 
-def list_safe_files(folder: Path) -> set[str]:
+def list_safe_files(folder: Path, ignored: frozenset[str] = frozenset()) -> set[str]:
     """Names in the folder, all of them allowed; raises DamagedWeights at the first that is not."""
     if not folder.is_dir():
         raise DamagedWeights(Damage.MISSING_FILE, folder.name, "there is no such folder")
     with os.scandir(folder) as entries:
-        names = {_require_safe(entry) for entry in entries}
+        names = {_require_safe(entry) for entry in entries if not _is_ignored(entry, ignored)}
     for name in sorted(names):
         if name.endswith(".json") and name not in {MANIFEST, INDEX, "tokenizer.json", "vocab.json"}:
             _refuse_remote_code(_read_json(folder / name), name)
     return names
+
+
+def _is_ignored(entry: os.DirEntry, ignored: frozenset[str]) -> bool:
+    return entry.name in ignored and entry.is_dir(follow_symlinks=False)
 
 
 def _require_safe(entry: os.DirEntry) -> str:
@@ -115,13 +127,25 @@ def _read_json(path: Path) -> Any:
 
 
 def _refuse_remote_code(document: Any, name: str) -> None:
-    """`auto_map` anywhere in a configuration would make a loader import code from the folder."""
+    """Refuse settings that make a loader run code that is not ours, anywhere in a configuration.
+
+    `auto_map` imports modules of the folder; `attn_implementation: owner/kernel` fetches a compiled
+    kernel from the Hub; `quantization_config` picks a quantizer, some of which import packages by
+    name, and such weights cannot be trained here anyway.
+    """
     pending = [document]
     while pending:
         value = pending.pop()
         if isinstance(value, dict):
             if "auto_map" in value:
                 raise DamagedWeights(Damage.REMOTE_CODE, name, "`auto_map` asks the loader to run code; remove it")
+            if value.get("quantization_config"):
+                advice = "`quantization_config`: quantized weights cannot be trained; dequantize them"
+                raise DamagedWeights(Damage.REMOTE_CODE, name, advice)
+            for setting in KERNEL_SETTINGS & value.keys():
+                if value[setting] not in (None, *KNOWN_KERNELS):
+                    advice = f"`{setting}` must be one of {', '.join(KNOWN_KERNELS)}"
+                    raise DamagedWeights(Damage.REMOTE_CODE, name, advice)
             pending.extend(value.values())
         elif isinstance(value, list):
             pending.extend(value)
@@ -166,8 +190,11 @@ def _weight_map(folder: Path) -> dict[str, str]:
     if not isinstance(weight_map, dict) or not weight_map:
         raise DamagedWeights(Damage.BAD_INDEX, INDEX, "needs an object `weight_map` of tensor to file")
     for tensor, name in weight_map.items():
-        if not isinstance(name, str) or not name.endswith(".safetensors") or "/" in name or "\\" in name:
-            raise DamagedWeights(Damage.BAD_INDEX, INDEX, f"{tensor} points outside the folder: {name!r}")
+        try:
+            if not single_name(name).endswith(".safetensors"):
+                raise UnsafePath(name, "is not a safetensors file")
+        except UnsafePath as error:
+            raise DamagedWeights(Damage.BAD_INDEX, INDEX, f"{tensor[:100]} is in {error}") from None
     return weight_map
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from apps.accounts import strict_json
+from apps.accounts.contained_paths import single_name
 from apps.policies.damage import Damage, DamagedWeights
 from apps.policies.folder import ADAPTER_CONFIG, MANIFEST, FileEntry, FolderScan, list_safe_files, scan_policy_folder
 from apps.policies.tensor_file import TensorSpec
@@ -85,7 +86,7 @@ class Manifest:
             manifest = cls(
                 version=_whole(document["version"]),
                 parent=None if document["parent"] is None else _whole(document["parent"]),
-                files={name: _file_entry(entry) for name, entry in document["files"].items()},
+                files={single_name(name): _file_entry(entry) for name, entry in document["files"].items()},
                 tensors={name: _tensor_spec(entry) for name, entry in document["tensors"].items()},
                 fingerprint=_text(document["fingerprint"]),
                 probe=_probe(document["probe"]),

@@ -18,12 +18,14 @@ class Judgement:
     """What one scorer, or one person or all of them together (`is_human`), said; value None is a failure, not a zero.
 
     `source`: of which kind it is, as its row says (rule, model, environment, human); "" where nobody asks.
+    `is_simulated`: the simulated rater alone said it. It counts as people's, and is named apart.
     """
 
     scorer: str
     value: float | None
     is_human: bool = False
     source: str = ""
+    is_simulated: bool = False
 
 
 def combined(judgements: Sequence[Judgement], plan: RunConfig, kind: Kind = NO_KIND) -> float | None:

@@ -22,7 +22,7 @@ ELEMENTS = frozenset(
     }
 )  # fmt: skip
 REFUSED = re.compile(r"<!|<\?(?!xml\s)|href|dasharray|@import|url\s*\(\s*(?!#|&#|['\"]?#)", re.IGNORECASE)
-_NUMBER = re.compile(r"\s*(\d{1,5}(?:\.\d{1,6})?)(?:px)?\s*")
+_NUMBER = re.compile(r"\s*+(\d{1,5}+(?:\.\d{1,6}+)?+)(?:px)?+\s*+")
 
 
 class NoDrawing(ValueError):

@@ -15,14 +15,17 @@ LINE = "the last line"  # where an answer stands that is not marked
 MOST = 50  # answers of one kind that are looked at; more are no answer
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*(?=[{\w\\-])")
 _HASHES = re.compile(r"(?<!#)####(?!#)[ \t]*(\S[^\n]*)")
-_HEADING = re.compile(r"[*_\d.\s]*[A-Za-z]{2,}")  # "#### Step 1" is none, unless nothing follows
+_HEADING = re.compile(r"[*_\d.\s]*+[A-Za-z]{2,}")  # "#### Step 1" is none, unless nothing follows
 _TAGS = re.compile(r"<answer>((?:(?!<answer>).)*?)</answer>", re.DOTALL | re.IGNORECASE)
 _SAYS = re.compile(
     r"(?:final\s+|correct\s+)?(?:answer|result|solution|equation|formula)\b(?:\s+(?:is|equals)\b(?:\s+equal\s+to\b)?)?"
     r"\s*(?:\*\*)?\s*[:=]?\s*(?:\*\*)?",
     re.I,
 )
-_NUMBER = re.compile(r"(?<![\w.,])[-+]?\$?\d[\d,]*(?:\.\d+)?(?:/\d+)?\s?%?(?!\w*\d)")
+# Runs of digits are possessive: what follows a part of a run is a digit, which the end forbids.
+_NUMBER = re.compile(
+    r"(?<![\w.,])[-+]?\$?\d++(?:,\d*+)*(?:\.\d++)?(?:/\d++)?\s?%?(?!\w*\d)"
+)
 _LEAD = re.compile(r"(?:so|thus|hence|therefore|then|finally|and|we\s+(?:get|have|find)|it\s+is|this\s+is|equals?)\b[\s,:]*", re.I)
 
 

@@ -4,11 +4,11 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from django.db import transaction
 from django.db.models import Q, QuerySet, prefetch_related_objects
 from django.db.models.functions import Now
 from pydantic import ValidationError
 
+from apps.accounts.locking import lock, unit_of_work
 from apps.accounts.models import Project
 from apps.rewards import learned, scorers
 from apps.rewards.models import Rescoring, Reward
@@ -177,13 +177,14 @@ def known_values(groups: Sequence[Group]) -> dict[int, dict[str, float | None]]:
     return found
 
 
-@transaction.atomic
+@unit_of_work
 def record_verdicts(groups: Sequence[Group], answers: Sequence[Answered]) -> list[Group]:
     """Write the verdicts and hand the groups on: to people when the run asks them, else to the refiner.
 
     Of groups that are no longer ours nothing is written. Returns the groups handed on.
     """
-    fences = dict(Group.objects.select_for_update().filter(IN_FORCE, pk__in=[g.pk for g in groups]).values_list("pk", "fence"))
+    asked = Group.objects.filter(IN_FORCE, pk__in=[group.pk for group in groups])
+    fences = {group.pk: group.fence for group in lock(asked)}
     ours = [group for group in groups if fences.get(group.pk) == group.fence]
     held = {group.pk for group in ours}
     Reward.objects.bulk_create(
@@ -192,6 +193,7 @@ def record_verdicts(groups: Sequence[Group], answers: Sequence[Answered]) -> lis
     count_used(answers, ours)
     domains = dict(Task.objects.filter(pk__in={group.task_id for group in ours}).values_list("pk", "domain"))
     for group in ours:
+        group.state = Group.State.SCORING  # as it was claimed: an earlier attempt has changed it
         hand_on(group, domains[group.task_id])
     return ours
 

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 
 from django.conf import settings
-from django.db import models, transaction
+from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
+from apps.accounts.locking import unit_of_work
 from apps.accounts.models import AuditEntry, User
 from apps.runs.models import NotPossible, Run
 from apps.tasksets.models import Task, Taskset
@@ -53,10 +54,10 @@ class AskedTask(models.Model):
         return f"{self.run_id} is asked for {self.task_id}"
 
     @classmethod
-    @transaction.atomic
+    @unit_of_work
     def ask(cls, run: Run, taskset: Taskset, index: int, by: User) -> bool:
         """Ask for the task of this index of the set; False where it waits already. Raises NotPossible with what is in the way."""
-        run = Run.objects.select_for_update().get(pk=run.pk)
+        run = Run.locked(run.pk)
         if run.state in Run.ENDED:
             raise NotPossible(f"run {run.slug} is {run.get_state_display()}: it draws no more")
         if run.settings.selection.name != "people":

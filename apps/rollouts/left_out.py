@@ -9,16 +9,19 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from django.conf import settings
-from django.db import models, transaction
+from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
+from apps.accounts.locking import unit_of_work
 from apps.accounts.models import AuditEntry, User
 from apps.runs.models import NotPossible, Run
 from apps.tasksets.models import Task
 
 if TYPE_CHECKING:
     from apps.rollouts.models import Group
+
+TOO_LONG = "prompt length"  # stands in `operator` where a prompt leaves no room for a reply
 
 
 class LeftOut(models.Model):
@@ -83,6 +86,11 @@ def failures(run: Run) -> models.QuerySet[FailedGroup]:
     return run.failed_groups.filter(is_forgiven=False)
 
 
+def too_long(run: Run) -> models.QuerySet[LeftOut]:
+    """Tasks that the run left out because their prompts leave no room for a reply, the newest first."""
+    return run.left_out.filter(operator=TOO_LONG).order_by("-pk")
+
+
 def quarantined(run: Run) -> models.QuerySet[LeftOut]:
     """Tasks that the run left out as work on their groups failed, the newest first."""
     return run.left_out.filter(failures__gt=0).select_related("task__taskset").order_by("-pk")
@@ -101,10 +109,10 @@ def _named(task: Task) -> dict[str, str | int]:
 # -- release ------------------------------------------------------------------------------------------------------------
 
 
-@transaction.atomic
+@unit_of_work
 def release(run: Run, left_out: int, by: User) -> Task:
     """The quarantined task may be drawn again, and what failed counts no more. Raises NotPossible."""
-    locked = Run.objects.select_for_update().get(pk=run.pk)
+    locked = Run.locked(run.pk)
     if locked.state in Run.ENDED:
         raise NotPossible(f"run {locked.slug} is {locked.get_state_display()}: it draws no more")
     row = quarantined(locked).filter(pk=left_out).first()

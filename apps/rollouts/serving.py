@@ -6,6 +6,7 @@ from functools import partial
 from django.db import transaction
 from django.db.models import F
 
+from apps.accounts.locking import unit_of_work
 from apps.rollouts.models import Group, Rollout
 from apps.runs.admission import groups_allowed
 from apps.runs.models import Run
@@ -20,13 +21,13 @@ class NoRoom(Exception):
     """The run takes no further question now; the message says why."""
 
 
-@transaction.atomic
+@unit_of_work
 def open_for_caller(run: Run, asked: TaskRow) -> Rollout:
     """The rollout that will answer this, in a group that any explorer of the run may take. Raises NoRoom.
 
     The run's row is locked while its counter moves, as when an explorer opens groups.
     """
-    locked = Run.objects.select_for_update().get(pk=run.pk)
+    locked = Run.locked(run.pk)
     if not locked.is_live:
         raise NoRoom(f"Run {locked.slug} is {locked.get_state_display()}: it answers nothing new.")
     has_room = bool(room(locked))

@@ -52,13 +52,14 @@ def sifted(run: Run, plan: RunConfig, draws: Sequence[int], sieve: Sieve) -> lis
             return tasks
         transaction.savepoint_rollback(before)  # what these draws took of what people asked for
         looked.record(run)
-        _leave_out(run, looked.left_out)
+        leave_out(run, looked.left_out)
         let_through |= {task.pk for task in new} - looked.left_out.keys()
         looks += len(new)
     return []
 
 
-def _leave_out(run: Run, reasons: Mapping[int, tuple[str, str]]) -> None:
+def leave_out(run: Run, reasons: Mapping[int, tuple[str, str]]) -> None:
+    """Leave these tasks out of the run, which is locked. Raises NothingToDraw where no task would be left."""
     gone, size = run.left_out.count(), sum(taskset.size for taskset in run.tasksets)
     if gone + len(reasons) >= size:
         raise NothingToDraw(f"no task of {run.asks_of} would be left to draw: {': '.join(list(reasons.values())[-1])}")

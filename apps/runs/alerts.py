@@ -28,6 +28,13 @@ class Starvation(Rule):
     )
 
 
+class NothingLearned(Rule):
+    pause: bool = Field(True, description="Pause the run when the alert opens, once for each alert.")
+    updates: int = Field(
+        20, ge=1, le=1_000, description="Updates' worth of groups in a row, all of them dropped; at most 2,000 groups."
+    )
+
+
 class NotFinite(Rule):
     updates: Newest = Field(1, description="Updates that were not applied, since their loss or gradient was NaN or infinite.")
     among: Newest = Field(20, description="Newest updates looked at; the alert ends when so many went well.")
@@ -74,6 +81,10 @@ class LostWorker(Rule):
     until_s: Seconds = Field(86_400.0, description="Seconds after which a dead worker counts as put away, and its alert ends.")
 
 
+class ControlBehind(Rule):
+    after_s: Seconds = Field(60.0, description="Seconds without a sweep; one is due every ten.")
+
+
 class NearBudget(Rule):
     share: Share = Field(0.8, description="Of a limit of `budget`, from which it is told; at the whole of it the run pauses.")
 
@@ -83,6 +94,9 @@ class Alerts(Section):
 
     no_progress: NoProgress | None = Field(NoProgress(), description="No update is made while the run is live.")
     starvation: Starvation | None = Field(Starvation(), description="The trainer waits for people, judging or the explorer.")
+    nothing_learned: NothingLearned | None = Field(
+        NothingLearned(), description="All groups are dropped: nothing can be learned from them."
+    )
     not_finite: NotFinite | None = Field(NotFinite(), description="Updates are skipped: their loss or gradient is NaN or infinite.")
     kl: Kl | None = Field(Kl(), description="The policy has moved too far.")
     agreement: Agreement | None = Field(
@@ -95,4 +109,7 @@ class Alerts(Section):
     disk: Disk | None = Field(Disk(), description="The disk is nearly full.")
     silence: Silence | None = Field(Silence(), description="No worker of a role that it needs is alive.")
     lost_worker: LostWorker | None = Field(LostWorker(), description="One worker among several of its roles died, or was fenced.")
+    control_behind: ControlBehind | None = Field(
+        ControlBehind(), description="No sweep is done: leases, imports, exports and alerts are late."
+    )
     budget: NearBudget | None = Field(NearBudget(), description="It comes near a limit of its budget.")

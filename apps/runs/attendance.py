@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import structlog
+from django.conf import settings
 from django.db import Error, close_old_connections, connections
 
 from apps.runs import code_versions, log_keeper
@@ -16,6 +17,7 @@ from apps.runs.models import Worker
 
 log = structlog.get_logger(__name__)
 BEAT_SECONDS = 2.0
+PRESENCE_SECONDS = 5.0  # of processes that take no orders; a third of a lease if that is shorter
 GOODBYE_S = 3.0
 
 
@@ -57,10 +59,18 @@ class Presence:
     """A process that takes no jobs: a thread of its own beats for it, so that whom it serves never waits for the database.
 
     `doing`: what it does now, in a few words; called in that thread. While the database is away the row waits.
+    `aside`: called in that thread after each heartbeat; it returns at once.
     """
 
-    def __init__(self, role: str, doing: Callable[[], str]) -> None:
-        self.role, self.doing = role, doing
+    def __init__(
+        self,
+        role: str,
+        doing: Callable[[], str],
+        aside: Callable[[], None] | None = None,
+    ) -> None:
+        self.role = role
+        self.doing = doing
+        self.aside = aside
         self.worker: Worker | None = None
         self._sampler, self._ended, self._is_away = Sampler(), threading.Event(), False
         self._thread = threading.Thread(target=self._live, name="presence", daemon=True)
@@ -76,7 +86,7 @@ class Presence:
     def _live(self) -> None:
         while not self._ended.is_set():
             self._say(self._beat)
-            self._ended.wait(BEAT_SECONDS)
+            self._ended.wait(min(PRESENCE_SECONDS, settings.LEASE_SECONDS / 3))
         if self.worker is not None:
             self._say(self.worker.stop)
         connections.close_all()
@@ -85,6 +95,8 @@ class Presence:
         if self.worker is None:
             self.worker = enter(self.role)
         self.worker.beat(self.doing(), **self._sampler.sample())
+        if self.aside is not None:
+            self.aside()
 
     def _say(self, words: Callable[[], None]) -> None:
         """Away, or not migrated yet: it is tried again with the next heartbeat, and logged once."""

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from apps.accounts.locking import lock_first
 from apps.accounts.models import Project
 from apps.policies.models import Policy
 from apps.runs.config import RunConfig
@@ -18,7 +19,7 @@ def version_of(project: Project, plan: RunConfig, policy: Policy | None) -> "tup
     asked = plan.evaluation
     if asked is None or not asked.run:
         return None, {}
-    run = project.runs.select_for_update(of=("self",)).filter(slug=asked.run).first()
+    run = lock_first(project.runs.filter(slug=asked.run))
     if run is None:
         return None, {"evaluation.run": f"no run {asked.run!r} in project {project.slug!r}"}
     if policy and run.policy_id != policy.pk:

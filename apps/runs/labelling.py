@@ -3,9 +3,9 @@
 import re
 from collections.abc import Callable, Iterable
 
-from django.db import transaction
 from django.utils import timezone
 
+from apps.accounts.locking import lock, unit_of_work
 from apps.accounts.models import AuditEntry, User
 from apps.runs.models import NotPossible, Run
 
@@ -48,12 +48,12 @@ def restore(runs: Iterable[Run], by: User | None) -> int:
     return _each(runs, by, "run restored", lambda run: {"archived_at": None})
 
 
-@transaction.atomic
+@unit_of_work
 def _each(runs: Iterable[Run], by: User | None, act: str, fields_of: Callable[[Run], dict[str, object]]) -> int:
     """All of the runs or none; how many changed. Those that are as asked already leave no record."""
-    locked = Run.objects.select_for_update(of=["self"]).select_related("project", "topic").filter(pk__in=[run.pk for run in runs])
+    chosen = Run.objects.select_related("project", "topic").filter(pk__in=[run.pk for run in runs])
     count = 0
-    for run in locked.order_by("pk"):
+    for run in lock(chosen):
         after = fields_of(run)
         before = {name: getattr(run, name) for name in after}
         if after == before:

@@ -89,6 +89,11 @@ class People(Section):
         "lie far from what people said, from what the rater model foretells, from what people usually say, or from each other.",
     )  # fmt: skip
     overlap: int = Field(1, ge=1, le=20, description="How many people decide each item.")
+    open_stars: bool = Field(
+        True,
+        description="Take stars for a reply that its rater did not claim, while fewer than `overlap` "
+        "people have rated or hold it; if false, only who holds an item rates it.",
+    )
     raters: Raters = Field(Raters(), description="Who may rate.")
     open_claims: int = Field(3, ge=1, le=100, description="How many items one person may hold at a time.")
     lease_s: float | None = Field(

@@ -21,3 +21,12 @@ def rated_by(user: User) -> QuerySet[Run]:
     """Runs whose rollouts this person may rate. The same rule as a claim's (apps.feedback.claiming)."""
     may = Q() if user.is_superuser else Q(project__memberships__user=user, project__memberships__role__in=Membership.MAY_RATE)
     return Run.objects.filter(may).filter(NOBODY_NAMED | Q(pk__in=naming(user).values("pk")))
+
+
+def takes_open_stars(run: str = "") -> Q:
+    """Match runs that take stars without a claim; `run`: the lookup that leads to it, such as "run__".
+
+    A run that began before there was this choice has no such key, and takes them.
+    """
+    key = f"{run}config__people__open_stars"
+    return Q(**{f"{key}__isnull": True}) | Q(**{key: True})

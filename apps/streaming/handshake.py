@@ -1,14 +1,51 @@
 """Who may knock at a socket: signed-in people's browsers from our own origin, and, at some, programs with a token."""
 
 from channels.auth import AuthMiddlewareStack
-from channels.security.websocket import AllowedHostsOriginValidator
+from channels.security.websocket import WebsocketDenier
+from django.conf import settings
+from django.http.request import split_domain_port, validate_host
 
 AUTHORIZATION = b"authorization"
+DEFAULT_PORTS = {"http": "80", "https": "443"}
 
 
 def from_browsers(application):
     """An ASGI application for the browsers of signed-in people: with their session, and 403 for another site's page."""
-    return AllowedHostsOriginValidator(AuthMiddlewareStack(application))
+    return SameOrigin(AuthMiddlewareStack(application))
+
+
+class SameOrigin:
+    """Refuse sockets that another site's page opens: scheme aside, host and port must be ours.
+
+    Ours is the `Host` that the browser asked, or an origin in CSRF_TRUSTED_ORIGINS. Comparing the
+    host name alone would let in a page on another port of this machine.
+    """
+
+    def __init__(self, application) -> None:
+        self.application = application
+
+    async def __call__(self, scope: dict, receive, send) -> None:
+        application = self.application if _is_same_origin(scope) else WebsocketDenier()
+        await application(scope, receive, send)
+
+
+def _is_same_origin(scope: dict) -> bool:
+    headers = dict(scope["headers"])
+    origin = headers.get(b"origin", b"").decode("latin-1")
+    if origin in settings.CSRF_TRUSTED_ORIGINS:
+        return True
+    scheme, _, its_host = origin.lower().partition("://")
+    our_host = headers.get(b"host", b"").decode("latin-1").lower()
+    domain, _ = split_domain_port(our_host)
+    if scheme not in DEFAULT_PORTS or not validate_host(domain, settings.ALLOWED_HOSTS):
+        return False
+    return _with_port(its_host, scheme) == _with_port(our_host, scheme)
+
+
+def _with_port(host: str, scheme: str) -> tuple[str, str]:
+    """Return (domain, port) of a host, with the scheme's port where none is given."""
+    domain, port = split_domain_port(host)
+    return domain, port or DEFAULT_PORTS[scheme]
 
 
 class FromAnywhere:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from apps.accounts.contained_paths import UnsafePath, contained_file
 from apps.tasksets.messages import ReadPath
 from apps.tasksets.pictures import MOST_BYTES, BadPicture
 
@@ -12,16 +13,11 @@ def beside(file: Path) -> ReadPath:
 
     def read(name: str) -> bytes:
         try:
-            found = (folder / name).resolve(strict=True)
-            if not found.is_relative_to(folder):
-                raise BadPicture(f"{name[:100]!r} is not in the folder of the file")
-            if not found.is_file():
-                raise BadPicture(f"{name[:100]!r} is no file")
-            with found.open("rb") as stream:
+            with contained_file(folder, name).open("rb") as stream:
                 return stream.read(MOST_BYTES + 1)
-        except (OSError, ValueError, RuntimeError) as error:
-            if isinstance(error, BadPicture):
-                raise
-            raise BadPicture(f"there is no file {name[:100]!r} that can be read") from None
+        except UnsafePath as error:
+            raise BadPicture(str(error)) from None
+        except OSError:
+            raise BadPicture(f"{name[:100]!r} cannot be read") from None
 
     return read

@@ -1,6 +1,7 @@
 """Tasksets as files: what is exported and imported again has the same digest.
 
-JSON lines hold a task as it is. CSV and Parquet have it in columns; one whose name ends with `.json` holds JSON. Pictures come with
+JSON lines hold a task as it is. CSV and Parquet have it in columns; one whose name ends with `.json` holds JSON, which in a
+CSV file also keeps spreadsheets from taking a text for a formula. Pictures come with
 their tasks, as data addresses.
 """
 
@@ -25,7 +26,7 @@ IN_MEMORY = 8 << 20  # bytes of a Parquet file that need no disk
 TYPES = {"jsonl": "application/jsonl", "csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}
 MESSAGES = arrow.list_(arrow.struct([("role", arrow.string()), ("content", arrow.string())]))
 TEXTS = arrow.list_(arrow.string())
-CSV_COLUMNS = ("prompt.json", "answer.json", "meta.json", "follow_ups.json", "domain")
+CSV_COLUMNS = ("prompt.json", "answer.json", "meta.json", "follow_ups.json", "domain.json")
 
 Row = dict[str, Any]
 Progress = Callable[[int], None]

@@ -7,6 +7,7 @@ from django.core.exceptions import ValidationError
 from django.core.validators import validate_slug
 from django.db import transaction
 
+from apps.accounts.locking import lock_one
 from apps.accounts.models import Project, User
 from apps.tasksets.models import Picture, Task, TaskParent, Taskset
 from apps.tasksets.rows import TaskRow
@@ -32,7 +33,7 @@ def grown_from_nothing(project: Project, slug: str, by: User | None = None) -> T
 @transaction.atomic
 def add(taskset_id: int, row: TaskRow) -> Task:
     """The next task of a growing set. Raises ValueError for one that does not grow."""
-    taskset = Taskset.objects.select_for_update().get(pk=taskset_id)
+    taskset = lock_one(Taskset.objects.filter(pk=taskset_id))
     if not taskset.grows:
         raise ValueError(f"taskset {taskset.slug!r} does not grow")
     Picture.objects.keep(taskset.project, row.pictures)

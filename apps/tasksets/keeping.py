@@ -4,11 +4,14 @@ import shutil
 import time
 from collections.abc import Iterable
 from datetime import timedelta
+from pathlib import PurePosixPath
 
 from django.conf import settings
 from django.db import transaction
 from django.db.models.functions import Now
+from django.utils.text import slugify
 
+from apps.accounts.locking import lock_one
 from apps.accounts.models import Project, User
 from apps.tasksets import unpacking
 from apps.tasksets.models import ImportOver, TasksetImport
@@ -24,26 +27,22 @@ class TooManyHeld(ValueError):
 
 
 def keep(project: Project, by: User, name: str, size: int, pieces: Iterable[bytes]) -> TasksetImport:
-    """A new import of the file in these pieces, to be looked at; of a zip file, of the folder in it.
+    """A new import of the file in these pieces; of a zip file, of the folder in it. A worker makes its preview.
 
-    Raises TooManyHeld, NotReadable, OSError.
+    Nothing of the file is decoded here. Raises TooManyHeld, OSError.
     """
     is_packed = name.lower().endswith(unpacking.SUFFIX)
     suffix = "" if is_packed else next((end for end in SUFFIXES if name.lower().endswith(end)), "")
     with transaction.atomic():  # not around the writing, which keeps the project's row to itself for too long
         _require_room(project)
-        made = TasksetImport.objects.create(project=project, by=by, name=name, suffix=suffix, bytes=size)
+        slug = slugify(PurePosixPath(name).stem)[:50]
+        made = TasksetImport.objects.create(project=project, by=by, name=name, slug=slug, suffix=suffix, bytes=size)
     made.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    sent = made.path.with_suffix(unpacking.SUFFIX) if is_packed else made.path
     try:
-        with sent.open("wb") as stream:
+        with (made.packed_path if is_packed else made.path).open("wb") as stream:
             stream.writelines(pieces)
-        if is_packed:
-            made.bytes = unpacking.unpack(sent, made.path)
-            made.save(update_fields=["bytes"])
-            sent.unlink()
+        made.ask_preview({})  # only now: a worker takes it at once
     except BaseException:
-        sent.unlink(missing_ok=True)
         made.forget_file()
         made.delete()
         raise
@@ -56,14 +55,15 @@ def ask_hub(project: Project, by: User, name: str, config: str, split: str) -> T
     _require_room(project)
     asked = {"name": name, "config": config, "split": split}
     said = " ".join(filter(None, [name, config, split]))[:200]
+    slug = slugify(name.rpartition("/")[2])[:50]
     return TasksetImport.objects.create(
-        project=project, by=by, name=said, suffix=".jsonl", bytes=0, hub=asked, state=TasksetImport.State.WAITING
+        project=project, by=by, name=said, slug=slug, suffix=".jsonl", bytes=0, hub=asked, state=TasksetImport.State.WAITING
     )
 
 
 def _require_room(project: Project) -> None:
     """Locks the project. Raises TooManyHeld."""
-    Project.objects.select_for_update().get(pk=project.pk)
+    lock_one(Project.objects.filter(pk=project.pk))
     held = project.taskset_imports.exclude(state__in=TasksetImport.OVER)
     if held.count() >= MOST_HELD:
         raise TooManyHeld(f"{project.slug} has {MOST_HELD} files here that are not imported yet; import or discard one")
@@ -88,7 +88,7 @@ def _delete_orphans() -> int:
     if not files:
         return 0
     needed = TasksetImport.objects.exclude(state__in=TasksetImport.OVER)
-    names = {one.path.name for one in needed}
+    names = {path.name for one in needed for path in (one.path, one.packed_path)}
     orphans = [file for file in files if file.name not in names]
     for file in orphans:
         if file.is_dir():

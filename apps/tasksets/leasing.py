@@ -17,15 +17,18 @@ class LeasedQuerySet(models.QuerySet):
         """What a worker may take up: nobody is at it, or who was has not been heard of for a lease."""
         return self.open().filter(Q(lease_until=None) | Q(lease_until__lt=Now()))
 
-    def claim(self, owner: str, seconds: float) -> "LeasedWork | None":
-        """The oldest that is due, ours until the lease ends; None where none is. Each claim has another fence."""
+    def claim(self, owner: str, seconds: float, only: str = "TRUE") -> "LeasedWork | None":
+        """The oldest that is due, ours until the lease ends; None where none is. Each claim has another fence.
+
+        `only`: a condition in SQL that it must meet, a constant of ours.
+        """
         begun_anew = "".join(f", {name} = 0" for name in self.model.PROGRESS)
         table = self.model._meta.db_table
         sql = f"""
             WITH due AS MATERIALIZED (
-                SELECT id FROM {table} WHERE state IN ('waiting', 'running')
+                SELECT id FROM {table} WHERE state IN ('waiting', 'running') AND ({only})
                     AND (lease_until IS NULL OR lease_until < statement_timestamp())
-                ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED)
+                ORDER BY id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED)
             UPDATE {table} o SET state = 'running', lease_owner = %(owner)s, fence = o.fence + 1{begun_anew},
                 attempts = o.attempts + 1, started_at = coalesce(o.started_at, statement_timestamp()),
                 lease_until = statement_timestamp() + %(seconds)s * interval '1 second'

@@ -1,19 +1,17 @@
-"""How a sent file is to be read, and its first rows read so."""
+"""How a sent file is to be read, and its first rows read so, from the preview that a worker made of it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import islice
-from pathlib import Path
 from typing import Any
 
 from apps.tasksets.duplicates import KEEP
+from apps.tasksets.pictures import BadPicture, Encoded
 from apps.tasksets.reading import Columns, read
 from apps.tasksets.rows import TaskRow
-from apps.tasksets.sources import SUFFIXES, folder, opened
-from apps.tasksets.sources.records import BadLine, NotReadable, Record
+from apps.tasksets.sources.records import BadLine, Record
 
-LOOKED_AT = 20  # rows
 MOST_COLUMNS = 200  # that are offered
+LONGEST_COLUMN = 200  # characters of the name of one
 # What others call the two columns that a task is made of, most telling first.
 PROMPTS = ("prompt", "question", "problem", "instruction", "query", "input", "messages")
 ANSWERS = ("answer", "solution", "output", "response", "target", "label", "completion", "result")
@@ -62,31 +60,28 @@ class Look:
         return [row for row in self.rows if isinstance(row, BadLine)]
 
 
-def look(path: Path, how: How) -> Look:
-    """Reads no more than the first rows."""
-    try:
-        records = list(islice(opened(path, how.format, how.split), LOOKED_AT))
-    except NotReadable as error:
-        return Look(refusal=str(error))
-    except OSError as error:
-        return Look(refusal=f"the file cannot be opened: {error.strerror}")
-    columns = dict.fromkeys(name for record in records if isinstance(record, Record) for name in record.fields)
-    return Look(list(columns)[:MOST_COLUMNS], list(read(records, how.columns)))
+def look(preview: Mapping[str, Any], how: How) -> Look:
+    """Return the previewed rows as these columns make them tasks; nothing of the file is read."""
+    records = [_record(*row) for row in preview.get("rows", ())]
+    known = {name: Encoded(name, width, height, b"") for name, (width, height) in preview.get("pictures", {}).items()}
+    columns = preview.get("columns", ())
+    return Look(columns, list(read(records, how.columns, _refused_picture, known)), preview.get("refusal", ""))
 
 
-def splits_of(path: Path) -> list[str]:
-    """Those of a folder that has several by name; of a file none."""
-    try:
-        return folder.splits_of(path, SUFFIXES) if path.is_dir() else []
-    except NotReadable:  # `look` says so
-        return []
-
-
-def guessed(path: Path, format: str = "auto", split: str = "") -> How:
-    """The choices that fit a file or folder by its columns' names."""
-    how = How(format, split)
-    columns = look(path, how).columns
-    prompt = next((name for name in PROMPTS if name in columns), how.prompt)
+def guessed(preview: Mapping[str, Any], how: How) -> How:
+    """Return these choices with the columns that fit the file, by their names."""
+    columns = preview.get("columns", ())
+    prompt = next((name for name in PROMPTS if name in columns), Columns.prompt)
     answer = next((name for name in ANSWERS if name in columns), "")
-    more = {name: getattr(how, name) if getattr(how, name) in columns else "" for name in ("domain", "follow_ups", "meta")}
-    return replace(how, prompt=prompt, answer=answer, **more)
+    usual = {"domain": Columns.domain, "follow_ups": Columns.follow_ups, "meta": Columns.meta}
+    more = {field: column if column in columns else "" for field, column in usual.items()}
+    return replace(how, prompt=prompt, answer=answer, more_meta=(), **more)
+
+
+def _record(number: int, fields: dict[str, Any] | None, reason: str, excerpt: str) -> Record | BadLine:
+    return BadLine(number, reason, excerpt) if fields is None else Record(number, fields, excerpt.encode())
+
+
+def _refused_picture(why: str) -> bytes:
+    """The preview has the reason in the place of a picture that could not be decoded."""
+    raise BadPicture(why)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from PIL import Image, ImageOps
 
+from apps.accounts.confining import is_confined
 from apps.tasksets import gif
 
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF")
@@ -43,7 +44,18 @@ def encode(raw: bytes) -> Encoded:
         raise BadPicture(f"has {len(raw)} bytes; at most {MOST_BYTES} are taken")
     if raw.count(START_OF_SCAN) > MOST_SCANS:
         raise BadPicture(f"is a JPEG of more than {MOST_SCANS} scans")
+    return decode(raw) if is_confined() else _decode_apart(raw)
+
+
+def decode(raw: bytes) -> Encoded:
+    """The same in this process, which is confined. Raises BadPicture."""
     return drawn(_decoded(raw))
+
+
+def _decode_apart(raw: bytes) -> Encoded:
+    from apps.tasksets.picture_process import decode_apart  # it imports this module
+
+    return decode_apart(raw)
 
 
 def drawn(image: Image.Image) -> Encoded:
@@ -71,6 +83,8 @@ def _decoded(raw: bytes) -> Image.Image:
         raise
     except Image.UnidentifiedImageError:
         raise BadPicture(f"is no picture that we read; {', '.join(FORMATS)} are taken") from None
+    except MemoryError:
+        raise BadPicture("takes too much memory to decode") from None
     except Exception as error:  # decoders of broken files raise whatever they stumble over; the file is at fault, not we
         raise BadPicture(f"cannot be read: {str(error)[:200] or type(error).__name__}") from None
 

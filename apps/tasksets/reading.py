@@ -4,13 +4,13 @@ Every record is either a task or a `BadLine` with its number and reason; the rea
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from apps.tasksets.judged_by import BadJudges, named_in
 from apps.tasksets.limits import BadLimits, limits_in
-from apps.tasksets.messages import BadContent, Content, ReadPath, pictures_of, read_content, text_of
+from apps.tasksets.messages import NONE_KNOWN, BadContent, Content, ReadPath, pictures_of, read_content, text_of
 from apps.tasksets.pictures import Encoded
 from apps.tasksets.rows import TaskRow, user_message
 from apps.tasksets.sources.jsonl import records_of
@@ -42,14 +42,22 @@ class Columns:
     more_meta: tuple[str, ...] = ()
 
 
-def read(records: Iterable[Record | BadLine], columns: Columns, path: ReadPath | None = None) -> Iterator[TaskRow | BadLine]:
-    """Tasks and bad lines in the order of the records. `path` reads pictures beside the file."""
+def read(
+    records: Iterable[Record | BadLine],
+    columns: Columns,
+    path: ReadPath | None = None,
+    known: Mapping[str, Encoded] = NONE_KNOWN,
+) -> Iterator[TaskRow | BadLine]:
+    """Tasks and bad lines in the order of the records.
+
+    `path` reads pictures beside the file; `known` are pictures that were decoded before.
+    """
     for record in records:
         if isinstance(record, BadLine):
             yield record
             continue
         try:
-            yield _task(record, columns, path)
+            yield _task(record, columns, path, known)
         except NotATask as error:
             yield BadLine(record.number, str(error), excerpt_of(record.raw))
 
@@ -59,16 +67,20 @@ def read_jsonl(stream: BinaryIO, columns: Columns, path: ReadPath | None = None)
     return read(records_of(stream), columns, path)
 
 
-def _task(record: Record, columns: Columns, path: ReadPath | None) -> TaskRow:
+def _task(record: Record, columns: Columns, path: ReadPath | None, known: Mapping[str, Encoded]) -> TaskRow:
     row, taken = record.fields, {}
     return TaskRow(
-        prompt_of(row, columns.prompt, taken, path), _answer(row, columns.answer, columns.answer_key), _meta(row, columns),
+        prompt_of(row, columns.prompt, taken, path, known), _answer(row, columns.answer, columns.answer_key), _meta(row, columns),
         _follow_ups(row, columns.follow_ups), tuple(taken.values()), _domain(row, columns.domain), record.number,
     )  # fmt: skip
 
 
 def prompt_of(
-    row: dict[str, Any], column: str, taken: dict[str, Encoded], path: ReadPath | None = None
+    row: dict[str, Any],
+    column: str,
+    taken: dict[str, Encoded],
+    path: ReadPath | None = None,
+    known: Mapping[str, Encoded] = NONE_KNOWN,
 ) -> list[dict[str, Content]]:
     """A text becomes one user message; a list must be chat messages that end with the user's. Pictures are added to `taken`."""
     if column not in row:
@@ -77,24 +89,27 @@ def prompt_of(
     messages = user_message(prompt) if isinstance(prompt, str) else prompt
     if not isinstance(messages, list) or not messages:
         raise NotATask(f"{column}: must be a text or a list of messages")
-    messages = [_message(message, column, place, taken, path) for place, message in enumerate(messages)]
+    messages = [_message(message, f"{column}[{place}]", taken, path, known) for place, message in enumerate(messages)]
     last = messages[-1]
     if last["role"] != "user" or not text_of(last["content"]).strip():
         raise NotATask(f"{column}: the last message must be the user's, and say something")
     return messages
 
 
-def _message(message: Any, column: str, place: int, taken: dict[str, Encoded], path: ReadPath | None) -> dict[str, Content]:
+def _message(
+    message: Any, place: str, taken: dict[str, Encoded], path: ReadPath | None, known: Mapping[str, Encoded]
+) -> dict[str, Content]:
+    column = place.partition("[")[0]
     if not isinstance(message, dict) or set(message) != {"role", "content"}:
         raise NotATask(f"{column}: a message has exactly role and content")
     if message["role"] not in ROLES:
         raise NotATask(f"{column}: role must be one of {', '.join(sorted(ROLES))}")
     try:
-        said = {"role": message["role"], "content": read_content(message["content"], taken, path)}
+        said = {"role": message["role"], "content": read_content(message["content"], taken, path, known)}
     except BadContent as error:
-        raise NotATask(f"{column}[{place}].content{error.where}: {error.why}") from None
+        raise NotATask(f"{place}.content{error.where}: {error.why}") from None
     if said["role"] != "user" and pictures_of([said]):
-        raise NotATask(f"{column}[{place}].content: only the user shows pictures")
+        raise NotATask(f"{place}.content: only the user shows pictures")
     return said
 
 

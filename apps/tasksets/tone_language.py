@@ -9,9 +9,23 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
-OBJECTS = (
+FEW_OBJECTS = (
     "kettle", "lamp", "chair", "phone", "radio", "bicycle",
     "clock", "printer", "jacket", "camera", "toaster", "table",
+)  # fmt: skip
+# Many, so that a right reply fits few messages: with a dozen objects, a policy that has learned to
+# be polite gives the same reply to many tasks, as one that games its reward does.
+OBJECTS = (
+    *FEW_OBJECTS,
+    "accordion", "alarm", "anorak", "apron", "armchair", "backpack", "banjo", "basket", "bathtub",
+    "bed", "belt", "bench", "binoculars", "blanket", "blender", "blouse", "boiler", "bookcase",
+    "boot", "bottle", "bowl", "bracelet", "broom", "brush", "bucket", "cabinet", "candle", "cap",
+    "cardigan", "carpet", "cello", "charger", "coat", "colander", "compass", "computer", "cooker",
+    "corkscrew", "cot", "couch", "cup", "cupboard", "curtain", "cushion", "desk", "dishwasher",
+    "doll", "doormat", "drawer", "dress", "drill", "drone", "drum", "dryer", "duvet", "easel",
+    "fan", "flask", "flute", "fork", "freezer", "fridge", "frame", "funnel", "glove", "grill",
+    "guitar", "hairdryer", "hammer", "hammock", "hat", "heater", "helmet", "hob", "hood", "hose",
+    "iron", "jug", "jumper", "kayak", "keyboard", "kite", "knife", "ladder",
 )  # fmt: skip
 PROBLEMS = (
     "is broken", "is late", "is lost", "is dirty",
@@ -87,6 +101,7 @@ WELL_FORMED_PLACES = (("opening", "closing"), ("opening", "action", "closing"))
 
 _WORDS = re.compile(r"[A-Za-z]+|[^\sA-Za-z]")
 _ENDS = frozenset(".!?")
+_KNOWN_OBJECTS = frozenset(OBJECTS)
 
 
 @dataclass(frozen=True)
@@ -124,8 +139,8 @@ def is_well_formed(sentences: list[Sentence]) -> bool:
 
 
 def _read_sentence(said: tuple[str, ...]) -> Sentence:
-    objects = tuple(word for word in said if word in OBJECTS)
-    pattern = tuple("{object}" if word in OBJECTS else word for word in said)
+    objects = tuple(word for word in said if word in _KNOWN_OBJECTS)
+    pattern = tuple("{object}" if word in _KNOWN_OBJECTS else word for word in said)
     return Sentence(said, _patterns().get(pattern), _manner(said), objects)
 
 

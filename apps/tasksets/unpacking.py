@@ -1,9 +1,12 @@
 """A zip file of a data set's folder, as pages take folders: its data files alone, by names that stay inside, within bounds."""
 
+import stat
 import zipfile
 import zlib
 from pathlib import Path, PurePosixPath
 
+from apps.accounts.confining import require_decoder
+from apps.accounts.contained_paths import UnsafePath, collision_key, safe_parts
 from apps.tasksets.sources import SUFFIXES
 from apps.tasksets.sources.records import NotReadable
 
@@ -19,6 +22,7 @@ def unpack(packed: Path, into: Path) -> int:
 
     What a file says of its own size is not believed. A folder that all files lie in goes.
     """
+    require_decoder()
     into.mkdir(mode=0o700)
     try:
         with zipfile.ZipFile(packed) as archive:
@@ -46,10 +50,27 @@ def _members(archive: zipfile.ZipFile) -> list[tuple[PurePosixPath, zipfile.ZipI
         raise NotReadable("there is no data file in it")
     if len(data) > MOST_FILES:
         raise NotReadable(f"it has {len(data):,} data files; at most {MOST_FILES:,}")
-    for name, _ in data:
-        if name.is_absolute() or ".." in name.parts:
-            raise NotReadable(f"{str(name)[:100]!r} lies outside of the folder")
-    return data
+    return _require_safe(data)
+
+
+def _require_safe(
+    members: list[tuple[PurePosixPath, zipfile.ZipInfo]],
+) -> list[tuple[PurePosixPath, zipfile.ZipInfo]]:
+    """Return the members under the names that they are written by. Raises NotReadable."""
+    safe, seen = [], {}
+    for _, member in members:
+        try:
+            parts = safe_parts(member.filename)
+        except UnsafePath as error:
+            raise NotReadable(f"the zip file names a file that cannot be written: {error}") from None
+        if stat.S_ISLNK(member.external_attr >> 16):
+            raise NotReadable(f"the zip file holds a link, {member.filename[:100]!r}; put the file itself in")
+        key = collision_key(parts)
+        if key in seen:
+            raise NotReadable(f"the zip file names one file twice: {seen[key][:100]!r} and {member.filename[:100]!r}")
+        seen[key] = member.filename
+        safe.append((PurePosixPath(*parts), member))
+    return safe
 
 
 def _is_hidden(name: PurePosixPath) -> bool:

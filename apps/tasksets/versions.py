@@ -2,6 +2,7 @@
 
 from django.db import connection
 
+from apps.accounts.locking import lock_one
 from apps.accounts.models import Project
 from apps.tasksets.models import Taskset
 
@@ -17,8 +18,7 @@ def newest_of(taskset: Taskset, project: Project) -> Taskset:
         raise ValueError(f"{taskset.slug!r} is of another project")
     if taskset.grows:
         raise ValueError(f"{taskset.slug!r} grows by what callers ask, so it has no versions")
-    # Not FOR UPDATE: runs may name it meanwhile, for a large file is read for minutes.
-    Taskset.objects.select_for_update(no_key=True).get(pk=taskset.first_id or taskset.pk)
+    lock_one(Taskset.objects.filter(pk=taskset.first_id or taskset.pk))
     return taskset.versions.select_related("first").first()
 
 

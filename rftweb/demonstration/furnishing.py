@@ -44,15 +44,26 @@ def furnish(policies: dict[str, Path]) -> Furniture:
 
 def newest_run(project: Project, name: str, steps: int | None) -> Run:
     """The run to go on with: the newest of that name unless it has ended or was planned otherwise; else a new one."""
-    runs = [run for run in project.runs.order_by("-pk") if run.slug == name or run.slug.startswith(f"{name}-")]
+    runs = runs_named(project, name)
     if runs and runs[0].state not in Run.ENDED and steps in (None, runs[0].planned_steps):
         return runs[0]
     plan = config.from_yaml((settings.BASE_DIR / "examples" / f"{name}.yaml").read_text(encoding="utf-8"))
     if steps is not None:
         plan = config.parse({**plan.model_dump(mode="json"), "steps": steps})
-    slug = f"{name}-{len(runs) + 1}" if runs else name
+    slug = f"{name}-{max(map(_number, runs)) + 1}" if runs else name
     owner = User.objects.get(username=ACCOUNT)
     return Run.create(project=project, slug=slug, title=TITLES[name], plan=plan, owner=owner)
+
+
+def runs_named(project: Project, name: str) -> list[Run]:
+    """The demo's runs of this name, newest first: NAME, NAME-2, NAME-3 …"""
+    numbered = project.runs.filter(slug__regex=rf"^{name}(-[0-9]+)?$").select_related("topic", "project")
+    return list(numbered.order_by("-pk"))
+
+
+def _number(run: Run) -> int:
+    _, _, number = run.slug.partition("-")
+    return int(number or 1)
 
 
 def _account(project: Project) -> str | None:

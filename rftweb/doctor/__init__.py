@@ -3,7 +3,7 @@
 from rftweb.doctor.finding import Finding, Level
 from rftweb.doctor.installation import check_engine, check_keys, check_migrations, check_python, check_secrets, check_versions
 from rftweb.doctor.machine import check_disk, check_gpu, check_pages, check_sandbox
-from rftweb.doctor.services import check_broker, check_database, check_supervisor
+from rftweb.doctor.services import check_broker, check_control, check_database, check_supervisor
 
 CHECKS = (
     check_python,
@@ -15,6 +15,7 @@ CHECKS = (
     check_database,
     check_migrations,
     check_broker,
+    check_control,
     check_sandbox,
     check_pages,
     check_gpu,

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 import psycopg
 import redis
 from django.conf import settings
+from django.db import Error
 
+from apps.runs import control_plane
 from rftweb.doctor.finding import Finding, fail, ok, warn
 from rftweb.embedded import postgres_url, redis_url
 from rftweb.embedded.binaries import OLDEST_POSTGRES, OLDEST_REDIS
@@ -79,6 +81,18 @@ def check_broker() -> Iterator[Finding]:
         yield fail("broker", f"evicts keys ({facts['maxmemory_policy']})", "set maxmemory-policy noeviction")
     if not facts.get("aof_enabled"):
         yield warn("broker", "keeps no append-only file: a restart delays queued work by a sweep", "set appendonly yes")
+
+
+def check_control() -> Iterator[Finding]:
+    """A control worker and beat are there, and the last sweep is recent. Without a database there is nothing to say."""
+    try:
+        plane = control_plane.look()
+    except Error:
+        return
+    if plane.is_behind:
+        yield fail("control", plane.words, plane.todo)
+    elif plane.workers and plane.beats:
+        yield ok("control", f"last sweep {control_plane.duration(plane.behind_s)} ago")
 
 
 def _unreachable(subject: str, embedded: bool, variable: str, error: Exception) -> Finding:

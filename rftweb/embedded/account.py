@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 NOBODY = 65534
+TRIAL_S = 120  # for a trial command that takes milliseconds, on a machine that is very busy
 
 
 class NoAccount(RuntimeError):
@@ -43,7 +44,7 @@ class Account:
     def can(self, *words: str | Path) -> bool:
         """Whether a trial command succeeds when run this way."""
         try:
-            done = subprocess.run(self.command(*words), capture_output=True, check=False, timeout=10, cwd="/", **self.process)
+            done = subprocess.run(self.command(*words), capture_output=True, check=False, timeout=TRIAL_S, cwd="/", **self.process)
         except (PermissionError, FileNotFoundError):
             return False
         return done.returncode == 0

@@ -11,6 +11,7 @@ from pathlib import Path
 
 OLDEST_POSTGRES = 15
 OLDEST_REDIS = (6, 2)
+TRIAL_S = 120  # for `--version`, on a machine that is very busy
 
 
 class NoServerBinary(RuntimeError):
@@ -103,7 +104,7 @@ def package_folder(package: str) -> Path | None:
 
 def _version_of(program: Path) -> tuple[int, ...]:
     """What `program --version` says, as numbers: `postgres (PostgreSQL) 18.4` is (18, 4)."""
-    text = subprocess.run([program, "--version"], capture_output=True, text=True, check=True, timeout=10).stdout
+    text = subprocess.run([program, "--version"], capture_output=True, text=True, check=True, timeout=TRIAL_S).stdout
     match = re.search(r"(?:v=|PostgreSQL\) )(\d+(?:\.\d+)*)", text)
     if not match:
         raise NoServerBinary(f"{program} --version says {text.strip()!r}; that is no version number")

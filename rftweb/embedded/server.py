@@ -6,6 +6,7 @@ import time
 from abc import ABC, abstractmethod
 
 from rftweb.lifeline import die_with_parent
+from rftweb.progress import STALL_S, Progress
 
 POLL_S = 0.02
 
@@ -37,14 +38,18 @@ class Server(ABC):
         tie = die_with_parent(self.death_signal)
         return subprocess.Popen(command, cwd="/", preexec_fn=tie, **process, **popen)
 
-    def wait_ready(self, process: subprocess.Popen, timeout_s: float = 30.0) -> None:
-        """Return when it answers. Raises RuntimeError when the process ends, TimeoutError when late."""
-        deadline = time.monotonic() + timeout_s
+    def wait_ready(self, process: subprocess.Popen, stall_s: float = STALL_S) -> None:
+        """Return when it answers, however long that takes.
+
+        Raises RuntimeError when the process ends, TimeoutError when it does nothing for `stall_s`.
+        """
+        progress = Progress(process.pid, lambda: 0, stall_s)
         while not self.is_ready():
             if process.poll() is not None:
                 raise RuntimeError(f"{self.title} ended with code {process.returncode} while starting; its log says why")
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{self.title} was not ready after {timeout_s:.0f} s")
+            progress.look()
+            if progress.has_stalled:
+                raise TimeoutError(f"{self.title} is not ready and has done nothing for {stall_s:.0f} s")
             time.sleep(POLL_S)
 
     def stop(self, process: subprocess.Popen) -> None:

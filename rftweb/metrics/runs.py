@@ -18,6 +18,7 @@ from apps.accounts.models import User
 from apps.alerts.models import Alert
 from apps.buffer.models import Experience
 from apps.rollouts.models import Group
+from apps.runs import control_plane
 from apps.runs.blindness import judged_openly
 from apps.runs.models import Metric as RunMetric
 from apps.runs.models import Run, Worker, after
@@ -25,7 +26,8 @@ from apps.runs.models import Run, Worker, after
 RUN = ("project", "run")
 # The newest step's figures that are told: a scorer's name among a run's metrics makes no series here.
 TOLD = (
-    "reward_mean", "reward_human", "reward_machine", "reward_rule", "reward_model", "reward_environment", "success", "staleness",
+    "reward_mean", "reward_human", "reward_simulated",
+    "reward_machine", "reward_rule", "reward_model", "reward_environment", "success", "staleness",
     "kl", "behaviour_kl", "entropy", "grad_norm", "loss", "completion_length", "step_seconds", "wait_seconds",
     "explore_tokens_per_s", "judged_per_s", "refined_per_s",
 )  # fmt: skip
@@ -179,4 +181,8 @@ class Figures:
         counts = dict(living.order_by().values_list("role").annotate(Count("pk")))
         for role in Worker.Role.values:
             alive.add_metric([role], counts.get(role, 0))
-        yield from (beat, alive)
+        plane = control_plane.look()
+        behind = GaugeMetricFamily(
+            "rftweb_control_behind_seconds", "Seconds since the last sweep; one is due every ten.", value=plane.behind_s
+        )
+        yield from (beat, alive, behind)

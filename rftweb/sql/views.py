@@ -120,6 +120,11 @@ VIEWS = (
         ("reason", "text", "reward.reason", "Why there is no value."),
         ("uncertainty", "double precision", "reward.uncertainty", "Standard error of the value, where it is known."),
         ("by", "text", "person.username", "Whose word it is; NULL of machines."),
+        (
+            "is_simulated", "boolean",
+            "coalesce(person.is_simulated, false) OR reward.details ? 'is_simulated'",
+            "Whether the simulated rater alone said it, not a person.",
+        ),
         ("is_current", "boolean", "reward.is_current", "Whether nothing newer was said by the same."),
         ("is_late", "boolean", "reward.details ? 'is_late'", "Whether it came when the group was closed: kept, not trained on."),
         ("seconds", "double precision", "reward.seconds", "How long the judgement took, where it was measured."),

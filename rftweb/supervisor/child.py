@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 
 from rftweb.lifeline import die_with_parent
+from rftweb.progress import STALL_S, Progress
 from rftweb.supervisor.output import Output
 from rftweb.supervisor.program import Program
 
@@ -15,7 +16,7 @@ QUICK_DEATH_S = 10.0  # a process that ends sooner has not really run
 CRASH_LOOP = 5  # so many quick deaths in a row, and the program is given up
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 8.0
 PROBE_PERIOD_S = 0.05
-START_LIMIT_S = 120.0
+SAY_STARTING_S = 15.0  # between two lines about a program that is still starting
 
 
 class CrashLoop(RuntimeError):
@@ -23,17 +24,31 @@ class CrashLoop(RuntimeError):
 
 
 class Child:
-    """Runs one Program. `state`: waiting, starting, ready, restarting, stopping, stopped or failed."""
+    """Runs one Program. `state`: waiting, starting, ready, restarting, stopping, stopped or failed.
 
-    def __init__(self, program: Program, marker: dict[str, str], output: Output, changed: Callable[[], None]) -> None:
+    `progress` counts what was seen of it while it started: a start is given up after `stall_s`
+    seconds in which this number stands still, however long it takes in all.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        marker: dict[str, str],
+        output: Output,
+        changed: Callable[[], None],
+        stall_s: float = STALL_S,
+    ) -> None:
         self.program = program
         self.state = "waiting"
         self.pid: int | None = None
         self.restarts = 0
+        self.progress = 0
         self.ready = asyncio.Event()
         self._environment = {**os.environ, **program.environment, **marker}
         self._output = output
         self._changed = changed
+        self._stall_s = stall_s
+        self._lines = 0
         self._process: asyncio.subprocess.Process | None = None
         self._keeper: asyncio.Task | None = None
         self._stopping = False
@@ -127,13 +142,28 @@ class Child:
         return output
 
     async def _probe(self) -> None:
-        """Ask until the program is ready; one that never becomes ready is killed, and so counts as a death."""
-        deadline = time.monotonic() + START_LIMIT_S
+        """Ask until the program is ready. One that stands still is killed, which counts as a death."""
+        began = time.monotonic()
+        say_at = began + SAY_STARTING_S
+        progress = Progress(self.pid, lambda: self._lines, self._stall_s)
         while not await asyncio.to_thread(self.program.is_ready, self.pid):
-            if time.monotonic() > deadline:
-                self._output.say(f"{self.program.name} was not ready after {START_LIMIT_S:.0f} s; killing it")
+            if await asyncio.to_thread(progress.look):
+                self.progress += 1
+                self._changed()
+            taken_s = time.monotonic() - began
+            if progress.has_stalled:
+                self._output.say(
+                    f"{self.program.name} is not ready after {taken_s:.0f} s and has done nothing "
+                    f"for {self._stall_s:.0f} s; killing it"
+                )
                 self.kill()
                 return
+            if time.monotonic() > say_at:
+                say_at += SAY_STARTING_S
+                self._output.say(
+                    f"{self.program.name} is still starting after {taken_s:.0f} s "
+                    f"({progress.cpu_s:.1f} s of processor time, {self._lines} lines)"
+                )
             await asyncio.sleep(PROBE_PERIOD_S)
         self._become("ready")
         self.ready.set()
@@ -145,6 +175,7 @@ class Child:
             *lines, rest = (rest + chunk).split(b"\n")
             if len(rest) > 65536:
                 lines, rest = [*lines, rest], b""
+            self._lines += len(lines)
             for line in lines:
                 self._output.line(self.program.name, line.decode(errors="replace").rstrip("\r"))
         if rest:

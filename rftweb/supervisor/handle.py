@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import IO, Self
 
@@ -14,6 +14,7 @@ from rftweb.supervisor import record
 
 MANAGE = Path(__file__).resolve().parents[2] / "manage.py"
 POLL_S = 0.05
+STALL_S = 180.0  # longer than the supervisor gives each of its programs
 
 
 class StackFailed(RuntimeError):
@@ -75,18 +76,24 @@ class Supervisor:
             start_new_session=True, preexec_fn=die_with_parent(signal.SIGTERM),
         )  # fmt: skip
 
-    def wait_ready(self, timeout_s: float = 180.0) -> None:
-        """Return when every role is up. Raises StackFailed."""
-        self._wait(lambda: self.status().get("state") == "ready", timeout_s, "everything up")
+    def wait_ready(self, stall_s: float = STALL_S) -> None:
+        """Return when every role is up, however long that takes.
 
-    def wait_restarted(self, name: str, since: int, timeout_s: float = 60.0) -> int:
-        """Return the new process id once `name`, which had id `since`, is ready again. Raises StackFailed."""
+        Raises StackFailed when the supervisor ends, or reports no progress for `stall_s` seconds.
+        """
+        self._wait(lambda: self.status().get("state") == "ready", stall_s, "everything up")
+
+    def wait_restarted(self, name: str, since: int, stall_s: float = STALL_S) -> int:
+        """Return the new process id once `name`, which had id `since`, is ready again.
+
+        Raises StackFailed as `wait_ready` does.
+        """
 
         def is_back() -> bool:
             child = self._child(name)
             return child["state"] == "ready" and child["pid"] != since
 
-        self._wait(is_back, timeout_s, f"{name} up again")
+        self._wait(is_back, stall_s, f"{name} up again")
         return self.pid(name)
 
     def stop(self, timeout_s: float = 90.0) -> int:
@@ -125,11 +132,18 @@ class Supervisor:
             raise LookupError(f"no role {name!r}; there are: {', '.join(children) or 'none'}")
         return children[name]
 
-    def _wait(self, is_so, timeout_s: float, what: str) -> None:
-        deadline = time.monotonic() + timeout_s
+    def _wait(self, is_so: Callable[[], bool], stall_s: float, what: str) -> None:
+        """The supervisor's record changes with everything that gets on: while it does, keep waiting."""
+        seen = self.status()
+        moved_at = time.monotonic()
         while not is_so():
             if self.process.poll() is not None:
                 raise StackFailed(f"`manage.py up` ended with code {self.process.returncode}; see {self.var / 'log'}")
-            if time.monotonic() > deadline:
-                raise StackFailed(f"not within {timeout_s:.0f} s: {what}; see {self.var / 'log'}")
+            record = self.status()
+            if record != seen:
+                seen = record
+                moved_at = time.monotonic()
+            if time.monotonic() - moved_at > stall_s:
+                logs = self.var / "log"
+                raise StackFailed(f"no progress for {stall_s:.0f} s, waiting for: {what}; see {logs}")
             time.sleep(POLL_S)

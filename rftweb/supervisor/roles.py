@@ -14,7 +14,16 @@ from rftweb.embedded import PostgresServer, ValkeyServer
 from rftweb.supervisor.program import BEAT_STAGE, SERVICE_STAGE, WORK_STAGE, WORKER_STOP, CannotStart, Program
 
 # Which queues each worker role serves. docker-compose.yml says the same (tests/infra/test_compose.py).
-QUEUES = {"explorer": ("explore",), "scorer": ("score", "control"), "refiner": ("refine",), "trainer": ("train",)}
+QUEUES = {
+    "explorer": ("explore",),
+    "scorer": ("score",),
+    "refiner": ("refine",),
+    "trainer": ("train",),
+    "control": ("control",),
+}
+# Engines and trainers live in one pool child. Control jobs are short and many: one process, a thread for each.
+POOLS = {"control": ("threads", 12)}
+ONE_CHILD = ("prefork", 1)
 SERVICES = ("postgres", "valkey")
 ROLES = (*SERVICES, "web", *QUEUES, "beat")
 GPU_ROLES = ("explorer", "trainer")
@@ -85,9 +94,8 @@ def service_program(name: str, server: PostgresServer | ValkeyServer) -> Program
 
 
 def web_program(plan: Plan) -> Program:
-    command = [sys.executable, "-m", "uvicorn", "rftweb.asgi:application", "--host", "127.0.0.1", "--port", str(plan.port),
-               "--lifespan", "on", "--no-access-log", "--timeout-graceful-shutdown", "5",
-               "--workers", str(plan.counts.get("web", WEB_PROCESSES))]  # fmt: skip
+    processes = str(plan.counts.get("web", WEB_PROCESSES))
+    command = [sys.executable, "-m", "rftweb.server", "--host", "127.0.0.1", "--port", str(plan.port), "--workers", processes]
 
     def prepare() -> tuple[list[str], dict]:
         refuse_taken_port(plan.port)
@@ -104,7 +112,8 @@ def web_program(plan: Plan) -> Program:
 
 def worker_program(plan: Plan, role: str, name: str, device: int | None) -> Program:
     ready = plan.var / "run" / "ready" / name
-    command = [sys.executable, "-m", "celery", "-q", "-A", "rftweb", "worker", "-P", "prefork", "-c", "1",
+    pool, size = POOLS.get(role, ONE_CHILD)
+    command = [sys.executable, "-m", "celery", "-q", "-A", "rftweb", "worker", "-P", pool, "-c", str(size),
                "-Q", ",".join(QUEUES[role]), "-n", f"{name}@%h", "-l", "INFO", "--include", "rftweb.supervisor.announce",
                "--without-gossip", "--without-mingle", "--without-heartbeat"]  # fmt: skip
 
@@ -149,10 +158,10 @@ def rater_program(plan: Plan) -> Program:
 
 
 def beat_program(plan: Plan) -> Program:
-    """Beat keeps its schedule in memory: the sweep is due every second, there is nothing to remember."""
+    """Beat keeps its schedule in memory (workers.clock): there is nothing to remember."""
     pid_file = plan.var / "run" / "beat.pid"
     command = [sys.executable, "-m", "celery", "-q", "-A", "rftweb", "beat", "-l", "INFO",
-               "--scheduler", "celery.beat:Scheduler", "--pidfile", str(pid_file)]  # fmt: skip
+               "--pidfile", str(pid_file)]  # fmt: skip
 
     def prepare() -> tuple[list[str], dict]:
         pid_file.unlink(missing_ok=True)  # a killed beat leaves it, and the next would refuse to start
@@ -179,7 +188,7 @@ def refuse_taken_port(port: int) -> None:
 
 def answers_http(port: int) -> bool:
     """Whether the web process answers a request with anything but a server error."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     try:
         connection.request("GET", "/accounts/login/")
         return connection.getresponse().status < 500

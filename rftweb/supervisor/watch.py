@@ -9,13 +9,14 @@ import time
 from collections.abc import Awaitable, Sequence
 from pathlib import Path
 
+from rftweb.progress import SAMPLE_S, Progress
 from rftweb.supervisor import leftovers, record
 from rftweb.supervisor.child import Child
 from rftweb.supervisor.output import Output
 from rftweb.supervisor.program import SERVICE_STAGE, WORK_STAGE, Program
 
 # Who is stopped when: first what makes work, then what does it, then what shows it, then what holds it.
-STOP_ORDER = (("beat", "rater"), ("explorer", "scorer", "refiner", "trainer"), ("web",), ("valkey",), ("postgres",))
+STOP_ORDER = (("beat", "rater"), ("explorer", "scorer", "refiner", "trainer", "control"), ("web",), ("valkey",), ("postgres",))
 
 
 class MigrationFailed(RuntimeError):
@@ -39,6 +40,7 @@ class Watch:
         self.started_at = time.time()
         self.id = leftovers.marker_prefix(var) + secrets.token_hex(4)
         self.children: list[Child] = []
+        self.migration_progress = 0
 
     async def run(self) -> int:
         """Returns the exit code: 0 after a requested stop, 1 after a failure."""
@@ -82,10 +84,22 @@ class Watch:
             sys.executable, manage, "migrate", "--noinput", env={**os.environ, **marker},
             stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
         )  # fmt: skip
+        watching = asyncio.create_task(self._watch_migrations(process.pid))
         async for line in process.stdout:
             self.output.line("migrate", line.decode(errors="replace").rstrip())
-        if await process.wait() != 0:
+        code = await process.wait()
+        watching.cancel()
+        if code != 0:
             raise MigrationFailed(f"migrations failed; see {self.output.folder / 'migrate.log'}")
+
+    async def _watch_migrations(self, pid: int) -> None:
+        """Record that they get on, for whoever waits for the record to say `ready`."""
+        progress = Progress(pid, lambda: 0)
+        while True:
+            if await asyncio.to_thread(progress.look):
+                self.migration_progress += 1
+                self._write_record()
+            await asyncio.sleep(SAMPLE_S)
 
     async def _unless_ended(self, work: Awaitable) -> bool:
         """Do `work`, but drop it when a stop is asked for (then False) or a child is given up (then its error)."""
@@ -143,8 +157,15 @@ class Watch:
             "state": self.state,
             "started_at": self.started_at,
             "address": self.address,
-            "children": {
-                child.program.name: {"pid": child.pid, "state": child.state, "restarts": child.restarts}
-                for child in self.children
-            },
+            "migration_progress": self.migration_progress,
+            "children": {child.program.name: _told(child) for child in self.children},
         })  # fmt: skip
+
+
+def _told(child: Child) -> dict[str, object]:
+    return {
+        "pid": child.pid,
+        "state": child.state,
+        "restarts": child.restarts,
+        "progress": child.progress,
+    }

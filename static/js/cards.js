@@ -1,5 +1,4 @@
 // One of several cards has the focus: j and k move it, digits give it stars.
-import { isTyping, isUnderDialog } from "./keys.js";
 import { give } from "./rate.js";
 
 export function moveBy(selector, delta) {
@@ -21,15 +20,16 @@ export function inFocus(selector) {
   return document.activeElement?.closest(selector) ?? document.querySelector(`${selector}.sel`);
 }
 
-// Returns true when the key was one of the cards' own.
-export function cardKey(event, selector) {
-  if (isTyping(event) || isUnderDialog()) return false;
-  if (event.key === "j" || event.key === "ArrowDown") moveBy(selector, 1);
-  else if (event.key === "k" || event.key === "ArrowUp") moveBy(selector, -1);
-  else if (/^[1-5]$/.test(event.key)) {
-    const card = inFocus(selector);
-    if (card?.querySelector("[data-stars]")) give(Number(card.dataset.rollout), Number(event.key));
-  } else return false;
-  event.preventDefault();
+// Returns true when the key was one of the cards' own. A key held down moves on, and gives no stars.
+export function cardKey(key, event, selector) {
+  if (key === "j" || key === "ArrowDown") moveBy(selector, 1);
+  else if (key === "k" || key === "ArrowUp") moveBy(selector, -1);
+  else if (!/^[1-5]$/.test(key)) return false;
+  else if (!event.repeat) giveToFocused(selector, Number(key));
   return true;
+}
+
+function giveToFocused(selector, stars) {
+  const card = inFocus(selector);
+  if (card?.querySelector("[data-stars]")) give(Number(card.dataset.rollout), stars);
 }

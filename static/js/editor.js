@@ -20,7 +20,14 @@ export class Editor {
     });
     form.querySelector("[data-cancel]").addEventListener("click", () => this.cancel());
     this.box.addEventListener("input", () => this.typed());
-    this.box.addEventListener("keydown", (event) => event.key === "Enter" && (event.ctrlKey || event.metaKey) && this.send());
+    this.box.addEventListener("keydown", (event) => this.pressed(event));
+  }
+
+  pressed(event) {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) this.send();
+    else if (event.key === "Escape" && !event.isComposing) this.cancel();
+    else return;
+    event.preventDefault();
   }
 
   get isOpen() {

@@ -1,5 +1,5 @@
 // Playing an environment: the policy's action as it is written, and the keys.
-import { isTyping, isUnderDialog } from "./keys.js";
+import { onPageKey } from "./keys.js";
 import { follow } from "./stream.js";
 
 const part = document.getElementById("now");
@@ -69,13 +69,16 @@ part.addEventListener("htmx:after:swap", () => {
   arrive();
 });
 
-document.addEventListener("keydown", (event) => {
-  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) event.target.closest("[data-say]")?.requestSubmit();
-  if (isTyping(event) || isUnderDialog()) return;
-  if (event.key === "p") (part.querySelector("[data-say] textarea") ?? part.querySelector("[data-play]"))?.focus();
-  else if (event.key === "t") document.querySelector("[data-seat]")?.click();
-  else return;
-  event.preventDefault(); // the letter is a command, not the first character
+part.addEventListener("keydown", (event) => {
+  if (event.key !== "Enter" || event.repeat || !(event.ctrlKey || event.metaKey)) return;
+  event.target.closest("[data-say]")?.requestSubmit();
+});
+
+onPageKey((key) => {
+  if (key === "p") (part.querySelector("[data-say] textarea") ?? part.querySelector("[data-play]"))?.focus();
+  else if (key === "t") document.querySelector("[data-seat]")?.click();
+  else return false;
+  return true;
 });
 
 listen();

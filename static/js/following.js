@@ -1,7 +1,7 @@
 // One rollout followed large: its turns as they come, stars while it streams, and the acts of those who may.
 import { Editor } from "./editor.js";
 import { act } from "./acts.js";
-import { isTyping, isUnderDialog } from "./keys.js";
+import { onPageKey } from "./keys.js";
 import { finished, give } from "./rate.js";
 import { follow } from "./stream.js";
 import { Transcript } from "./transcript.js";
@@ -119,15 +119,17 @@ home.addEventListener("click", (event) => {
   if (button) perform(button.dataset.act);
 });
 
-document.addEventListener("keydown", (event) => {
-  if (isUnderDialog()) return;
-  if (event.key === "Escape" && editor?.isOpen) editor.cancel();
-  else if (isTyping(event)) return;
-  else if (event.key === "Escape") document.querySelector("[data-up]").click();
-  else if (KEYS[event.key]) {
-    event.preventDefault(); // the letter is a command, not the editor's first character
-    perform(KEYS[event.key]);
-  } else if (/^[1-5]$/.test(event.key) && document.querySelector("[data-stars]")) give(rollout, Number(event.key));
+function leave() {
+  if (editor?.isOpen) editor.cancel();
+  else document.querySelector("[data-up]").click();
+}
+
+onPageKey((key) => {
+  if (key === "Escape") leave();
+  else if (KEYS[key]) perform(KEYS[key]);
+  else if (/^[1-5]$/.test(key) && document.querySelector("[data-stars]")) give(rollout, Number(key));
+  else return false;
+  return true;
 });
 
 if (transcript) {

@@ -1,5 +1,5 @@
 // What every page has: theme switch, keys, rows that open, dialogs, CSRF for htmx, times that age.
-import { bindKeys } from "./keys.js";
+import "./keys.js";
 
 // "12 s" grows without asking the server: every <time data-age> counts from its datetime.
 const UNITS = [[86400, "d"], [3600, "h"], [60, "min"]];
@@ -66,7 +66,6 @@ const BANNER_MS = 15_000;
 const banner = document.getElementById("alert-banner");
 if (banner) setInterval(() => document.visibilityState === "visible" && window.htmx?.trigger(banner, "changed"), BANNER_MS);
 
-bindKeys();
 for (const here of document.querySelectorAll(".tabs [aria-current]")) {
   const row = here.closest(".tabs"); // the row alone is scrolled: tabs further down would take the page with them
   row.scrollLeft += here.getBoundingClientRect().left - row.getBoundingClientRect().left - (row.clientWidth - here.offsetWidth) / 2;

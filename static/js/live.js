@@ -1,6 +1,6 @@
 // The live wall: text from the socket, everything structured fetched as a fragment. Cards keep their place.
 import { cardKey, inFocus } from "./cards.js";
-import { isTyping, isUnderDialog } from "./keys.js";
+import { onPageKey } from "./keys.js";
 import { finished } from "./rate.js";
 import { act } from "./acts.js";
 import { follow, throttled } from "./stream.js";
@@ -138,14 +138,16 @@ function address() {
   return `/ws/live/?${topics.join("&")}${after ? `&after=${after}` : ""}`;
 }
 
-document.addEventListener("keydown", (event) => {
-  if (!wall || cardKey(event, CARD) || isTyping(event) || isUnderDialog()) return;
-  const card = inFocus(CARD);
-  if (event.key === "o") card?.querySelector("[data-opens-large]")?.click();
-  else if (event.key === "x") card?.querySelector("[data-stop]")?.click();
-  else if (event.key === "e") card?.querySelector("[data-edit]")?.click();
-  else if (event.key === "t") card?.querySelector("[data-seat]")?.click();
-});
+const KEYS = { o: "[data-opens-large]", x: "[data-stop]", e: "[data-edit]", t: "[data-seat]" };
+
+if (wall) {
+  onPageKey((key, event) => cardKey(key, event, CARD), { repeats: true });
+  onPageKey((key) => {
+    if (!(key in KEYS)) return false;
+    inFocus(CARD)?.querySelector(KEYS[key])?.click();
+    return true;
+  });
+}
 
 async function stop(button) {
   const card = button.closest(CARD);
@@ -164,7 +166,22 @@ wall?.addEventListener("click", (event) => {
   if (button) stop(button);
 });
 
+// A wall whose runs are all over says so, and leads to those that stream now.
+const OVER_EVERY_MS = 10_000;
+const over = document.querySelector("[data-wall-over]");
+
+async function askWhetherOver() {
+  if (document.visibilityState !== "visible") return;
+  const asked = wall.dataset.topics.split(",").map((topic) => `topic=${topic}`).join("&");
+  const answer = await fetch(`${over.dataset.wallOver}?${asked}`).catch(() => null);
+  if (!answer?.ok || answer.redirected) return; // asked again in a moment; the dot says when the server is away
+  const parsed = new DOMParser().parseFromString(await answer.text(), "text/html");
+  if (over.textContent.trim() === parsed.body.textContent.trim()) return;
+  over.replaceChildren(...[...parsed.body.children].map((child) => document.importNode(child, true)));
+}
+
 if (wall?.dataset.topics) {
+  setInterval(askWhetherOver, OVER_EVERY_MS);
   countStreaming();
   follow(address, take);
   setInterval(askChips, CHIPS_EVERY_MS);

@@ -1,13 +1,11 @@
 // The arrow keys open the page before and the one after, where the page links to them.
-import { isTyping, isUnderDialog } from "./keys.js";
+import { onPageKey } from "./keys.js";
 
 const WAYS = { ArrowLeft: "a[rel=prev]", ArrowRight: "a[rel=next]" };
 
-document.addEventListener("keydown", (event) => {
-  const way = WAYS[event.key];
-  if (!way || event.shiftKey || isTyping(event) || isUnderDialog()) return;
-  const link = document.querySelector(`main ${way}`);
-  if (!link) return;
-  event.preventDefault();
+onPageKey((key) => {
+  const link = key in WAYS && document.querySelector(`main ${WAYS[key]}`);
+  if (!link) return false;
   window.location.assign(link.href);
+  return true;
 });

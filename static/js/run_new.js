@@ -28,10 +28,11 @@ form.addEventListener("htmx:before:swap", (event) => {
   unfolded = [...form.querySelectorAll("details[open]")].map((part) => part.id);
 });
 
-// What the server has drawn is what counts, also where a box or a list was touched before; not where somebody is just typing.
+// What the server has drawn counts, also where a box or a list was touched before; not where somebody is just typing.
+// Only fields that a person fills in are reset: a button's value says what it does.
 form.addEventListener("htmx:after:swap", () => {
   for (const id of unfolded) document.getElementById(id).open = true; // what is wrong is unfolded by the server
-  for (const field of form.elements) {
+  for (const field of form.querySelectorAll("input, select, textarea")) {
     if (field === touched || !field.name) continue;
     if (field.type === "checkbox" || field.type === "radio") field.checked = field.defaultChecked;
     else if (field instanceof HTMLSelectElement) for (const option of field.options) option.selected = option.defaultSelected;

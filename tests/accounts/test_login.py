@@ -37,3 +37,22 @@ def test_guessing_ends_after_a_few_attempts(alice):
     for n in range(12):
         sign_in("alice", f"guess {n}")
     assert sign_in("alice", PASSWORD) != 302
+
+
+def test_strangers_who_guess_do_not_keep_the_owner_out(alice):
+    owner = Client(raise_request_exception=False, REMOTE_ADDR="203.0.113.7")
+    assert owner.post(LOGIN, {"login": "alice", "password": PASSWORD}).status_code == 302
+    owner.post("/accounts/logout/")
+    for n in range(12):
+        sign_in("alice", f"guess {n}")
+    assert sign_in("alice", PASSWORD) != 302  # from a browser that nobody knows
+    assert owner.post(LOGIN, {"login": "alice", "password": PASSWORD}).status_code == 302
+
+
+def test_a_known_browser_may_not_guess_for_ever(alice):
+    browser = Client(raise_request_exception=False, REMOTE_ADDR="203.0.113.8")
+    browser.post(LOGIN, {"login": "alice", "password": PASSWORD})
+    browser.post("/accounts/logout/")
+    for n in range(12):
+        browser.post(LOGIN, {"login": "alice", "password": f"guess {n}"})
+    assert browser.post(LOGIN, {"login": "alice", "password": PASSWORD}).status_code != 302

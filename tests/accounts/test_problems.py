@@ -1,7 +1,7 @@
 """Errors that no view foresaw still come out as problems."""
 
 import pytest
-from django.db import DataError, OperationalError
+from django.db import DataError, OperationalError, connection
 from rest_framework.test import APIRequestFactory
 
 from apps.accounts.models import User
@@ -36,3 +36,13 @@ def test_a_fault_of_ours_tells_its_number_and_nothing_else(context, caplog):
 def test_nested_errors_are_told_by_dotted_field():
     detail = {"ratings": [{}, {"stars": ["Too many."]}], "non_field_errors": ["Not so."]}
     assert dict(by_field(detail)) == {"ratings.1.stars": ["Too many."], "body": ["Not so."]}
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("code", ["40P01", "40001"])
+def test_a_conflict_of_two_transactions_is_worth_another_try_at_once(context, code):
+    with pytest.raises(OperationalError) as caught, connection.cursor() as cursor:
+        cursor.execute(f"DO $$ BEGIN RAISE 'collided' USING ERRCODE = '{code}'; END $$")
+    answer = handler(caught.value, context)
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
+    assert answer.data["type"] == "urn:rftweb:busy"

@@ -6,11 +6,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from apps.alerts.facts import Facts, Failing, Room, Sign, Standing
+from apps.alerts.fruitless import Fruitless
 from apps.alerts.kinds import AS_JUDGED, TITLES, TO_ALL, TO_STEERERS
 from apps.alerts.processes import Lost
 from apps.alerts.rules import RULES, look, spoken
 from apps.runs.alerts import Alerts
 from apps.runs.config import parse
+from apps.runs.control_plane import ControlPlane
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 STEADY = {"policy": "tiny", "taskset": "sort", "steps": 100, "rewards": [{"scorer": "sort"}]}
@@ -31,6 +33,11 @@ def curve(*values: float) -> list[tuple[int, float]]:
     return list(enumerate(values, start=41 - len(values)))
 
 
+def control(behind_s: float, **known: object) -> ControlPlane:
+    plane = ControlPlane(NOW, behind_s, ago(behind_s), workers=1, beats=1, queued=0)
+    return replace(plane, **known)
+
+
 # For each rule: facts at which it speaks, the same but for what makes it speak, and words that it must say.
 SPEAKING = {
     "no_progress": (facts(moved_at=ago(1_801)), facts(moved_at=ago(1_799)), ["No update for 30 min", "step 40"]),
@@ -38,6 +45,11 @@ SPEAKING = {
         facts(moved_at=ago(901), waiting_on="2 more groups", standing={"waiting": Standing(3, ago(950))}),
         facts(moved_at=ago(899), waiting_on="2 more groups", standing={"waiting": Standing(3, ago(950))}),
         ["15 min for people", "3 groups", "the oldest for 15 min"],
+    ),
+    "nothing_learned": (
+        facts(fruitless=Fruitless(320, ago(60), [(300, "its rewards spread no wider than 0"), (20, "it is away")])),
+        facts(),
+        ["the last 320 groups", "300 × its rewards spread no wider than 0; 20 × it is away"],
     ),
     "not_finite": (
         facts(unapplied=[(21, "loss is nan", ago(60))]),
@@ -75,6 +87,11 @@ SPEAKING = {
         facts(heard={"explorer": NOW, "scorer": NOW, "refiner": NOW, "trainer": ago(121)}),
         facts(),
         ["No trainer is alive", "2 min ago"],
+    ),
+    "control_behind": (
+        facts(control=control(61, queued=3)),
+        facts(control=control(59)),
+        ["No sweep for 61 s", "3 jobs in its queue"],
     ),
     "lost_worker": (
         facts(lost=[Lost("scorer@lab:7:1", "scorer", True, ago(61), "", others=1)]),
@@ -207,3 +224,17 @@ def test_an_evaluation_needs_no_trainer_and_makes_no_progress():
     asking = {"steps": 0, "evaluation": {}}
     assert [found.key for found in look(facts(asking, heard={}), "silence")] == ["explorer", "scorer", "refiner"]
     assert look(facts(asking, moved_at=ago(80_000)), "no_progress") == []
+
+
+@pytest.mark.parametrize(
+    ("known", "advice"),
+    [
+        ({"workers": 0, "beats": 0}, "No control worker is running"),
+        ({"beats": 0}, "Beat is not running"),
+        ({"queued": None}, "Redis does not answer"),
+        ({}, "control worker's log"),
+    ],
+)
+def test_it_says_what_keeps_the_control_plane_behind(known, advice):
+    [found] = look(facts(control=control(90, **known)), "control_behind")
+    assert advice in found.todo and found.since == ago(90)

@@ -52,6 +52,21 @@ def test_a_key_that_cannot_be_one_is_refused(caller, key):
 
 
 @pytest.mark.django_db
+def test_a_narrower_token_is_not_given_the_answer_of_a_wider_one(caller, program, alice):
+    named(caller, "environments/", BODY, "k1")
+    narrow = program(alice, "env:write:maze")
+    assert named(narrow, "environments/", BODY, "k1").status_code == 422
+
+
+@pytest.mark.django_db
+def test_who_lost_the_role_is_not_given_the_answer_again(caller, alice, admin):
+    named(caller, "environments/", BODY, "k1")
+    alice.memberships.get().take(admin)
+    assert named(caller, "environments/", BODY, "k1").status_code in (403, 404, 422)
+    assert Environment.objects.count() == 1
+
+
+@pytest.mark.django_db
 def test_keys_of_others_are_their_own(caller, program, admin):
     named(caller, "environments/", BODY, "k1")
     assert named(program(admin, "env:write:*"), "environments/", {**BODY, "name": "tower"}, "k1").status_code == 201

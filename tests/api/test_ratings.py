@@ -6,11 +6,13 @@ import uuid
 import pytest
 from django.db import transaction
 
+from apps.feedback.claiming import claim
 from apps.feedback.models import Rating
 from apps.feedback.opening import open_items
 from apps.rewards.models import Reward
 from apps.rewards.scoring import hand_on
 from apps.rollouts.models import Group, Rollout
+from apps.runs.models import Run
 
 pytestmark = pytest.mark.django_db
 
@@ -101,3 +103,19 @@ def test_the_queue_shows_what_waits_and_what_it_answers(program, bob, alice, wai
 
 def test_nothing_waits_for_a_stranger(program, carol, waiting):
     assert program(carol).get("rating-queue/").json() == {"items": []}
+
+
+@pytest.mark.parametrize(
+    ("people", "status", "words"), [({}, 409, "no more"), ({"open_stars": False}, 403, "Claim it")]
+)
+def test_a_rating_without_a_claim_is_refused_in_words(
+    program, bob, alice, waiting, people, status, words
+):
+    run = waiting.run
+    Run.objects.update(config={**run.config, "people": {**run.config["people"], **people}})
+    (held,) = claim(alice, run.pk, 1)
+    rollout = held.shown[0]
+    answer = program(bob).post("ratings/", {"ratings": [rating(rollout)]})
+    [result] = answer.json()["results"]
+    assert (answer.status_code, result["status"], result["rating"]) == (207, status, None)
+    assert words in result["detail"]

@@ -3,6 +3,7 @@
 import uuid
 from base64 import b64decode
 from collections.abc import Iterator
+from http.cookies import SimpleCookie
 
 import pytest
 from django.http import HttpResponse
@@ -20,6 +21,8 @@ from apps.tasksets.models import Picture, TasksetImport
 DOT = b64decode("R0lGODlhAQABAIAAAAAAAP///ywAAAAAAQABAAACAUwAOw==")  # a GIF of one pixel
 ROLES = ("nobody", "stranger", "rater", "owner", "administrator")
 # What each role in turn meets. "in": let in, though the answer may argue (a redirect, 400, 409, 422).
+CLOSED = ("no such method",) * len(ROLES)
+REFUSED = ("login", "absent", "forbidden", "unknown")
 OPEN = ("in", "in", "in", "in", "in")
 PERSON = ("login", "in", "in", "in", "in")
 MEMBER = ("login", "absent", "in", "in", "in")
@@ -65,7 +68,7 @@ TABLE = {
     "accounts/2fa/recovery-codes/": {"GET": SECOND_FACTOR, "POST": None},
     "accounts/2fa/recovery-codes/generate/": {"GET": PERSON, "POST": PERSON},
     "accounts/2fa/recovery-codes/download/": {"GET": SECOND_FACTOR, "POST": None},
-    "api/v1/schema/": {"GET": OPEN, "POST": None},
+    "api/v1/schema/": {"GET": API_PERSON, "POST": None},
     "api/v1/docs/": {"GET": PERSON, "POST": None},
     "api/v1/runs/": {"GET": API_PERSON, "POST": API_PERSON},
     API_RUN: {"GET": API_MEMBER, "POST": None},
@@ -92,7 +95,11 @@ TABLE = {
     "api/v1/rating-queue/claim/": {"GET": None, "POST": API_PERSON},
     **{f"api/v1/rating-slots/<int:pk>/{verb}": {"GET": None, "POST": API_PERSON} for verb in ("", "keep/", "release/", "skip/")},
     "api/v1/environments/": {"GET": API_PERSON, "POST": API_PERSON},
-    "api/v1/environments/<slug:name>/": {"GET": API_MEMBER, "POST": None},
+    "api/v1/environments/<slug:name>/": {
+        "GET": API_MEMBER,
+        "POST": None,
+        "PATCH": API_STEERER,
+    },
     "api/v1/environments/<slug:name>/episodes/": {"GET": None, "POST": API_STEERER},
     "api/v1/episodes/<int:pk>/": {"GET": API_MEMBER, "POST": None},
     "api/v1/episodes/<int:pk>/turns/": {"GET": None, "POST": API_PLAYER},
@@ -131,6 +138,7 @@ TABLE = {
     "live/": {"GET": PERSON, "POST": None},
     "live/cards/": {"GET": PERSON, "POST": None},
     "live/chips/": {"GET": PERSON, "POST": None},
+    "live/over/": {"GET": PERSON, "POST": None},
     "live/<int:rollout>/": {"GET": MEMBER, "POST": None},
     "live/<int:rollout>/<slug:kind>/": {
         "GET": ("unknown", "absent", "absent", "in", "in"), "POST": ("unknown", "absent", "absent", "in", "in"),
@@ -142,7 +150,7 @@ TABLE = {
     "runs/new/": {"GET": MAKER, "POST": MAKER},
     "runs/new-check/": {"GET": None, "POST": MAKER},
     "runs/now/": {"GET": PERSON, "POST": None},
-    "runs/act/": {"GET": None, "POST": ("login", "absent", "absent", "absent", "absent")},  # the form says what
+    "runs/act/": {"GET": None, "POST": PERSON},  # 400: the form says what, and whom it concerns
     RUN: {"GET": MEMBER, "POST": None},
     RUN + "curves/": {"GET": MEMBER, "POST": None},
     RUN + "curves.csv": {"GET": STEERER, "POST": None},
@@ -224,7 +232,7 @@ TABLE = {
     RUN + "rollouts/": {"GET": MEMBER, "POST": None},
     RUN + "rollouts/rewards/": {"GET": STEERER, "POST": None},  # who judges blind learns no reward
     # What is done about rollouts begins with which: none is named here.
-    RUN + "rollouts/act/": {"GET": None, "POST": ("login", "absent", "forbidden", "absent", "absent")},
+    RUN + "rollouts/act/": {"GET": None, "POST": STEERER},  # 400: the form says what
     RUN + "groups/<int:pk>/": {"GET": MEMBER, "POST": None},
     RUN + "weights/": {"GET": MEMBER, "POST": None},
     RUN + "weights/compare/": {"GET": STEERER, "POST": STEERER},
@@ -336,6 +344,8 @@ def visit(cast, run, finish, tmp_path):
         "<int:rescoring>": rescoring.pk,
     }  # fmt: skip
 
+    sessions: dict[str, SimpleCookie] = {}
+
     def call(role: str, method: str, route: str) -> HttpResponse:
         slug = run.taskset.slug if route.startswith("tasksets/") else run.slug
         pk = token.pk if "settings/tokens" in route else rollout.pk if "rollouts" in route else run.pk
@@ -357,9 +367,14 @@ def visit(cast, run, finish, tmp_path):
             Episode.objects.filter(pk=episode.pk).update(client=people[role], state=Episode.State.ENVIRONMENT)
         client = Client()
         if people[role]:
-            client.force_login(people[role])
+            if method == "POST" or role not in sessions:  # a form may end the session
+                client.force_login(people[role])
+                sessions[role] = client.cookies
+            client.cookies = sessions[role]
         if method == "GET":
             return client.get(f"/{route}")
+        if method != "POST":
+            return client.generic(method, f"/{route}")
         if route.startswith("api/"):
             return client.post(f"/{route}", {}, content_type="application/json")
         return client.post(f"/{route}", {"name": run.slug, "stars": 3, "client_uuid": str(uuid.uuid4())})
@@ -378,6 +393,39 @@ def test_each_role_is_let_in_where_it_belongs_and_nowhere_else(visit, role, meth
     expected = {route: methods[method][ROLES.index(role)] for route, methods in TABLE.items() if methods[method]}
     assert {route: met[route] for route in expected if met[route] != expected[route]} == {}
     assert [route for route, words in met.items() if route not in expected and words == "in"] == []
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE", "TRACE", "PROPFIND"])
+def test_no_address_takes_another_method_unless_the_table_says_so(visit, method):
+    met = {
+        (role, route): meeting(visit(role, method, route)) for route in TABLE for role in ROLES
+    }
+    expected = {
+        (role, route): words
+        for route, methods in TABLE.items()
+        for role, words in zip(ROLES, methods.get(method, CLOSED), strict=True)
+    }
+    wrong = [key for key in met if not agrees(met[key], expected[key])]
+    assert {route: sorted(role for role, at in wrong if at == route) for _, route in wrong} == {}
+
+
+@pytest.mark.parametrize("role", ROLES[:3])
+def test_what_is_closed_to_get_is_closed_to_head(visit, role):
+    expected = {route: (m["GET"] or CLOSED)[ROLES.index(role)] for route, m in TABLE.items()}
+    met = {route: meeting(visit(role, "HEAD", route)) for route in TABLE}
+    assert [route for route in TABLE if met[route] == "in" and expected[route] in REFUSED] == []
+
+
+def test_options_tells_a_stranger_no_more_than_the_methods(visit):
+    answers = {route: visit("stranger", "OPTIONS", route) for route in TABLE}
+    closed = [route for route, methods in TABLE.items() if "absent" in (methods["GET"] or CLOSED)]
+    told = [route for route in closed if answers[route].status_code == 200]
+    assert {route: answers[route].content for route in told} == dict.fromkeys(told, b"")
+
+
+def agrees(met: str, expected: str) -> bool:
+    """Compare; where no method is expected, being refused for another reason is as good."""
+    return met != "in" if expected == "no such method" else met == expected
 
 
 @pytest.mark.parametrize("role", ROLES[:-1])

@@ -20,6 +20,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 from apps.accounts.models import User
 from apps.runs.models import Run
 from apps.streaming.chunks import rollout_key, topic_key
+from tests.conftest import PASSWORD, hashed
 from tests.keeping import Kept
 from tests.ports import kept_port
 from tests.seeding import people_of
@@ -52,6 +53,24 @@ class Visit:
     def press(self, *keys: str) -> None:
         for key in keys:
             self.page.keyboard.press(key)
+
+    def log_in(self, name: str, password: str = PASSWORD) -> None:
+        """Log in by keyboard on the page that asks for it."""
+        self.page.focus("#id_login")
+        self.page.keyboard.type(name)
+        self.press("Tab")
+        self.page.keyboard.type(password)
+        self.press("Enter")
+        self.page.wait_for_url(lambda url: "/login/" not in url)
+
+    def picture(self, name: str) -> None:
+        """Save a picture for looking at, where PICTURES names a folder."""
+        if folder := os.environ.get("PICTURES"):
+            self.page.screenshot(path=str(Path(folder) / f"{name}.png"), full_page=True)
+
+    def has_overflow(self) -> bool:
+        """Tell whether the page is wider than its window."""
+        return self.page.evaluate("document.documentElement.scrollWidth > innerWidth")
 
 
 @pytest.fixture(scope="session")
@@ -174,6 +193,16 @@ def _wait_until_quiet() -> None:
             cursor.execute(busy)
             quiet = quiet + 1 if cursor.fetchone() == (0,) else 0
         time.sleep(0.05)  # a poll; the deadline decides
+
+
+@pytest.fixture
+def may_log_in(transactional_db) -> Callable[..., None]:
+    """`may_log_in(user)` gives that person PASSWORD, so that they can log in by form."""
+
+    def give(user: User) -> None:
+        User.objects.filter(pk=user.pk).update(password=hashed())
+
+    return give
 
 
 @pytest.fixture

@@ -70,3 +70,35 @@ def test_a_page_with_something_typed_is_not_left_unasked(visit, seeded):
     assert asked.value.type == "beforeunload"
     asked.value.dismiss()
     assert page.input_value("#knob-steps") == "7"
+
+
+BUTTONS = """() => [...document.querySelectorAll("#new-run button")].map((one) => one.value)"""
+
+
+def redrawn(page, **fields: str) -> None:
+    """Type into these fields and wait until the server has drawn the form again after each."""
+    for name, value in fields.items():
+        with page.expect_response("**/runs/new-check/"):
+            page.fill(f"#{name}", value)
+        page.wait_for_function("() => !document.querySelector('.htmx-request, .htmx-swapping')")
+
+
+@pytest.mark.parametrize(
+    ("button", "state"), [("Make run", "created"), ("Make and start", "running")]
+)
+def test_each_button_does_what_it_says_after_the_form_was_drawn_again(visit, seeded, button, state):
+    window = visit(seeded["alice"])
+    page = window.open(reverse("run-new"))
+    before = page.evaluate(BUTTONS)
+    redrawn(page, slug="drawn", title="Drawn again", against="lab/tone-7")
+    assert page.evaluate(BUTTONS) == before == ["check", "create", "start", "check"]
+    page.locator("#verdict").get_by_role("button", name="Check").click()
+    page.wait_for_load_state("load")
+    page.press("#title", "Enter")
+    page.wait_for_load_state("load")
+    assert not Run.objects.filter(slug="drawn").exists()
+    redrawn(page, title="Drawn once more")
+    page.get_by_role("button", name=button, exact=True).click()
+    page.wait_for_url("**/runs/lab/drawn/")
+    assert Run.objects.get(slug="drawn").state in (state, "starting")
+    assert window.complaints == []

@@ -349,3 +349,46 @@ def test_guidelines_are_read_beside_the_item(begun):
     assert page.locator("input:checked").get_attribute("value") == "4"
     window.press("Escape")
     assert page.locator("[data-guide]").is_hidden() and page.evaluate("typeof window.pwned") == "undefined"
+
+
+def badge(page) -> str:
+    return page.locator("[data-waiting-badge]").inner_text() if has_badge(page) else ""
+
+
+def has_badge(page) -> bool:
+    return page.locator("[data-waiting-badge]").is_visible()
+
+
+def test_a_second_window_says_what_the_first_holds_and_takes_it_over(begun):
+    asked, window, page = begun(groups=1, size=2)
+    item = item_on(page)
+    other = page.context.new_page()
+    other.goto(page.url)
+    other.get_by_role("heading", name="You hold 2 items in another window").wait_for()
+    assert badge(other) == "2"
+    other.get_by_role("button", name="Take them here").click()
+    other.wait_for_selector(f"[data-item='{item}']")
+    for _ in range(2):
+        before = item_on(other)
+        other.keyboard.press("4")
+        other.keyboard.press("Enter")
+        other.wait_for_selector(f"[data-item]:not([data-item='{before}']), [data-nothing]")
+    other.get_by_role("heading", name="Nothing waits for you now").wait_for()
+    assert not has_badge(other) and len(asked.ratings()) == 2 and window.complaints == []
+
+
+def test_a_page_of_one_run_shows_that_run_alone_though_this_tab_held_another(begun):
+    asked, window, page = begun(groups=2)
+    second = elsewhere(lambda: asking("thumbs", slug="tone-8", groups=1, size=2))
+    page.evaluate(RELEASES_NOTHING)
+    page = window.open(f"/rate/?run={second.run.pk}")
+    for _ in range(2):
+        page.wait_for_selector("[data-form=thumbs]")
+        before = item_on(page)
+        window.press("1", "Enter")
+        page.wait_for_selector(f"[data-item]:not([data-item='{before}']), [data-nothing]")
+    page.get_by_role("heading", name="Nothing to rate in tone-8 now").wait_for()
+    assert badge(page) == str(Slot.objects.filter(run=asked.run, state="open").count())
+    page.get_by_role("link", name="Rate them").click()
+    page.wait_for_selector("[data-form=stars]")
+    assert window.complaints == []

@@ -19,6 +19,7 @@ from apps.rewards.scoring import Answered, open_questions, record_verdicts
 from apps.rollouts.models import Group, Outcome, Rollout
 from apps.runs.models import Run, StaleFence, WeightVersion
 from tests.conftest import tokens_of
+from tests.profiles import tries
 
 LONG, OVER = 600, 0
 MOST_LAPSES = 3
@@ -160,6 +161,10 @@ def test_claims_leases_and_fences_keep_the_ledger(new_run, machine):
         machine,
         # Shrinking against a real database takes minutes and says little more than the steps printed.
         settings=settings(
-            max_examples=40, stateful_step_count=30, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
+            max_examples=tries(15),
+            stateful_step_count=30,
+            deadline=None,
+            phases=[Phase.generate],
+            suppress_health_check=list(HealthCheck),
         ),
     )

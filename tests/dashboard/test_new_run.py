@@ -241,7 +241,7 @@ def test_a_yaml_of_the_wrong_shape_is_refused_in_words(alice_client, first, said
 
 def test_a_nul_that_yaml_spells_is_told_at_its_field(alice_client, first):
     said = first.text.replace("policy: tone", 'policy: "to\\0ne"').replace("scorer: tone", 'scorer: "a\\0"')
-    answer = alice_client.post(reverse("run-new"), posted(first, yaml=said))
+    answer = alice_client.post(reverse("run-new"), posted(first, yaml=said, act="create"))
     problems = answer.context["form"].problems
     assert answer.status_code == 422
     assert set(problems) == {"policy", "rewards"} and all("NUL" in words for words in problems.values())

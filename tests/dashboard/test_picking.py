@@ -100,7 +100,7 @@ def test_waiting_groups_come_next_and_closed_replies_are_asked_about_once_more(a
 
 
 def test_it_is_up_to_owners_and_researchers_and_to_a_runs_own_rollouts(client, alice_client, seeded):
-    assert act(alice_client, "explode", [seeded.rollout]).status_code == 404
+    assert act(alice_client, "explode", [seeded.rollout]).status_code == 400
     assert alice_client.get(ADDRESS).status_code == 405
     assert alice_client.post(ADDRESS, {"verb": "drop", "rollout": ["x"]}).status_code == 404
     assert "tick the rollouts" in alice_client.post(ADDRESS, {"verb": "drop", "rollout": [10**9]}, follow=True).content.decode()

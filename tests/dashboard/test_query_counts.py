@@ -8,7 +8,7 @@ from django.urls import reverse
 from apps.runs.models import Run
 from tests.dashboard.growing import grow_rollouts, grow_runs
 
-MOST = {"runs": 18, "run": 28, "rollouts": 16, "live": 15, "weights": 8, "tasksets": 6, "rate": 10}
+MOST = {"runs": 18, "run": 28, "rollouts": 16, "live": 16, "weights": 8, "tasksets": 6, "rate": 10}
 
 
 def queries(client, address: str) -> int:

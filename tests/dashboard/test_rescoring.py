@@ -57,7 +57,7 @@ def test_asking_leads_to_the_new_set(alice_client, seeded):
     assert answer["Location"] == address("run-rescoring", again.pk)
     assert (again.by, again.plan.rewards[0].weight, again.chosen["to_step"]) == (seeded.alice, 0.5, 2)
     page = html(alice_client, answer["Location"])
-    assert "0 of 8 groups judged; it waits for the scorers" in page and "data-again" in page and "Stop scoring" in page
+    assert "0 of 8 groups judged; waiting for a scorer for" in page and "data-again" in page and "Stop scoring" in page
     assert "Train from the new rewards" not in page
 
 

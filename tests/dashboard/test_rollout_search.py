@@ -166,8 +166,11 @@ def test_one_scorers_word_is_found_within_a_range(alice_client, seeded):
     Reward.objects.filter(rollout=seeded.waiting, source="rule").update(value=0.75)
     assert found(alice_client, source="rule", scorer="tone", reward_from=0.6) == {seeded.waiting.pk}
     assert found(alice_client, source="human", reward_from=0.6) == found(alice_client, scorer="math") == set()
-    judged = set(Reward.objects.filter(source="human", is_current=True).values_list("rollout_id", flat=True))
-    assert found(alice_client, source="human") == judged != set()
+    current = Reward.objects.filter(is_current=True)
+    people = set(current.by_people().values_list("rollout_id", flat=True))
+    simulated = set(current.simulated().values_list("rollout_id", flat=True))
+    assert found(alice_client, source="human") == people != set()
+    assert found(alice_client, source="simulated") == simulated != set()
 
 
 def test_how_it_ended_its_length_and_its_turns_are_found(alice_client, seeded):

@@ -186,7 +186,7 @@ def test_sketches_are_of_the_window_that_is_asked_for(look, long):
 
 def test_machines_are_told_apart_by_their_source(look, seeded):
     words = [words for _, words in look("run").context["overview"].large.chart.lines]
-    assert words == ["mean", "● people", "◆ rule", "▲ model", "■ environment"]
+    assert words == ["mean", "● people", "○ simulated", "◆ rule", "▲ model", "■ environment"]
     Metric.objects.filter(run=seeded.run, name="reward_rule").delete()
     assert look("run").context["overview"].large.chart.lines[-1] == ("reward_machine", "machines")
 

@@ -6,7 +6,9 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from apps.accounts.models import Membership, Project, User
-from apps.dashboard.tour import STEPS
+from apps.dashboard.tour import STEPS, demo_run
+from apps.runs.again import run_again
+from apps.runs.models import Run
 from tests.conftest import PASSWORD
 
 
@@ -66,10 +68,48 @@ def test_without_a_demo_it_costs_nothing_and_comes_with_the_next_sign_in_once_th
     assert "Tour, 1 of" in client.get(reverse("tasksets")).content.decode()
 
 
-@pytest.mark.parametrize("asked", ["", "-1", "99", "x", "²"])
-def test_a_step_that_is_none_ends_it(client, demo, asked):
+STATES = {"created": "Start it", "paused": "Resume it", "stopped": "Run it again", "completed": "Run it again"}
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("number", range(1, len(STEPS) + 1))
+def test_a_step_whose_run_does_not_learn_says_so_and_one_press_helps(client, demo, state, number):
+    Run.objects.filter(pk=demo.run.pk).update(state=state, state_reason="")
+    User.objects.filter(pk=demo.alice.pk).update(tour_step=number)
     client.force_login(demo.alice)
-    assert client.post(reverse("tour"), {"to": asked})["Location"] == reverse("home")
+    page = client.get(STEPS[number - 1].url(demo.run)).content.decode()
+    assert "Nothing streams now" in page and STATES[state] in page
+    address = client.post(reverse("tour"), {"to": number, "wake": "1"})["Location"]
+    run = demo_run(demo.alice)
+    assert run.state == Run.State.RUNNING and address == STEPS[number - 1].url(run)
+    assert "Nothing streams now" not in client.get(address).content.decode()
+    assert (run.pk == demo.run.pk) == (state in ("created", "paused"))
+
+
+def test_a_rater_reads_whom_to_ask_and_starts_nothing(client, demo):
+    Run.objects.filter(pk=demo.run.pk).update(state="paused")
+    client.force_login(demo.bob)
+    assert "when an owner or a researcher has resumed it" in client.get(STEPS[0].url(demo.run)).content.decode()
+    assert client.post(reverse("tour"), {"to": 1, "wake": "1"}).status_code == 403
+    assert Run.objects.get(pk=demo.run.pk).state == Run.State.PAUSED
+
+
+@pytest.mark.parametrize("number", range(1, len(STEPS) + 1))
+def test_the_page_of_an_older_run_leads_to_the_one_that_learns(client, demo, number):
+    Run.objects.filter(pk=demo.run.pk).update(state="completed")
+    new = run_again(Run.objects.get(pk=demo.run.pk), demo.alice)
+    User.objects.filter(pk=demo.alice.pk).update(tour_step=number)
+    client.force_login(demo.alice)
+    page = client.get(STEPS[number - 1].url(demo.run)).content.decode()
+    assert "Run tone-8 learns now" in page and f'href="{STEPS[number - 1].url(new)}">Go there' in page
+
+
+@pytest.mark.parametrize("asked", ["", "-1", "99", "x", "²"])
+def test_an_unknown_step_is_refused_and_the_tour_stays(client, demo, asked):
+    client.force_login(demo.alice)
+    before = User.objects.get(pk=demo.alice.pk).tour_step
+    assert client.post(reverse("tour"), {"to": asked}).status_code == 400
+    assert User.objects.get(pk=demo.alice.pk).tour_step == before
 
 
 def test_it_costs_nothing_once_it_is_over(client, demo, django_assert_max_num_queries):

@@ -80,7 +80,7 @@ def test_a_version_counts_what_people_said_as_its_trace_lists_it(alice, seeded):
     told = weight_line.origin_of(version)
     again = next(one for one in shaped(version)[0] if one.step.number == 3).ratings
     assert compared.exists() and late not in again
-    assert (told.ratings, told.raters) == (len(shaping.ratings), shaping.people) == (len(again), shaping.people)
+    assert (told.ratings, told.people) == (len(shaping.ratings), shaping.people) == (len(again), shaping.people)
 
 
 def test_all_tasks_of_a_version_lead_to_its_rollouts_at_them(alice, seeded, monkeypatch):
@@ -192,7 +192,7 @@ def test_a_policy_is_ordered_under_a_name_that_is_free(alice, seeded):
     answer = alice.post(at("run-weight-act", 3, "promote"), {"slug": "polite"}, follow=True)
     [order] = WeightOrder.objects.all()
     assert order.wanted == {"slug": "polite", "title": "Polite replies, rated by people, version 3"}
-    assert "waits for a worker" in answer.content.decode()
+    assert "waiting for a worker for" in answer.content.decode()
     assert seeded.run.weight_versions.get(version=3).pinned_at
     assert "polite" in alice.get(at("run-weight-now", 3)).content.decode()
 

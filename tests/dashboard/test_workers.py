@@ -1,10 +1,11 @@
 """The page of workers: who is here, what they do for whom, what is due, and who may tell them what to do."""
 
 import pytest
+from django.contrib.auth.models import Permission
 from django.db.models.functions import Now
 from django.urls import reverse
 
-from apps.accounts.models import AuditEntry
+from apps.accounts.models import AuditEntry, User
 from apps.dashboard import log_search
 from apps.rollouts.models import Group
 from apps.runs.models import LogLine, Run, StaleFence, Worker
@@ -127,6 +128,15 @@ def test_who_only_owns_a_project_orders_no_worker(client, alice, explorer, verb)
     assert explorer.order == ""
 
 
+def test_staff_need_the_permission_to_order_workers(client, alice, explorer):
+    User.objects.filter(pk=alice.pk).update(is_staff=True)
+    assert told(client, alice, explorer, "drain", reason="disk").status_code == 403
+    alice.user_permissions.add(Permission.objects.get(codename="change_worker"))
+    told(client, alice, explorer, "drain", reason="disk")
+    explorer.refresh_from_db()
+    assert explorer.order == "drain"
+
+
 def test_an_order_is_on_the_audit_log_with_its_reason(client, admin, explorer):
     told(client, admin, explorer, "drain", reason="its disk is full")
     told(client, admin, explorer, "put-back")
@@ -184,12 +194,21 @@ def beside(db) -> dict[str, Worker]:
 
 def test_web_processes_and_beat_are_told_to_everybody(client, carol, beside):
     beside["web"].beat("1 request and 4 sockets open, 2.5 requests/s", rss_bytes=2**30)
-    beside["beat"].beat("rings 11 kinds of bells")
+    beside["beat"].beat("schedules 8 jobs")
     shown = text(client, carol)
     assert "the-web-host:9" in shown and "4 sockets open" in shown and "No worker is here" in shown
-    assert "rings 11 kinds of bells" in shown and "no sweep yet" in shown
+    assert "schedules 8 jobs" in shown and "no sweep yet" in shown
     assert "the-beat-host:9" in text(client, carol, "worker", beside["beat"].pk)
     assert text(client, carol, "worker-logs", beside["web"].pk)
+
+
+def test_every_page_says_that_the_control_plane_is_behind_and_what_to_do(client, carol, beside):
+    Worker.every.update(started_at=after(-90))
+    Worker.every.filter(role="beat").update(swept_at=after(-75))
+    assert "Background jobs are late" in (shown := text(client, carol, "tasksets"))
+    assert "No sweep for 7" in shown and "No control worker is running" in shown
+    Worker.every.filter(role="beat").update(swept_at=after(-5))
+    assert "Background jobs are late" not in text(client, carol, "tasksets")
 
 
 def test_who_is_gone_is_told_with_the_reason(client, carol, beside):

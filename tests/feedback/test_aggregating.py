@@ -18,6 +18,7 @@ from apps.feedback.submitting import submit
 from apps.feedback.undoing import undo
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group, Rollout
+from apps.runs.models import Run
 from tests.feedback.asking import answer_to, ask
 from workers.refiner import serve
 
@@ -161,6 +162,8 @@ def test_a_late_rating_changes_nothing(asked, alice, bob):
     decide(bob, run, {"stars": 5}, {"stars": 1})
     serve()
     before = {rollout: (reward.pk, reward.value) for rollout, reward in peoples(run).items()}
+    run.config["people"]["overlap"] = 2  # now another person may rate what bob rated
+    Run.objects.update(config=run.config)
     rating = give(alice, Stars(next(iter(before)), 3, uuid.uuid4()))
     assert rating.is_late
     aggregate([Group.objects.select_related("run").get(pk=group.pk)])

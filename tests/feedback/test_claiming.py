@@ -9,7 +9,7 @@ from django.db import connection, transaction
 from django.db.models.functions import Now
 
 from apps.accounts.models import Membership, User
-from apps.feedback.claiming import Held, NotHeld, claim, held_by, release, skip, waiting_for
+from apps.feedback.claiming import Held, NotHeld, Waiting, claim, held_by, release, skip, take_again, waiting_for
 from apps.feedback.keeping import keep
 from apps.feedback.models import Intervention, Item, Slot
 from apps.feedback.settling import close_ended, close_overdue
@@ -52,7 +52,7 @@ def test_nobody_gets_what_another_holds(run, finish, alice, bob):
 
 def test_a_stranger_gets_nothing(run, finish, carol):
     ask(run, finish)
-    assert claim(carol) == [] and waiting_for(carol, 99) == 0
+    assert claim(carol) == [] and waiting_for(carol, 99).count == 0
 
 
 def test_a_viewer_gets_nothing(run, finish, project):
@@ -225,7 +225,29 @@ def test_nothing_of_an_ended_run_stays_open(run, finish):
 
 def test_the_count_of_what_waits_is_bounded(run, finish, bob):
     ask(run, finish, groups=3)
-    assert (waiting_for(bob, 99), waiting_for(bob, 4)) == (6, 4)
+    assert (waiting_for(bob, 99).open, waiting_for(bob, 4).open) == (6, 4)
+
+
+def test_what_a_person_holds_waits_for_them_until_its_lease_ends(run, finish, alice, bob):
+    ask(run, finish, groups=3)
+    held = claim(bob, count=2)
+    assert waiting_for(bob, 99) == Waiting(open=4, held=2)
+    assert waiting_for(alice, 99) == Waiting(open=4, held=0)
+    assert waiting_for(bob, 99, run=run.pk + 1) == Waiting(open=0, held=0)
+    Slot.objects.filter(pk=held[0].slot_id).update(lease_until=Now() - timedelta(seconds=1))
+    assert waiting_for(bob, 99) == Waiting(open=4, held=1)
+
+
+def test_what_was_held_of_another_run_is_given_back_to_a_page_of_one_run(new_run, finish, bob):
+    first, other = new_run(people=ASKING), new_run(people=ASKING)
+    ask(first, finish)
+    (held,) = claim(bob, run=first.pk)
+    assert take_again(bob, [held.slot_id], [held.fence], run=other.pk) == []
+    slot = Slot.objects.get(pk=held.slot_id)
+    assert (slot.state, slot.rater) == (Slot.State.OPEN, None)
+    (held,) = claim(bob, run=first.pk)
+    (again,) = take_again(bob, [held.slot_id], [held.fence], run=first.pk)
+    assert again.slot_id == held.slot_id
 
 
 def test_what_is_compared_comes_in_a_random_order(new_run, finish, bob):

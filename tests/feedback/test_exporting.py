@@ -161,7 +161,9 @@ def test_what_people_say_together_is_said_once_and_of_a_broken_answer_nothing(ru
     Reward.objects.create(rollout=third, source="human", scorer="flag", value=None, reason="flagged as broken", by=raters[1])
     Reward.objects.create(rollout=fourth, source="human", scorer="stars", value=1.0, by=raters[0], details={"is_late": True})
     row = next(row for row in exported(run, "groups") if row["group"] == one.group_id)
-    assert (row["people"], row["uncertainties"]) == ([0.6, 0.75, None, None], [0.25, None, None, None])
+    assert row["people"] == [0.6, 1.0, 1.0, None]
+    assert row["simulated"] == [0.5, 0.5, None, None]
+    assert row["uncertainties"] == [0.25, None, None, None]
 
 
 def test_an_anchor_is_no_completion_of_the_policy(run):

@@ -13,6 +13,7 @@ from apps.feedback.models import Demonstration, Preference, Thumb
 from apps.feedback.reading import LessonLine, read
 from apps.tasksets.importing import import_file
 from apps.tasksets.storing import Origin
+from tests.profiles import tries
 from tests.tasksets.test_messages import HOW_MANY, data_url, png, shown
 
 pytestmark = pytest.mark.django_db
@@ -165,7 +166,7 @@ def test_batches_do_not_change_what_is_stored(project, taskset, file, monkeypatc
 
 
 @given(st.binary(max_size=300))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=tries(40), deadline=None)
 def test_whatever_a_file_holds_every_line_is_a_lesson_or_a_reason(data):
     assume(not data.startswith(parquet.MAGIC))  # such a file is refused as a whole, in words of its own
     for kind in ("demonstrations", "preferences", "thumbs"):

@@ -4,6 +4,7 @@ import json
 import uuid
 
 import pytest
+from django.db.models.functions import Now
 from django.urls import reverse
 
 from apps.feedback.claiming import claim, release
@@ -132,6 +133,42 @@ def test_the_end_says_what_another_window_holds(rater, bob, people_run, finish):
     [held] = claim(bob)
     assert f'data-take-again="{held.slot_id}"' in rater.get(reverse("rate-end")).content.decode()
     assert "data-take-again" not in rater.get(reverse("rate-end"), {"holding": held.slot_id}).content.decode()
+
+
+def test_the_end_never_says_that_nothing_waits_beside_a_count(rater, bob, people_run, finish):
+    first, other = people_run(), people_run()
+    ask(first, finish)
+    ask(other, finish)
+
+    def end(**query: object) -> tuple[str, str]:
+        html = rater.get(reverse("rate-end"), query).content.decode()
+        heading = html.partition("<h1>")[2].partition("</h1>")[0]
+        return heading, html.partition('data-badge="')[2].partition('"')[0]
+
+    assert end() == ("Getting the next item", "4")
+    held = claim(bob, run=first.pk, count=2)
+    assert end() == ("You hold 2 items in another window", "4")
+    assert end(run=other.pk) == ("You hold 2 items of other runs in another window", "4")
+    claim(bob, run=other.pk, count=1)
+    assert end(run=other.pk) == ("You hold 1 item in another window", "4")
+    Slot.objects.filter(run=other).update(state="closed")
+    assert end(run=other.pk) == ("Nothing to rate in run-1 now", "2")
+    Slot.objects.filter(pk=held[0].slot_id).update(state="closed")
+    Slot.objects.filter(pk=held[1].slot_id).update(lease_until=Now())
+    assert end() == ("Nothing waits for you yet", "")
+    assert following(rater)["X-Waiting"] == "0+0 0+0"
+    assert "data-waiting-badge" in rater.get(reverse("rate")).content.decode()
+
+
+def test_a_page_of_one_run_gets_items_of_that_run_alone(rater, bob, people_run, finish):
+    first, other = people_run(), people_run()
+    ask(first, finish)
+    ask(other, finish)
+    (held,) = claim(bob, run=first.pk)
+    query = {"run": other.pk, "again": held.slot_id, "fences": held.fence, "count": 3}
+    html = following(rater, **query).content.decode()
+    assert html.count("data-item=") == html.count(f'data-run="{other.pk}"') == 2
+    assert not Slot.objects.filter(rater=bob, run=first, state="held").exists()
 
 
 @pytest.mark.parametrize(

@@ -64,11 +64,11 @@ def test_people_replace_the_machine_where_they_spoke(waiting, bob):
     assert sorted(waiting.experiences.values_list("reward", flat=True)) == [0.25, 1.0]
 
 
-def test_a_rating_after_the_group_is_closed_is_kept_as_late(waiting, bob, alice):
+def test_a_rating_after_the_group_is_closed_is_kept_as_late(waiting, bob):
     for rollout in waiting.rollouts.all():
         give(bob, stars(rollout, 3))
     refine(Group.objects.claim(Group.State.JUDGED, "r", 60, 1))
-    rating = give(alice, stars(waiting.rollouts.first(), 1))
+    rating = give(bob, stars(waiting.rollouts.first(), 1))
     assert rating.is_late and set(waiting.experiences.values_list("reward", flat=True)) == {0.5}
 
 

@@ -31,7 +31,7 @@ def log(tmp_path) -> Path:
 def make(log):
     """Children of Python one-liners that are ready once they have said `up`."""
 
-    def child(code: str, grace_s: float = 5.0) -> Child:
+    def child(code: str, grace_s: float = 5.0, stall_s: float = 60.0) -> Child:
         program = Program(
             name="worker",
             stage=1,
@@ -39,7 +39,7 @@ def make(log):
             is_ready=lambda _pid: "up" in said(log),
             stop=((signal.SIGTERM, grace_s),),
         )
-        return Child(program, {}, Output(log, quiet=True), lambda: None)
+        return Child(program, {}, Output(log, quiet=True), lambda: None, stall_s)
 
     return child
 
@@ -121,3 +121,27 @@ async def test_what_it_says_is_in_its_file_whole_lines_and_the_last_half(make, l
     await until(lambda: child.restarts >= 1)
     await child.stop()
     assert said(log).splitlines()[:2] == ["one", "two"]
+
+
+SLOW = "import time\nfor n in range(22): print(n, flush=True); time.sleep(0.25)\nprint('up', flush=True); time.sleep(600)"
+
+
+async def test_a_slow_start_is_waited_for_while_it_gets_on(make, log):
+    """It takes longer than the limit for standing still, and writes a line now and then."""
+    child = make(SLOW, stall_s=4.0)
+    await ready(child)
+    assert child.progress >= 1 and "killing it" not in own_words(log)
+    await child.stop()
+
+
+async def test_a_start_that_stands_still_is_ended_and_tried_again(make, log):
+    child = make("import time; time.sleep(600)", stall_s=0.5)
+    child.begin(lambda _task: None)
+    await until(lambda: child.restarts == 1)
+    assert "has done nothing for 0 s; killing it" in own_words(log)
+    await child.stop()
+
+
+def own_words(log: Path) -> str:
+    path = log / "supervisor.log"
+    return path.read_text() if path.exists() else ""

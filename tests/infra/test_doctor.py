@@ -8,14 +8,16 @@ from pathlib import Path
 
 import pytest
 import redis
+from django.db.models.functions import Now
 
 from apps.rewards.sandbox import bubblewrap, languages
+from apps.runs.models import Worker, after
 from apps.tasksets.pages import rendering
 from rftweb import embedded
 from rftweb.doctor import CHECKS, Level
 from rftweb.doctor.installation import check_engine, check_keys, check_secrets, check_versions
 from rftweb.doctor.machine import check_disk, check_pages, check_sandbox
-from rftweb.doctor.services import check_broker, check_database, check_supervisor
+from rftweb.doctor.services import check_broker, check_control, check_database, check_supervisor
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -125,8 +127,22 @@ def test_a_package_of_another_version_is_named(tmp_path, monkeypatch):
     assert "instead of 1.0" in finding.text
 
 
+NEED_A_DATABASE = ("check_engine", "check_migrations", "check_control")
+
+
+def test_a_control_plane_that_is_behind_is_a_failure_with_what_to_do(db):
+    for role in ("web", "beat"):
+        Worker.every.create(key=f"{role}@here:1:1", role=role, host="here", pid=1)
+    Worker.every.update(started_at=after(-200))
+    (finding,) = check_control()
+    assert finding.level is Level.FAIL and "No control worker is running" in finding.mend
+    Worker.every.create(key="control@here:1:1", role="control", host="here", pid=1, swept_at=Now())
+    (finding,) = check_control()
+    assert finding.level is Level.OK
+
+
 def test_everything_but_ok_says_how_to_mend_it(installation):
-    quick = [check for check in CHECKS if check.__name__ not in ("check_engine", "check_migrations")]
+    quick = [check for check in CHECKS if check.__name__ not in NEED_A_DATABASE]
     findings = [finding for check in quick for finding in check()]
     assert all(finding.mend for finding in findings if finding.level is not Level.OK)
 

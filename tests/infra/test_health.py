@@ -16,7 +16,7 @@ from apps.feedback.evaluation.asking import evaluate
 from apps.feedback.models import Rating
 from apps.rollouts.models import Group
 from apps.runs.evaluation import Asked
-from apps.runs.models import Metric, Run, Worker
+from apps.runs.models import Metric, Run, Worker, after
 from apps.streaming import bells
 from tests.dashboard.evaluating import evaluated, publish
 
@@ -43,12 +43,12 @@ def test_the_process_is_healthy_without_any_service(redis_away):
 
 def test_it_is_ready_while_postgres_answers(db):
     answer = Client().get("/readyz")
-    assert (answer.status_code, answer.json()) == (200, {"postgres": "ok", "redis": "ok"})
+    assert (answer.status_code, answer.json()) == (200, {"postgres": "ok", "redis": "ok", "control": "ok"})
 
 
 def test_without_redis_it_is_still_ready_and_says_so(db, redis_away):
     answer = Client().get("/readyz")
-    assert (answer.status_code, answer.json()) == (200, {"postgres": "ok", "redis": "away"})
+    assert (answer.status_code, answer.json()) == (200, {"postgres": "ok", "redis": "away", "control": "ok"})
 
 
 def test_without_postgres_it_is_not_ready(db):
@@ -58,6 +58,16 @@ def test_without_postgres_it_is_not_ready(db):
     with connection.execute_wrapper(refuse):
         answer = Client().get("/readyz")
     assert (answer.status_code, answer.json()["postgres"]) == (503, "away")
+    assert answer.json()["control"] == "unknown"
+
+
+def test_a_control_plane_that_is_behind_is_reported(db, admin):
+    web = Worker.every.create(key="web@here:1:1", role="web", host="here", pid=1)
+    Worker.every.filter(pk=web.pk).update(started_at=after(-200))
+    answer = Client().get("/readyz")
+    assert (answer.status_code, answer.json()["control"]) == (200, "behind by 3 min")
+    behind = next(line for line in scraped(admin).splitlines() if line.startswith("rftweb_control_behind_seconds "))
+    assert float(behind.split()[1]) >= 200
 
 
 def test_health_is_asked_by_reading_only(client):

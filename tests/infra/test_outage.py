@@ -1,8 +1,10 @@
 """A page that needs the database while it is away."""
 
 import pytest
-from django.db import OperationalError
+from django.db import OperationalError, connection, transaction
 from django.urls import reverse
+
+from apps.dashboard.views import run_list, steering
 
 
 @pytest.fixture
@@ -26,3 +28,39 @@ def test_another_error_stays_a_fault(client, alice, monkeypatch):
     monkeypatch.setattr("apps.dashboard.views.run_list.page_of", lambda *_, **__: 1 / 0)
     answer = client.get(reverse("runs"))
     assert answer.status_code == 500 and "A fault of ours" in answer.content.decode()
+
+
+def colliding(times: int, work=None):
+    """The work, but first PostgreSQL ends it that often as the victim of a deadlock."""
+    calls = []
+
+    def collide(*args, **kwargs):
+        calls.append(1)
+        if len(calls) <= times:
+            with transaction.atomic(), connection.cursor() as cursor:
+                cursor.execute("DO $$ BEGIN RAISE 'deadlock' USING ERRCODE = '40P01'; END $$")
+        return work(*args, **kwargs)
+
+    collide.calls = calls
+    return collide
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(("times", "status"), [(2, 200), (99, 503)])
+def test_a_page_is_read_again_after_a_conflict(client, alice, monkeypatch, times, status):
+    client.force_login(alice)
+    collide = colliding(times, run_list.page_of)
+    monkeypatch.setattr("apps.dashboard.views.run_list.page_of", collide)
+    answer = client.get(reverse("runs"))
+    assert answer.status_code == status and len(collide.calls) > min(times, 4)
+    assert (answer.get("Retry-After") == "1") is (status == 503)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_was_sent_is_not_sent_again_by_us_but_said_to_be_free_for_it(client, alice, monkeypatch, run):
+    client.force_login(alice)
+    collide = colliding(99)
+    monkeypatch.setitem(steering.ACTS, "pause", collide)
+    answer = client.post(reverse("run-act", args=[run.project.slug, run.slug, "pause"]))
+    assert (answer.status_code, answer["Retry-After"], len(collide.calls)) == (503, "1", 1)
+    assert "send it again" in answer.content.decode()

@@ -1,24 +1,108 @@
-"""A job goes into its own queue and into no other."""
+"""A job goes into its own queue and no other, and waits there at most once."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from django.conf import settings
 
+from apps.streaming import bells, wakeups
 from rftweb.celery import app
+from rftweb.supervisor.roles import POOLS
+from workers import station_wakeups
+from workers.clock import CoalescingScheduler
+from workers.control import JOBS, note_end, note_start
 
 QUEUES = [queue.name for queue in settings.CELERY_TASK_QUEUES]
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def lengths():
     """How many messages each queue holds; all are emptied before and after."""
     with app.connection_for_write() as connection:
         client = connection.default_channel.client
-        client.delete(*QUEUES)
+        client.delete(*QUEUES, *map(wakeups.mark, JOBS))
         yield lambda: {queue: client.llen(queue) for queue in QUEUES if client.llen(queue)}
-        client.delete(*QUEUES)
+        client.delete(*QUEUES, *map(wakeups.mark, JOBS))
 
 
 @pytest.mark.parametrize(("job", "route"), settings.CELERY_TASK_ROUTES.items())
-def test_a_job_rings_one_bell(job, route, lengths):
-    app.send_task(job)
-    assert lengths() == {route["queue"]: 1}
+def test_a_job_waits_in_its_own_queue_and_only_once(job, route, lengths):
+    for _ in range(3):
+        assert wakeups.send(job)
+    assert lengths() == {route["queue"]: 1} and wakeups.jobs_in(route["queue"]) == [job]
+
+
+def test_jobs_of_one_queue_do_not_keep_each_other_out(lengths):
+    for job in (*JOBS, *JOBS):
+        wakeups.send(job)
+    assert sorted(wakeups.jobs_in("control")) == sorted(JOBS)
+
+
+def test_many_senders_at_once_send_one_message(lengths):
+    start = threading.Barrier(8)
+
+    def send(_: int) -> bool:
+        start.wait(timeout=30)
+        return wakeups.send("sweep")
+
+    with ThreadPoolExecutor(8) as senders:
+        assert all(senders.map(send, range(8)))
+    assert lengths() == {"control": 1}
+
+
+def test_beat_sends_nothing_that_waits_or_runs(lengths):
+    beat = CoalescingScheduler(app, lazy=True)
+    entry = beat.Entry("sweep", "sweep", schedule=10.0, app=app)
+    beat.apply_async(entry)
+    beat.apply_async(entry)
+    assert lengths() == {"control": 1}
+    bells.connection().delete("control")  # a worker takes it
+    note_start(app.tasks["sweep"])
+    beat.apply_async(entry)
+    assert lengths() == {}
+    note_end(app.tasks["sweep"])
+    beat.apply_async(entry)
+    assert lengths() == {"control": 1}
+
+
+def test_a_job_whose_worker_was_killed_is_sent_again_within_seconds(lengths):
+    note_start(app.tasks["sweep"])
+    left = bells.connection().ttl(wakeups.mark("sweep"))
+    note_end(app.tasks["sweep"])
+    assert 0 < left <= wakeups.MARK_SECONDS <= 15
+
+
+def test_what_redis_lost_is_sent_again(lengths):
+    wakeups.send("alert")
+    bells.connection().flushdb()
+    wakeups.send("alert")
+    assert wakeups.jobs_in("control") == ["alert"]
+
+
+def test_a_message_of_another_program_keeps_nobody_out(lengths):
+    bells.connection().lpush("control", "no message of Celery's", '{"headers": {}}')
+    wakeups.send("sweep")
+    assert "sweep" in wakeups.jobs_in("control")
+
+
+def test_a_busy_worker_does_not_wake_its_station_and_a_free_one_does(lengths, monkeypatch):
+    held = {"a slice"}
+    monkeypatch.setattr(station_wakeups.state, "reserved_requests", held)
+    station_wakeups.wake(["explore"])
+    assert lengths() == {}
+    held.clear()
+    station_wakeups.wake(["explore"])
+    station_wakeups.wake(["explore"])
+    assert lengths() == {"explore": 1}
+
+
+def test_no_message_expires(lengths):
+    scheduled = settings.CELERY_BEAT_SCHEDULE.values()
+    assert all("options" not in entry for entry in scheduled)
+    assert {entry["task"] for entry in scheduled} == JOBS
+
+
+def test_every_control_job_has_a_thread_of_its_own():
+    pool, threads = POOLS["control"]
+    assert pool == "threads" and threads > len(JOBS)

@@ -1,34 +1,224 @@
-"""Nobody holds one of the few threads by not reading the answer."""
+"""Clients that send or read slowly, or send too much: real sockets at a real uvicorn, with bounds made short."""
 
-import asyncio
+import http.client
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 
-from rftweb import threads
+import pytest
+import uvicorn
+from django.core.wsgi import get_wsgi_application
 
-SCOPE = {"method": "GET", "path": "/", "query_string": b"", "http_version": "1.1", "headers": []}
+from rftweb import answers, bodies, http_protocol
+from rftweb.http_protocol import BoundedHttp
+from rftweb.threads import InThreads
+
+MB = 1024 * 1024
+LARGE = 16 * MB  # more than all buffers between server and client hold
 
 
-async def receive() -> dict:
-    return {"type": "http.request", "body": b""}
+class Download:
+    """As Django's streamed answers are: made while it is sent."""
 
+    streaming = True
+    closed = 0
 
-async def never_taken(_: dict) -> None:
-    await asyncio.Event().wait()
+    def __init__(self, owner: str, parts: int) -> None:
+        self.downloaded_by = owner
+        self.count = parts
 
-
-class Parts(list):
-    is_closed = False
+    def __iter__(self) -> Iterator[bytes]:
+        return (b"x" * MB for _ in range(self.count))
 
     def close(self) -> None:
-        self.is_closed = True
+        Download.closed += 1
 
 
-def test_a_client_that_takes_nothing_is_left(monkeypatch):
-    monkeypatch.setattr(threads, "SEND_S", 0.05)
-    parts = Parts([b"one", b"two"])
-
-    def application(_environ, start) -> Parts:
+def site(environ, start):
+    """/download/OWNER and /whole/ are large; everything else is Django's."""
+    path = environ["PATH_INFO"]
+    if path.startswith("/download/"):
         start("200 OK", [])
-        return parts
+        return Download(path.removeprefix("/download/"), LARGE // MB)
+    if path == "/whole/":
+        start("200 OK", [("Content-Length", str(LARGE))])
+        return [b"x" * LARGE]
+    return django(environ, start)
 
-    asyncio.run(asyncio.wait_for(threads.InThreads(application, "asgi.scope", threads=1)(SCOPE, receive, never_taken), 30))
-    assert parts.is_closed
+
+django = get_wsgi_application()
+
+
+class Site:
+    """A server in a thread of its own."""
+
+    def __init__(self) -> None:
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.port = listener.getsockname()[1]
+        self.application = InThreads(site, "asgi.scope", threads=4)
+        config = uvicorn.Config(self.application, http=BoundedHttp, lifespan="off", log_level="critical")
+        self.server = uvicorn.Server(config)
+        self.thread = threading.Thread(target=self.server.run, args=([listener],), daemon=True)
+        self.thread.start()
+
+    def send(self, data: bytes) -> socket.socket:
+        connection = socket.create_connection(("127.0.0.1", self.port), timeout=20)
+        connection.sendall(data)
+        return connection
+
+    def answer(self, data: bytes) -> tuple[int, str]:
+        """The status and the words; the connection must be closed behind them."""
+        with self.send(data) as connection:
+            read = _all_of(connection)
+        head, _, body = read.partition(b"\r\n\r\n")
+        return int(head.split()[1]), body.decode()
+
+    def seconds(self) -> float:
+        """How long /healthz takes to answer."""
+        began = time.monotonic()
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection.request("GET", "/healthz", headers={"Host": "localhost"})
+        assert connection.getresponse().status == 200
+        connection.close()
+        return time.monotonic() - began
+
+    def end(self) -> None:
+        self.server.should_exit = self.server.force_exit = True
+        self.thread.join(20)
+
+
+def _all_of(connection: socket.socket) -> bytes:
+    read = bytearray()
+    with suppress(ConnectionResetError):
+        while part := connection.recv(65_536):
+            read += part
+    return bytes(read)
+
+
+@pytest.fixture
+def web(monkeypatch):
+    monkeypatch.setattr(http_protocol, "LOOK_EVERY_S", 0.1)
+    running = Site()
+    yield running
+    running.end()
+
+
+def request(path: str, *headers: str, method: str = "POST", host: str = "localhost") -> bytes:
+    return "\r\n".join([f"{method} {path} HTTP/1.1", f"Host: {host}", *headers, "", ""]).encode()
+
+
+def sized(length: int) -> str:
+    return f"Content-Length: {length}"
+
+
+CHUNKED = "Transfer-Encoding: chunked"
+REFUSED = [
+    (request("/healthz", sized(400 * MB)), 413, "larger than 65536 bytes"),
+    (request("/healthz", sized(400 * MB), method="GET"), 413, "larger than 65536 bytes"),
+    (request("/nowhere/", sized(400 * MB)), 413, "larger than 65536 bytes"),
+    (request("/healthz", CHUNKED) + b"11000\r\n" + b"x" * 0x11000 + b"\r\n", 413, "larger than 65536 bytes"),
+    (request("/runs/", CHUNKED) + b"11000\r\n" + b"x" * 0x11000 + b"\r\n", 401, "Sign in"),
+    (request("/api/v1/ratings/", sized(5 * MB)), 413, '"detail": "The body is larger than 4194304 bytes."'),
+    (request("/api/v1/ratings/", sized(3 * MB)), 401, "urn:rftweb:not_authenticated"),
+    (request("/v1/chat/completions", sized(3 * MB)), 401, '"type": "invalid_request_error"'),
+    (request("/imports/of/lab/", sized(900 * MB)), 401, "Sign in"),
+    (request("/imports/of/lab/", sized(2000 * MB)), 413, "larger than"),
+    (request("/imports/of/lab/", CHUNKED), 411, "Content-Length"),
+    (request("/healthz", sized(10), host="elsewhere.example"), 400, "host name"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("sent", "status", "words"), REFUSED, ids=lambda one: str(one)[:40])
+def test_a_body_is_refused_in_words_before_it_is_read(web, monkeypatch, sent, status, words):
+    monkeypatch.setattr(bodies, "LINGER_S", 0.05)
+    kept = []
+    monkeypatch.setattr(bodies.Bodies, "_read_large", lambda *_: kept.append(1))
+    found, said = web.answer(sent)
+    assert (found, kept) == (status, []) and words in said
+
+
+def test_a_sender_that_goes_on_after_a_refusal_reads_it(web):
+    connection = http.client.HTTPConnection("127.0.0.1", web.port, timeout=20)
+    connection.request("POST", "/healthz", body=b"x" * (2 * MB), headers={"Host": "localhost"})
+    assert connection.getresponse().status == 413
+
+
+def test_half_a_body_is_given_up(web, monkeypatch):
+    monkeypatch.setattr(bodies, "IDLE_S", 0.3)
+    with ExitStack() as held:
+        waiting = [held.enter_context(web.send(request("/accounts/login/", sized(100)) + b"half")) for _ in range(50)]
+        assert web.seconds() < 1
+        for connection in waiting:
+            assert _all_of(connection).startswith(b"HTTP/1.1 408")
+
+
+def test_a_body_that_drips_is_given_up(web, monkeypatch):
+    monkeypatch.setattr(bodies, "GRACE_S", 0.3)
+    with web.send(request("/accounts/login/", sized(60_000))) as connection:
+        ended = time.monotonic() + 10
+        with suppress(ConnectionError):
+            while time.monotonic() < ended:
+                connection.sendall(b"x")
+                connection.settimeout(0.05)
+                with suppress(TimeoutError):
+                    if part := connection.recv(4096):
+                        assert part.startswith(b"HTTP/1.1 408") and b"bytes came per second" in part
+                        break
+        assert time.monotonic() < ended
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /healthz HTTP/1.1\r\nHost: local"], ids=["nothing", "half a head"])
+def test_a_connection_without_a_request_is_closed(web, monkeypatch, sent):
+    monkeypatch.setattr(http_protocol, "REQUEST_S", 0.3)
+    with web.send(sent) as connection:
+        assert _all_of(connection) == b""
+
+
+def test_connections_beyond_the_bound_are_answered_in_words(web, settings):
+    settings.CONNECTIONS_PER_PROCESS = 3
+    with ExitStack() as held:
+        for _ in range(3):
+            held.enter_context(web.send(b""))
+        status, said = web.answer(b"")
+    assert (status, said) == (503, "Too many connections are open; try again in seconds.\n")
+
+
+@pytest.mark.parametrize("path", ["/download/{n}", "/whole/"])
+def test_twenty_slow_readers_hold_nobody_up(web, path):
+    with ExitStack() as held:
+        for n in range(20):
+            connection = held.enter_context(web.send(request(path.format(n=n), method="GET")))
+            assert connection.recv(9) == b"HTTP/1.1 "
+        assert max(web.seconds() for _ in range(5)) < 1
+
+
+def test_a_download_arrives_whole_and_is_closed(web):
+    before = Download.closed
+    with web.send(request("/download/a", "Connection: close", method="GET")) as connection:
+        read = _all_of(connection)
+    assert read.count(b"x") == LARGE and Download.closed == before + 1
+
+
+def test_a_reader_that_takes_nothing_is_left_and_its_file_is_closed(web, monkeypatch):
+    monkeypatch.setattr(answers, "SEND_S", 0.2)
+    monkeypatch.setattr(http_protocol, "CLOSE_S", 0.2)
+    downloads = web.application.downloads
+    with web.send(request("/download/a", method="GET")) as connection:
+        assert connection.recv(9) and downloads.open.total() == 1
+        ended = time.monotonic() + 10
+        while downloads.open.total() and time.monotonic() < ended:
+            threading.Event().wait(0.02)
+        assert downloads.open.total() == 0 and len(_all_of(connection)) < LARGE
+    assert web.seconds() < 1
+
+
+def test_one_person_has_a_bounded_number_of_downloads(web):
+    with ExitStack() as held:
+        for _ in range(answers.MOST_OPEN_EACH):
+            held.enter_context(web.send(request("/download/alice", method="GET"))).recv(9)
+        status, said = web.answer(request("/download/alice", method="GET"))
+        assert status == 429 and "let one finish first" in said
+        other = held.enter_context(web.send(request("/download/bob", method="GET")))
+        assert other.recv(12) == b"HTTP/1.1 200"

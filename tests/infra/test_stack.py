@@ -33,7 +33,7 @@ def survivors(var) -> set[int]:
 
 def test_every_role_comes_back_after_kill_9_and_the_page_answers(stack):
     for role in ROLES:
-        stack.wait_restarted(role, since=stack.kill(role), timeout_s=PATIENCE_S)
+        stack.wait_restarted(role, since=stack.kill(role), stall_s=PATIENCE_S)
     with urllib.request.urlopen(f"{stack.address}/accounts/login/", timeout=60) as answer:
         assert answer.status == 200
     assert stack.stop() == 0

@@ -42,7 +42,7 @@ def test_a_killed_service_is_started_again_with_its_rows(stack):
     with psycopg.connect(url) as connection:
         connection.execute("CREATE TABLE kept AS SELECT 7 AS value")
     for name in SERVICES:
-        stack.wait_restarted(name, since=stack.kill(name), timeout_s=180)
+        stack.wait_restarted(name, since=stack.kill(name), stall_s=180)
     with psycopg.connect(url) as connection:
         assert connection.execute("SELECT value FROM kept").fetchone() == (7,)
 

@@ -158,7 +158,7 @@ def test_a_manifest_naming_a_file_outside_is_refused(sealed):
     document = json.loads((sealed / "manifest.json").read_text())
     document["files"]["../secret"] = document["files"]["config.json"]
     (sealed / "manifest.json").write_text(json.dumps(document))
-    assert refused(sealed).kind == Damage.MISSING_FILE
+    assert refused(sealed).kind == Damage.BAD_MANIFEST
 
 
 def test_a_manifest_with_another_fingerprint_is_refused(sealed):
@@ -195,6 +195,22 @@ def test_a_link_is_refused(unsealed, tmp_path):
 )
 def test_auto_map_is_refused_wherever_it_hides(unsealed, config):
     (unsealed / "config.json").write_text(json.dumps(config))
+    with pytest.raises(DamagedWeights) as caught:
+        scan_policy_folder(unsealed)
+    assert caught.value.kind == Damage.REMOTE_CODE
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"attn_implementation": "owner/kernel"},
+        {"text_config": {"_attn_implementation": "owner/kernel@main"}},
+        {"attn_implementation": {"text_config": "owner/kernel"}},
+        {"quantization_config": {"quant_method": "gptq"}},
+    ],
+)
+def test_a_config_that_would_load_foreign_code_is_refused(unsealed, setting):
+    (unsealed / "config.json").write_text(json.dumps({"model_type": "qwen3", **setting}))
     with pytest.raises(DamagedWeights) as caught:
         scan_policy_folder(unsealed)
     assert caught.value.kind == Damage.REMOTE_CODE

@@ -1,12 +1,16 @@
 """Programs that try to get out of the sandbox, to outlive it, or to take more of the machine than they may.
 
-Each is a sentence, a program, and what its end must say: words of its output, of its errors, or of how it was stopped. A program
-that gets what it wants writes ESCAPED. PORT, PATH and NAME stand for a listener outside, CANARY for a file outside.
+Each is a sentence, a program, and what its end must say: words of its output, of its errors, or of how it
+was stopped, with " | " between two that will do. A program that gets what it wants writes ESCAPED. PORT,
+PATH and NAME stand for a listener outside, CANARY for a file outside.
 """
 
 from dataclasses import dataclass
 
-SLOW, MUCH = "it took too long", "it wrote too much"
+SLOW = "it took too long"
+MUCH = "it wrote too much"
+MEMORY = "it took too much memory"
+FILES = "it made too many files"
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,7 @@ PYTHON = [
     ("it writes beside the interpreter's libraries", "tried(lambda: open('/usr/lib/mine.py', 'w'))", "Error"),
     ("it writes to the root folder", "tried(lambda: open('/mine', 'w'))", "Read-only"),
     ("it changes its own program", "tried(lambda: open('/code/program.py', 'w'))", "Error"),
-    ("it writes to shared memory's folder", "tried(lambda: open('/dev/shm/mine', 'w'))", "Read-only"),
+    ("it writes to shared memory's folder", "tried(lambda: open('/dev/shm/mine', 'w'))", "No such file"),
     ("it connects by TCP", SOCKET.format("AF_INET", "SOCK_STREAM", "('127.0.0.1', PORT)"), "Operation not permitted"),
     ("it sends by UDP", "import socket\ntried(lambda: socket.socket(type=socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', PORT)))",
      "Operation not permitted"),
@@ -67,7 +71,16 @@ PYTHON = [
     ("it locks memory", "print(libc.mlockall(3) and 'held')", "held"),
     ("it unpacks a bomb",
      "import zlib\nbomb = zlib.compress(bytes(8 << 20))\ntried(lambda: [zlib.decompress(bomb) for _ in range(99)])",
-     "MemoryError"),
+     f"MemoryError | {MEMORY}"),
+    ("it uses shared memory", "import mmap\nall = []\nwhile True:\n  all.append(mmap.mmap(-1, 1 << 20))\n"
+     "  all[-1].write(bytes(1 << 20))", f"Cannot allocate memory | {MEMORY}"),
+    ("it makes files without end", "n = 0\nwhile True:\n  n += 1\n  os.close(os.open(f'/tmp/{n}', os.O_CREAT))", FILES),
+    ("it makes links without end", "open('/tmp/a', 'w')\nn = 0\nwhile True:\n  n += 1\n  os.link('/tmp/a', f'/tmp/{n}')", FILES),
+    ("it makes folders without end", "n = 0\nwhile True:\n  n += 1\n  os.mkdir(f'/tmp/{n}')", FILES),
+    ("it locks ranges of a file", "import fcntl\ntried(lambda: [fcntl.lockf(open('/tmp/a', 'w'), fcntl.LOCK_EX)])",
+     "Operation not permitted"),
+    ("it watches files", "asked(294, 0)", "EPERM"),
+    ("it changes the processor's descriptors", "asked(154, 0, 0, 0)", "EPERM"),
     ("it never ends", "while True: pass", SLOW),
     ("it never ends and minds no signal", "import signal\nfor one in (signal.SIGXCPU, signal.SIGTERM):\n  signal.signal(one, "
      "signal.SIG_IGN)\nwhile True: pass", SLOW),
@@ -126,7 +139,7 @@ PYTHON = [
 JAVASCRIPT = [
     ("reads the passwords of the machine", "read('/etc/shadow')", "ENOENT"),
     ("reads the environment that started it", "console.log(Object.keys(process.env).sort().join())", "LANG,PWD,PYTHONHASHSEED"),
-    ("starts another program", "tried(() => require('child_process').execSync('/usr/bin/id'))", "EAGAIN"),
+    ("starts another program", "tried(() => require('child_process').execSync('/usr/bin/id'))", "EPERM"),
     ("connects by TCP",
      "require('net').connect(PORT, '127.0.0.1', () => console.log('ESCAPED')).on('error', (e) => console.log(e.code))",
      "EPERM"),
@@ -159,7 +172,7 @@ C = [
     ("opens a socket", "given = socket(AF_INET, SOCK_STREAM, 0);", "Operation not permitted"),
     ("becomes root", "given = setuid(0);", "Invalid argument"),
     ("takes memory without end", "for (;;) { char *more = malloc(1 << 24); if (!more) break; memset(more, 1, 1 << 24); }",
-     "Cannot allocate"),
+     f"Cannot allocate | {MEMORY}"),
     ("calls by the numbers of another processor", '__asm__ volatile ("int $0x80" : "=a"(given) : "a"(20));', "status 159"),
     ("overruns its stack", "volatile char large[1 << 30]; large[0] = large[(1 << 30) - 1] = 1; given = large[0];", "status 139"),
 ]  # fmt: skip
@@ -174,4 +187,34 @@ COMPILED_IN = {
     "the compiler reads the passwords": '#include "/etc/shadow"\nint main(void) {}',
     "the assembler reads the passwords": '__asm__(".incbin \\"/etc/shadow\\"");\nint main(void) {}',
     "the compiler reads a file of the project": '#include "CANARY"\nint main(void) {}',
+}
+
+# Replies whose runs cost a careless pattern or loop quadratic time: no scorer may be stopped by one.
+_RUNS = (
+    *" ,\n\t10aAe(){}[]<>\\/=-+_^$#*`~'\".;:!?|&%@«é漢",
+    "A ", "A  ", "1,", "1.", "1 ", "a ", "a,", "- ", "= ", "=-", "^{", "_{", "1/", "+H", "H2+", "(H",
+    "x^", "&#", "no ", "and ", "answer ", "answer is ", "sqrt(", "\\frac{", "\\text{", "\\boxed{",
+    "<a>", "</a>", "<answer>", "####", "```", "<svg>", "<div>", "[1,2,3,4]", "(1,2)", "\\\\[",
+)  # fmt: skip
+HOSTILE_REPLIES = {f"a run of {unit!r}": unit * (40_000 // len(unit)) for unit in _RUNS}
+for _unit in _RUNS:
+    _inside = _unit * (1_900 // len(_unit))
+    HOSTILE_REPLIES[f"a box of {_unit!r}"] = f"\\boxed{{{_inside}!}}"
+    HOSTILE_REPLIES[f"a tag of {_unit!r}"] = f"<answer>{_inside}!</answer>"
+    HOSTILE_REPLIES[f"a line of {_unit!r}"] = f"The answer is {_inside[:580]}!"
+
+# Code that keeps its compiler, its interpreter or the comparison of its output busy.
+_BOMB = "template<int n> struct F { enum { v = F<n - 1>::v + F<n - 2>::v }; };\nint main() {}\n"
+HOSTILE_CODE = {
+    "a device that blocks": ("c", '#include "/dev/ptmx"\nint main(void) { return 0; }'),
+    "a terminal": ("c", '#include "/dev/tty"\nint main(void) { return 0; }'),
+    "an endless device": ("c", '#include "/dev/zero"\nint main(void) { return 0; }'),
+    "its own text": ("c", '#include "/code/program"\nint main(void) { return 0; }'),
+    "templates without an end": ("c++", _BOMB + "int x = F<9999>::v;"),
+    "a large array": ("c", "char x[1 << 30] = {1};\nint main(void) { return x[0]; }"),
+    "digits that are no number": ("python", "print('1' * 1_000_000 + 'x')"),
+    "blanks": ("python", "print(' ' * 1_000_000 + '1')"),
+    "lines of imports": ("javascript", "import \n" * 12_000),
+    "blank lines": ("javascript", "\n" * 90_000),
+    "a missing name": ("python", "print(x)"),
 }

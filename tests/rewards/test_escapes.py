@@ -59,7 +59,7 @@ def test_the_sandbox_holds_when(attack: Attack, outside: Outside):
     ended = prepare(outside.aimed(attack.source), attack.language).run(b"", limits)
     told = f"{(ended.stdout[:4096] + ended.stderr).decode(errors='replace')}\n{ended.stopped} status {ended.status}"
     assert "ESCAPED" not in told and SECRET not in told
-    assert attack.told in told
+    assert any(words in told for words in attack.told.split(" | ")), told
 
 
 @pytest.mark.parametrize("sentence", COMPILED_IN)

@@ -4,6 +4,7 @@ import pytest
 
 from apps.rewards.scorers import RolloutView, TaskView, Verdict, names
 from apps.rewards.scoring import Question
+from tests.rewards.attacks import HOSTILE_CODE, HOSTILE_REPLIES
 from workers.grading import Grader
 
 ATTACKS = {
@@ -74,6 +75,21 @@ ANSWERS = {
     "arithmetic": {"value": 42}, "sort": {"sorted": "12345"},
     "choice": {"value": "B"}, "countdown": TASK.answer, "short_answer": TASK.answer,
 }  # fmt: skip
+BOX = {"box": [0.1, 0.1, 0.5, 0.5]}
+SVG = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9"><rect width="5" height="5"/></svg>'
+TASKS = {
+    **{name: TaskView(TASK.prompt, answer) for name, answer in ANSWERS.items()},
+    "counting": TaskView(TASK.prompt, {"count": 3}),
+    "relaxed_number": TaskView(TASK.prompt, {"value": 3.5}),
+    "grounding": TaskView(TASK.prompt, {**BOX, "width": 9, "height": 9}),
+    "ocr": TaskView(TASK.prompt, {"text": "some words"}),
+    "svg": TaskView(TASK.prompt, {"svg": SVG}),
+    "tone": TaskView(TASK.prompt, {"object": "lamp"}),
+    "tone_dialogue": TaskView(TASK.prompt, {"objects": ["lamp"]}),
+    "school": TaskView(TASK.prompt, TASK.answer, meta={"scorer": "short_answer"}),
+}
+# Scorers that ask a model, render pages in a browser (test_html_scorer.py) or compare whole groups.
+ELSEWHERE = {"judge", "ruler", "duel", "html", "length", "code"}
 CHARGES = ("overlong", "repetition")  # their values are charges: never above 0
 
 
@@ -116,3 +132,25 @@ def test_shaping_judges_every_attack_within_its_range(grader, scorer):
 def test_a_large_reference_costs_nothing_either(grader, wanted):
     assert judged(grader, "math", "\\boxed{10^{10^{10}}}", {"value": wanted}).value == 0.0
     assert judged(grader, "math", f"\\boxed{{{wanted}}}", {"value": wanted}).value == 1.0
+
+
+@pytest.mark.parametrize("scorer", sorted(set(names()) - ELSEWHERE))
+def test_no_reply_keeps_a_scorer_from_its_value(grader, scorer):
+    task = TASKS.get(scorer, TASK)
+    questions = [
+        Question(n, scorer, (n,), (RolloutView(text, tokens=9),), task)
+        for n, text in enumerate(HOSTILE_REPLIES.values())
+    ]
+    answered = grader.grade(questions)
+    verdicts = dict(zip(HOSTILE_REPLIES, (one.verdicts[0] for one in answered), strict=True))
+    assert {name: verdict for name, verdict in verdicts.items() if verdict.value is None} == {}
+
+
+@pytest.mark.parametrize("name", HOSTILE_CODE)
+def test_no_code_keeps_its_scorer_from_its_value(grader, name):
+    language, code = HOSTILE_CODE[name]
+    tests = {"tests": [{"input": "", "output": "2"}]}
+    fenced = f"```{language}\n{code}\n```"
+    question = Question(1, "code", (1,), (RolloutView(fenced),), TaskView(TASK.prompt, tests), {"float_tolerance": 1e-6})
+    (answered,) = grader.grade([question])
+    assert answered.verdicts[0].value == 0.0, answered.verdicts[0]

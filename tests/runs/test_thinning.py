@@ -13,6 +13,7 @@ from apps.dashboard.reconciliation import reconcile
 from apps.runs.models import Metric, MetricSpan, Run, metric_names
 from apps.runs.spans_ledger import spans_say_what_their_points_say
 from apps.runs.thinning import thinned
+from tests.profiles import tries
 
 STEPS = 1_200
 HUGE = 1.7e308  # the sum of two is no number
@@ -54,7 +55,7 @@ def measured(run) -> Run:
     return run
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None)
+@settings(max_examples=tries(30), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None)
 @given(since=some.integers(0, STEPS), length=some.integers(1, STEPS + 50), points=some.integers(1, 500))
 def test_a_window_says_what_its_points_say(measured, since, length, points):
     values = values_of(STEPS)

@@ -74,7 +74,7 @@ def test_no_acknowledged_rating_is_missing(installation, tmp_path):
         more = rater.acknowledged + FEWEST_ACKNOWLEDGED // 4
         installation.wait("people rate", lambda more=more: rater.acknowledged >= more)
         killed = installation.stack.kill(victim)
-        installation.stack.wait_restarted(victim, since=killed, timeout_s=PATIENCE_S)
+        installation.stack.wait_restarted(victim, since=killed, stall_s=PATIENCE_S)
     installation.wait_completed("rated")
     rater.over.set()
     rater.join(30)

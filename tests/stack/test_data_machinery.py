@@ -73,7 +73,7 @@ def kill(installation: Installation, victim: str) -> None:
     if victim == "valkey":
         installation.empty_redis()  # it keeps a file: killed alone, it would come back with its data
     killed = installation.stack.kill(victim)
-    installation.stack.wait_restarted(victim, since=killed, timeout_s=PATIENCE_S)
+    installation.stack.wait_restarted(victim, since=killed, stall_s=PATIENCE_S)
 
 
 def test_a_run_whose_processes_are_all_killed_in_turn_counts_like_one_that_nobody_disturbed(furnished, tmp_path):

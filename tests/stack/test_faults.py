@@ -16,7 +16,10 @@ def in_the_middle(installation, slug: str) -> None:
     installation.wait(f"{slug} at step 3", lambda: installation.step(slug) >= 3)
 
 
-@pytest.mark.parametrize("victim", ["explorer", "scorer", "refiner", "trainer", "beat", "web", "valkey", "postgres"])
+VICTIMS = ["explorer", "scorer", "refiner", "trainer", "control", "beat", "web", "valkey", "postgres"]
+
+
+@pytest.mark.parametrize("victim", VICTIMS)
 def test_a_run_survives_kill_9_of(installation, tmp_path, victim):
     slug = f"kill-{victim}"
     installation.begin(slug, tmp_path)
@@ -24,7 +27,7 @@ def test_a_run_survives_kill_9_of(installation, tmp_path, victim):
     if victim == "valkey":
         installation.empty_redis()  # it keeps a file: killed alone, it would come back with its data
     killed = installation.stack.kill(victim)
-    installation.stack.wait_restarted(victim, since=killed, timeout_s=PATIENCE_S)
+    installation.stack.wait_restarted(victim, since=killed, stall_s=PATIENCE_S)
     installation.wait_completed(slug)
     assert installation.step(slug) == PLANNED
     assert installation.violations() == {}

@@ -1,5 +1,5 @@
 """A newcomer's path, all of it: clone, demo, rate, see the reward move, open what was rated, find it in a step, meet the version
-that the step made, talk to that version, take it along.
+that the step made, talk to that version, take it along. Whoever comes after the run has ended meets the next one.
 """
 
 import io
@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, Page
 
+from apps.dashboard.tour import STEPS as STEPS_OF_THE_TOUR
 from tests.browser.conftest import chromium  # noqa: F401  (a fixture)
 from tests.ports import kept_port
 from tests.stack.conftest import PATIENCE_S, ROOT
@@ -27,6 +28,7 @@ PATIENCE_MS = PATIENCE_S * 1000
 WORDS = re.compile(r"^  (open|account|password) +(\S+)$")
 ENDS_S = 120
 RATED = 4
+STEPS = 40  # of each run of this demo: minutes, where the shipped one takes a quarter of an hour
 
 
 @dataclass
@@ -45,7 +47,7 @@ def demo(tmp_path_factory) -> Iterator[Demo]:
     subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True, timeout=120)
     keeper, port = kept_port()
     env = {name: value for name, value in os.environ.items() if not name.startswith(("RFTWEB_", "DATABASE_", "REDIS_", "DJANGO_"))}
-    command = [sys.executable, "manage.py", "demo", "--port", str(port)]
+    command = [sys.executable, "manage.py", "demo", "--steps", str(STEPS), "--port", str(port)]
     with keeper, subprocess.Popen(command, cwd=clone, env=env, stdout=subprocess.PIPE, text=True) as process:
         try:
             yield Demo(**told(process))
@@ -87,6 +89,17 @@ def again(page: Page, is_there: Callable[[], bool], what: str) -> None:
         page.reload()
 
 
+def has_rows(page: Page) -> bool:
+    """Whether the list shows rollouts; it looks through the newest few thousand at once, and further on a click."""
+    while not page.locator("tbody tr.open a").count():
+        older = page.get_by_role("link", name="Look through older ones")
+        if not older.count():
+            return False
+        older.click()
+        page.wait_for_load_state("load")
+    return True
+
+
 def test_from_the_clone_to_ones_own_weights(page: Page):
     # The tour meets whoever comes first, and leads on.
     page.goto(page.url.partition("/accounts/")[0].rstrip("/") + "/live/" if "/live/" not in page.url else page.url)
@@ -113,9 +126,9 @@ def test_from_the_clone_to_ones_own_weights(page: Page):
     # What was rated, with the word that was said, and was learned from.
     page.locator(".tour").get_by_text("Every reply of every step").wait_for()
     page.goto(f"{page.url.partition('?')[0]}?rater=demo")
-    again(page, lambda: page.locator("tbody tr.open a").count() > 0, "a reply that demo has rated")
-    page.goto(f"{page.url}&fate=trained")
-    again(page, lambda: page.locator("tbody tr.open a").count() > 0, "a reply that demo has rated and an update has taken")
+    again(page, lambda: has_rows(page), "a reply that demo has rated")
+    page.goto(f"{page.url.partition('?')[0]}?rater=demo&fate=trained")
+    again(page, lambda: has_rows(page), "a reply that demo has rated and an update has taken")
     page.locator("tbody tr.open a").first.click()
     page.wait_for_url("**/rollouts/*/")
     rollout = page.url
@@ -152,3 +165,30 @@ def test_from_the_clone_to_ones_own_weights(page: Page):
         config = next(name for name in exported.namelist() if name.endswith("/config.json") or name == "config.json")
         assert {"config.json", "model.safetensors", "tokenizer.json", "README.md"} <= names
         assert json.loads(exported.read(config))["architectures"]
+
+
+def test_who_comes_after_the_run_has_ended_sees_replies_stream_and_takes_the_whole_tour(page: Page):
+    """The next run has begun by itself; no step of the tour shows a dead page, and it ends."""
+    site = page.url.partition("/accounts/")[0].rstrip("/")
+    site = "/".join(site.split("/")[:3])
+    page.goto(f"{site}/runs/demo/tone/")
+    again(page, lambda: page.locator("header .state", has_text="completed").count() > 0, "the first run completed")
+    page.get_by_role("button", name="Run again").wait_for()
+    page.goto(f"{site}/runs/demo/tone-2/")
+    again(page, lambda: page.locator("header .state .dot.running, header .state .dot.completed").count() > 0, "the next run")
+
+    page.goto(f"{site}/settings/")
+    page.get_by_role("button", name="Take the tour").click()
+    for title, on in TOUR.items():
+        tour = page.locator(".tour")
+        tour.get_by_text(title).wait_for()
+        if tour.locator(".note.warning").count():  # the run has ended meanwhile: one press leads to the next
+            tour.locator(".note.warning").locator("a, button").click()
+            tour.get_by_text(title).wait_for()
+        if title == "Replies stream here":
+            page.locator("[data-rollout]").first.wait_for()
+        tour.get_by_role("button", name=on).click()
+    page.locator(".tour").wait_for(state="detached")
+
+
+TOUR = {step.title: step.on for step in STEPS_OF_THE_TOUR}

@@ -20,7 +20,7 @@ def test_a_mixed_run_draws_the_same_tasks_after_kill_9_of_its_explorer_and_its_d
     for victim, step in (("explorer", 2), ("postgres", 5)):
         installation.wait(f"mixed at step {step}", lambda step=step: installation.step("mixed") >= step)
         killed = installation.stack.kill(victim)
-        installation.stack.wait_restarted(victim, since=killed, timeout_s=PATIENCE_S)
+        installation.stack.wait_restarted(victim, since=killed, stall_s=PATIENCE_S)
     installation.wait_completed("mixed")
     drawn = installation.sql(DRAWN)
     assert len(drawn) >= 48

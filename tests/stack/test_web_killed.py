@@ -119,7 +119,7 @@ def test_no_acknowledged_decision_is_missing_or_doubled_when_the_web_process_is_
             lambda more=more, alive=alive: sum(len(r.acknowledged) for r in raters) >= more and time.monotonic() >= alive,
         )
         killed = installation.stack.kill("web")
-        installation.stack.wait_restarted("web", since=killed, timeout_s=PATIENCE_S)
+        installation.stack.wait_restarted("web", since=killed, stall_s=PATIENCE_S)
         begun = time.monotonic()
     for rater in raters:
         rater.over.set()

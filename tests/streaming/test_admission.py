@@ -75,6 +75,26 @@ async def test_another_site_cannot_use_a_persons_cookie(address, path, run, bobs
 
 
 @SOCKETS
+async def test_a_page_on_another_port_of_this_machine_is_another_site(address, path, run, bobs):
+    with pytest.raises(InvalidStatus, match="403"):
+        await opened(
+            address, path, f"topic={run.topic_id}", bobs, origin="http://127.0.0.1:1"
+        )
+
+
+async def test_a_trusted_origin_may_open_a_socket(address, run, bobs, settings):
+    settings.CSRF_TRUSTED_ORIGINS = ["https://proxy.example"]
+    query = f"topic={run.topic_id}"
+    async with opened(address, "events", query, bobs, origin="https://proxy.example"):
+        pass
+
+
+async def test_an_unknown_socket_is_refused_and_no_fault(address, bobs):
+    with pytest.raises(InvalidStatus, match="403"):
+        await opened(address, "nothing-here", "", bobs)
+
+
+@SOCKETS
 async def test_a_person_has_a_bounded_number_of_sockets(address, path, run, bobs):
     sockets = [await opened(address, path, f"topic={run.topic_id}", bobs) for _ in range(SOCKETS_PER_USER)]
     assert await refused_with(address, path, f"topic={run.topic_id}", bobs) == 4408

@@ -73,5 +73,5 @@ def test_parquet_has_messages_as_other_tools_read_them(project, tmp_path):
 def test_an_empty_set_is_a_file_without_rows(project):
     taskset = Taskset.objects.create(project=project, slug="asked", title="", source="asked by callers", grows=True)
     assert b"".join(pieces(taskset, "jsonl")) == b""
-    assert b"".join(pieces(taskset, "csv")).splitlines() == [b"prompt.json,answer.json,meta.json,follow_ups.json,domain"]
+    assert b"".join(pieces(taskset, "csv")).splitlines() == [b"prompt.json,answer.json,meta.json,follow_ups.json,domain.json"]
     assert b"".join(pieces(taskset, "parquet")).startswith(b"PAR1")

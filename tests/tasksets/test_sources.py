@@ -2,7 +2,9 @@
 
 import io
 import json
+import os
 import random
+import zipfile
 from datetime import date
 from decimal import Decimal
 
@@ -17,6 +19,7 @@ from apps.tasksets.sources import guessed, opened
 from apps.tasksets.sources.jsonl import records_of
 from apps.tasksets.sources.records import LONGEST_LINE, BadLine, NotReadable, Record
 from apps.tasksets.sources.tables import ROWS_AT_ONCE
+from apps.tasksets.unpacking import unpack
 
 ROWS = [{"prompt": f"{n}+1", "answer": str(n + 1)} for n in range(3)]
 TASKS = [TaskRow([{"role": "user", "content": f"{n}+1"}], {"value": str(n + 1)}) for n in range(3)]
@@ -273,15 +276,58 @@ def test_a_folder_of_several_formats_or_none_is_refused(tmp_path):
     assert len(records(tmp_path, format="csv")) == 3
 
 
-@pytest.mark.parametrize(
-    "state", ["{", "[]", '{"_data_files": []}', '{"_data_files": [{"filename": "../x.arrow"}]}', '{"_data_files": [{}]}']
-)
-def test_a_state_that_leads_elsewhere_is_refused(tmp_path, state):
+LEADS_OUT = ["..", "../x.arrow", ".", "sub/x.arrow", "link.arrow", "sub", "\uff0e\uff0e", "/etc/passwd", "x\0", "", 3, None]
+
+
+@pytest.mark.parametrize("name", LEADS_OUT, ids=repr)
+@pytest.mark.parametrize("listed", ["state.json", "dataset_dict.json"])
+def test_a_saved_data_set_reads_nothing_outside_of_its_folder(tmp_path, listed, name):
     as_arrow_stream(tmp_path / "x.arrow", ROWS)
-    (tmp_path / "saved").mkdir()
-    (tmp_path / "saved" / "state.json").write_text(state)
+    saved = tmp_path / "saved"
+    (saved / "sub").mkdir(parents=True)
+    as_arrow_stream(saved / "sub" / "x.arrow", ROWS)
+    (saved / "link.arrow").symlink_to(tmp_path / "x.arrow")
+    one = {"state.json": {"_data_files": [{"filename": name}]}, "dataset_dict.json": {"splits": [name]}}
+    (saved / listed).write_text(json.dumps(one[listed]))
     with pytest.raises(NotReadable):
-        opened(tmp_path / "saved")
+        opened(saved)
+
+
+@pytest.mark.parametrize("state", ["{", "[]", '{"_data_files": []}', '{"_data_files": [{}]}'])
+def test_a_state_that_names_nothing_is_refused(tmp_path, state):
+    (tmp_path / "state.json").write_text(state)
+    with pytest.raises(NotReadable):
+        opened(tmp_path)
+
+
+@pytest.mark.parametrize("is_hard", [False, True])
+def test_a_data_file_that_is_a_link_out_of_the_folder_is_refused(tmp_path, is_hard):
+    as_jsonl(tmp_path / "theirs.jsonl", ROWS)
+    (tmp_path / "in").mkdir()
+    link = os.link if is_hard else os.symlink
+    link(tmp_path / "theirs.jsonl", tmp_path / "in" / "a.jsonl")
+    with pytest.raises(NotReadable, match=r"a\.jsonl"):
+        opened(tmp_path / "in")
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (["a.jsonl", "A.jsonl"], "twice"), (["a/b.jsonl", "a/b.jsonl"], "twice"), (["../a.jsonl"], "dots alone"),
+        (["C:/a.jsonl"], "absolute"), (["a\uff0f..\uff0f..\uff0fb.jsonl"], "dots alone"), (["link.jsonl"], "link"),
+    ],
+    ids=repr,
+)  # fmt: skip
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_a_zip_file_with_hostile_names_is_refused(tmp_path, names, words):
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        for name in names:
+            entry = zipfile.ZipInfo(name)
+            entry.external_attr = (0o120777 if name == "link.jsonl" else 0o100644) << 16
+            archive.writestr(entry, b"{}")
+    with pytest.raises(NotReadable, match=words):
+        unpack(tmp_path / "a.zip", tmp_path / "out")
+    assert list((tmp_path / "out").iterdir()) == []
 
 
 def test_a_split_of_one_file_is_refused(tmp_path):

@@ -4,6 +4,8 @@ import json
 import os
 from pathlib import Path
 
+import pyarrow as arrow
+import pyarrow.parquet as pq
 import pytest
 from django.conf import settings as configured
 from django.db import connection
@@ -14,6 +16,7 @@ from apps.tasksets.keeping import TooManyHeld, clear_away, keep
 from apps.tasksets.leasing import MOST_ATTEMPTS
 from apps.tasksets.looking import How, guessed, look
 from apps.tasksets.models import ImportOver, QuarantinedLine, Task, Taskset, TasksetImport
+from apps.tasksets.previewing import preview_of
 from tests.browser.conftest import _url_of
 from workers.importing import job
 from workers.importing.importing import Reading, import_next
@@ -36,6 +39,10 @@ def sent(project, alice):
     def send(*lines: object, name: str = "sums.jsonl", slug: str = "sums", started: bool = True, **how: object) -> TasksetImport:
         raw = "".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines).encode()
         made = keep(project, alice, name, len(raw), [raw])
+        preview = preview_of(made.path, How())
+        how_guessed = guessed(preview, How()).written()
+        TasksetImport.objects.filter(pk=made.pk).update(state=State.LOOKED_AT, preview=preview, how=how_guessed)
+        made.refresh_from_db()
         if started:
             made.start(slug, How(**how).written())
         return made
@@ -176,21 +183,21 @@ def processes(monkeypatch, folder):
     monkeypatch.setenv("REDIS_URL", configured.REDIS_URL)
     monkeypatch.setenv("RFTWEB_VAR", str(configured.VAR))
     monkeypatch.setenv("RFTWEB_IMPORTS", str(folder))
-    monkeypatch.setattr(job, "_importing", None)
+    monkeypatch.setattr(job, "_running", {})
     yield
-    if job._importing:
-        job._importing.kill()
-        job._importing.wait()
+    for process in job._running.values():
+        process.kill()
+        process.wait()
 
 
 def test_the_job_begins_one_process_while_something_is_due_and_it_ends_by_itself(sent, processes):
     job.take_up()
-    assert job._importing is None
+    assert job._running == {}
     first, second = sent(*rows(3)), sent(*rows(3), slug="other")
     job.take_up()
-    begun = job._importing
+    begun = job._running["imports"]
     job.take_up()
-    assert job._importing is begun and begun.wait(300) == 0
+    assert job._running == {"imports": begun} and begun.wait(300) == 0
     assert {TasksetImport.objects.get(pk=one.pk).state for one in (first, second)} == {State.DONE}
 
 
@@ -198,14 +205,29 @@ def test_what_a_killed_process_began_is_imported_once_by_the_next(sent, processe
     one = sent(*rows(60_000))
     job.take_up()
     eventually(lambda: TasksetImport.objects.filter(pk=one.pk, rows__gt=0, state=State.RUNNING).exists(), 300)
-    job._importing.kill()
-    job._importing.wait()
+    job._running["imports"].kill()
+    job._running["imports"].wait()
     assert not Taskset.objects.exists() and not Task.objects.exists()
     TasksetImport.objects.update(lease_until=Now())
     job.take_up()
-    assert job._importing.wait(400) == 0
+    assert job._running["imports"].wait(400) == 0
     one.refresh_from_db()
     assert (one.state, one.attempts, one.taskset.size, Task.objects.count()) == (State.DONE, 2, 60_000, 60_000)
+
+
+@pytest.mark.slow
+def test_a_small_file_that_needs_much_memory_ends_with_the_limit_and_the_next_is_read(project, alice, processes, tmp_path):
+    """200 rows of one text of 20 million characters, which the Parquet file holds once."""
+    texts = arrow.DictionaryArray.from_arrays(arrow.array([0] * 200, arrow.int32()), arrow.array(["x" * 20_000_000]))
+    pq.write_table(arrow.table({"prompt": texts}), tmp_path / "bomb", compression="zstd", store_schema=False)
+    raw = (tmp_path / "bomb").read_bytes()
+    assert len(raw) < 10_000
+    bomb, good = keep(project, alice, "a.parquet", len(raw), [raw]), keep(project, alice, "b.csv", 8, [b"prompt\n1\n"])
+    job.take_up()
+    assert job._running["previews"].wait(300) == 0
+    bomb.refresh_from_db()
+    good.refresh_from_db()
+    assert (bomb.state, good.state) == (State.FAILED, State.LOOKED_AT) and "more than 1024 MB of memory" in bomb.reason
 
 
 # -- files -------------------------------------------------------------------------------------------------------------------
@@ -248,20 +270,24 @@ def test_what_was_not_started_for_a_day_and_files_of_nobody_are_cleared_away(sen
 
 def test_columns_are_guessed_by_their_names(sent):
     one = sent({"question": "a", "solution": "b", "id": 7}, started=False)
-    how = guessed(one.path)
+    how = How.read(one.how)
     assert (how.prompt, how.answer, how.domain, how.meta) == ("question", "solution", "", "")
-    seen = look(one.path, how)
+    seen = look(one.preview, how)
     assert seen.columns == ["question", "solution", "id"] and seen.rows[0].answer == {"value": "b"} and not seen.bad
 
 
 def test_a_look_reads_the_first_rows_alone_and_names_bad_ones(sent):
     one = sent(*rows(5), "oops", *rows(50), started=False)
-    seen = look(one.path, How())
+    seen = look(one.preview, How())
     assert len(seen.rows) == 20 and [line.number for line in seen.bad] == [6]
 
 
 def test_a_look_at_what_is_not_readable_says_why(sent):
-    assert "no Arrow IPC" in look(sent("a", started=False).path, How(format="arrow")).refusal
+    one = sent("a", started=False)
+    one.ask_preview(How(format="arrow").written())
+    assert import_next("test")
+    one.refresh_from_db()
+    assert "no Arrow IPC" in look(one.preview, How()).refusal and one.state == State.LOOKED_AT
 
 
 def test_choices_are_kept_as_they_were(sent):
@@ -271,5 +297,5 @@ def test_choices_are_kept_as_they_were(sent):
 
 def test_a_column_that_is_not_chosen_is_not_read(sent):
     one = sent({"prompt": "a", "answer": 1, "": "Not A Domain", "meta": 7}, started=False)
-    seen = look(one.path, How(domain="", follow_ups="", meta=""))
+    seen = look(one.preview, How(domain="", follow_ups="", meta=""))
     assert not seen.bad and seen.rows[0].domain == "" and seen.rows[0].meta == {}

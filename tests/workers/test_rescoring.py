@@ -13,8 +13,7 @@ from apps.rewards.scorers import Verdict
 from apps.rewards.scoring import Answered
 from apps.rollouts.models import Group, Rollout
 from apps.runs.models import NotPossible, Run
-from workers import answering, refiner, rescoring, scorer
-from workers.slices import run_slice
+from workers import answering, refiner, rescoring, scorer, slices, stopping
 
 TWO = [{"scorer": "length", "weight": 2.0, "options": {"right_by": "sort"}}, {"scorer": "sort"}]
 FLAT = [{"scorer": "repetition"}]  # which says the same of all replies here
@@ -158,12 +157,20 @@ def test_rollouts_of_live_runs_go_first(judged, new_run, finish):
     assert to_the_end(again).state == Rescoring.State.DONE
 
 
-def test_a_station_works_on_it_when_no_run_is_live(judged, settings):
+def test_a_station_works_on_it_when_no_run_is_live(judged, settings, monkeypatch):
     run = judged()
     run.stop()
     again = ask(run, FLAT, Chosen())
-    settings.SLICE_SECONDS = 300  # it ends as soon as nothing is left
-    run_slice("score", scorer.serve, Rescoring.objects.open().exists)
+    settings.SLICE_SECONDS = 300
+    monkeypatch.setattr(stopping, "_flag", bytearray(1))
+
+    def has_more() -> bool:
+        is_open = Rescoring.objects.open().exists()
+        if not is_open:
+            stopping.ask()
+        return is_open
+
+    slices.run_slice("score", scorer.serve, has_more)
     again.refresh_from_db()
     assert again.state == Rescoring.State.DONE
 

@@ -9,7 +9,8 @@ from apps.buffer.models import Experience
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group
 from apps.runs.models import Worker
-from workers import answering, coordinator, refiner, scorer
+from apps.streaming import bells, wakeups
+from workers import answering, coordinator, refiner, scorer, stopping
 from workers.slices import register, run_slice
 
 
@@ -60,15 +61,44 @@ def test_a_paused_run_is_not_scored(run, finish):
     assert not scorer.serve()
 
 
-def test_a_slice_without_a_live_run_ends_at_once(db):
+@pytest.fixture
+def ending(monkeypatch):
+    """A worker of this test's own that may be told to end."""
+    monkeypatch.setattr(stopping, "_flag", bytearray(1))
+
+
+def test_a_slice_without_a_live_run_serves_nothing_and_lasts(db, settings, ending):
+    settings.SLICE_SECONDS = 300
+    looks = []
+
+    def has_more() -> bool:
+        looks.append(1)
+        if len(looks) == 2:
+            stopping.ask()
+        bells.ring("score")  # a run is started, say: it looks again at once
+        return False
+
     def never() -> bool:
         raise AssertionError("nothing to serve")
 
-    run_slice("score", never)
+    run_slice("score", never, has_more)
+    assert len(looks) == 2
+
+
+def test_an_ending_worker_leaves_its_slice_and_sends_no_successor(run, settings, ending):
+    settings.SLICE_SECONDS = 300
+    bells.connection().delete("score")
+
+    def serve() -> bool:
+        stopping.ask()
+        return True
+
+    run_slice("score", serve)
+    assert wakeups.jobs_in("score") == []
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_slice_outlasts_a_database_that_is_away(run, settings):
+def test_a_slice_outlasts_a_database_that_is_away(run, settings, ending):
     settings.SLICE_SECONDS = 300
     looks = []
 
@@ -76,7 +106,7 @@ def test_a_slice_outlasts_a_database_that_is_away(run, settings):
         looks.append(1)
         if len(looks) == 1:
             raise OperationalError("the connection is lost")
-        run.stop()
+        stopping.ask()
         return True
 
     run_slice("score", serve)
@@ -88,7 +118,8 @@ def test_a_process_registers_once(db):
 
 
 @pytest.mark.parametrize("job, role", [(scorer.score, Worker.Role.SCORER), (refiner.refine_slice, Worker.Role.REFINER)])
-def test_its_first_job_registers_it_though_no_run_is_live(db, job, role):
+def test_its_first_job_registers_it_though_no_run_is_live(db, settings, job, role):
+    settings.SLICE_SECONDS = 0
     job()
     assert Worker.objects.get().role == role
 

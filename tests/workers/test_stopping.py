@@ -4,9 +4,9 @@ import multiprocessing
 import time
 
 import pytest
-from celery import current_app
 from celery.signals import worker_shutting_down
 
+from apps.streaming import wakeups
 from workers import stopping
 from workers.slices import run_slice
 
@@ -44,7 +44,7 @@ def test_a_slice_ends_when_the_worker_is_asked_to_stop_and_rings_no_other(
 ):
     settings.SLICE_SECONDS = 300
     rung, turns = [], []
-    monkeypatch.setattr(current_app, "send_task", lambda *given, **more: rung.append(given))
+    monkeypatch.setattr(wakeups, "send", rung.append)
 
     def serve() -> bool:
         turns.append(1)

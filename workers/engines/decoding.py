@@ -12,6 +12,7 @@ from transformers import DynamicCache
 from apps.policies.manifest import Shown
 from workers.engines.interface import Delta, Request
 from workers.engines.live_policy import LivePolicy
+from workers.engines.noise import Seeds, pick
 from workers.engines.rows import HELD_STEPS, Row, Rows
 from workers.engines.slots import Slots
 
@@ -25,12 +26,12 @@ Text = tuple[tuple[int, ...], tuple[Shown, ...]]  # tokens, and the pictures amo
 class Decoder:
     """Rows under one live policy; news waits in `news` until somebody takes it."""
 
-    def __init__(self, policy: LivePolicy, seed: int) -> None:
+    def __init__(self, policy: LivePolicy, seed: int | None = None) -> None:
         self.policy = policy
+        self.seeds = Seeds(seed)
         self.rows = Rows(MAX_ROWS, policy.device)
         self.slots = Slots(policy.layers, policy.device)
         self.columns = torch.arange(policy.context, device=policy.device)
-        self.generator = torch.Generator(policy.device).manual_seed(seed)
         self.waiting: deque[Row] = deque()
         self.news: list[Delta] = []
 
@@ -47,7 +48,9 @@ class Decoder:
             if limit < 1:
                 self.news.append(Delta(request.id, 0, (), (), self.policy.version, "error"))
             else:
-                self.waiting.append(Row(request, limit, list(request.prompt_ids), generator=self._own_generator(request)))
+                seed = request.sampling.seed
+                seed = self.seeds.next() if seed is None else seed
+                self.waiting.append(Row(request, limit, list(request.prompt_ids), seed))
 
     def abort(self, ids: set[str]) -> None:
         """End these requests with what they have said."""
@@ -131,18 +134,10 @@ class Decoder:
         )
 
     def _sample(self, logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """A token per row and its logprob after temperature: an exponential race, run in logs."""
+        """A token per row and its logprob after temperature."""
         logprobs = torch.log_softmax(logits / self.rows.temperatures[: len(logits)], -1)
-        noise = torch.empty_like(logprobs).exponential_(generator=self.generator)
-        for index, row in enumerate(self.rows.rows):
-            if row.generator is not None:
-                noise[index].exponential_(generator=row.generator)
-        chosen = (logprobs - noise.log_()).argmax(-1)
+        chosen = pick(logprobs, self.rows.uniforms)
         return chosen, logprobs.gather(1, chosen[:, None])[:, 0]
-
-    def _own_generator(self, request: Request) -> torch.Generator | None:
-        seed = request.sampling.seed
-        return None if seed is None else torch.Generator(self.policy.device).manual_seed(seed)
 
 
 def _chunks(texts: list[Text]) -> list[list[Text]]:

@@ -39,7 +39,12 @@ class ProbeLike(Protocol):
 
 @dataclass(frozen=True)
 class Sampling:
-    """How to sample one request; `max_tokens` counts the stop token, a `seed` makes the request repeatable by itself."""
+    """How to sample one request; `max_tokens` counts the stop token.
+
+    A token's random number depends on the `seed` and on the token's place in the text, counted from
+    the prompt's first token, and on nothing else. So a request is repeatable by itself, and its
+    continuation under the same seed goes on where it was. Without a seed it is not repeatable.
+    """
 
     max_tokens: int
     temperature: float = 1.0

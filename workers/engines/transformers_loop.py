@@ -45,12 +45,12 @@ class TransformersEngine:
     """One model in one permanent thread; every public method may be called from any thread.
 
     All requests of one engine are sampled at its `temperature`, which may be set to another one for those that come then, or, where
-    it has none, each at its own; one `seed` and the same requests at the same moments give the same tokens.
+    it has none, each at its own. `seed` numbers the requests that bring no seed; None gives them seeds that never come again.
     """
 
     name = "transformers"
 
-    def __init__(self, temperature: float | None, seed: int, threads: int = 1) -> None:
+    def __init__(self, temperature: float | None, seed: int | None = None, threads: int = 1) -> None:
         if temperature is not None and not temperature > 0:
             raise ValueError(f"temperature must be above 0, not {temperature}")
         self.temperature, self.seed, self.threads = temperature, seed, threads

@@ -26,6 +26,7 @@ from apps.policies.manifest import Shown, read_manifest
 from workers import adapters
 from workers.engines import vllm_environment
 from workers.engines.interface import COLDEST, Delta, EngineDied, Health, LoadReport, ProbeLike, Request
+from workers.engines.noise import Seeds
 from workers.engines.outbox import Outbox
 from workers.engines.parity import require_parity
 from workers.vision.eyes import Eyes, require_eyes
@@ -61,10 +62,13 @@ class VllmEngine:
 
     name = "vllm"
 
-    def __init__(self, temperature: float | None, seed: int, memory_share: float = 0.85) -> None:
+    def __init__(
+        self, temperature: float | None, seed: int | None = None, memory_share: float = 0.85
+    ) -> None:
         if temperature is not None and not temperature >= COLDEST:
             raise ValueError(f"temperature must be {COLDEST} or more, not {temperature}")
-        self.temperature, self.seed, self.memory_share = temperature, seed, memory_share
+        self.temperature, self.memory_share = temperature, memory_share
+        self._seeds = Seeds(seed)
         self._outbox = Outbox()
         self._serving: _Version | None = None
         self._shapes: Shapes = {}
@@ -255,7 +259,9 @@ class VllmEngine:
             raise EngineDied(f"vLLM did not start: {error}") from error
 
     def _arguments(self, folder: Path) -> AsyncEngineArgs:
-        return engine_arguments(folder, self.seed, self._shapes, ON_GPU, self.memory_share, sees=self._eyes is not None)
+        return engine_arguments(
+            folder, self._shapes, ON_GPU, self.memory_share, sees=self._eyes is not None
+        )
 
     async def _collect_until_stopped(self) -> None:
         ends = {asyncio.create_task(self._traffic.look_for_ever()), asyncio.create_task(self._stopping.wait())}
@@ -268,7 +274,9 @@ class VllmEngine:
     async def _send(self, requests: list[Request]) -> None:
         async with self._gate:
             for request in requests:
-                await self._traffic.send(Flight(request))
+                seed = request.sampling.seed
+                seed = self._seeds.next() if seed is None else seed
+                await self._traffic.send(Flight(request, seed))
 
     async def _abort(self, ids: list[str]) -> None:
         async with self._gate:

@@ -17,7 +17,7 @@ Shapes = dict[str, tuple[int, ...]]
 
 
 def engine_arguments(
-    folder: Path, seed: int, shapes: Shapes, on_gpu: bool, memory_share: float, sees: bool = False
+    folder: Path, shapes: Shapes, on_gpu: bool, memory_share: float, sees: bool = False
 ) -> AsyncEngineArgs:
     """vLLM for token ids in and out, one version of the weights in safetensors, no code from the folder.
 
@@ -34,7 +34,6 @@ def engine_arguments(
         limit_mm_per_prompt={"image": MOST_PICTURES} if sees else {},
         generation_config="vllm",  # or the folder's own file would change how we sample
         dtype="float32" if small and not on_gpu else "bfloat16",
-        seed=seed,
         max_num_seqs=ROWS,
         logprobs_mode="processed_logprobs",  # after temperature; vLLM's default is before
         enforce_eager=not on_gpu,

@@ -21,6 +21,7 @@ from vllm.v1.engine.async_llm import AsyncLLM
 
 from apps.policies.manifest import Shown
 from workers.engines.interface import Delta, EngineDied, Request, StopReason
+from workers.engines.noise import stretch_seed
 from workers.engines.outbox import Outbox
 from workers.engines.vllm_pictures import prompt_of
 from workers.vision.eyes import Eyes
@@ -35,6 +36,7 @@ class Flight:
     """One request; `stretch` is vLLM's collector of its outputs while vLLM has it."""
 
     request: Request
+    seed: int
     said: list[int] = field(default_factory=list)
     stretch: Any = None
 
@@ -151,7 +153,8 @@ def _parameters(flight: Flight, room: int) -> SamplingParams:
         temperature=asked.temperature,
         top_p=1.0,
         top_k=0,
-        seed=None if asked.seed is None else asked.seed + len(flight.said),  # the same draws must not come twice
+        # vLLM's generator begins anew with each stretch: the same numbers must not come twice.
+        seed=stretch_seed(flight.seed, len(flight.request.prompt_ids) + len(flight.said)),
         stop_token_ids=list(asked.stop_token_ids),
         ignore_eos=True,
         logprobs=0,  # of the sampled token alone

@@ -56,7 +56,7 @@ class Chair:
         """Begin to load; the loop goes on meanwhile."""
         chair, threads = cls(version), ThreadPoolExecutor(1, thread_name_prefix="load chat")
         run, plan = version.run, version.run.settings
-        chair.loading = threads.submit(_load, version, plan.engine, plan.seed, run.policy.sees_pictures)
+        chair.loading = threads.submit(_load, version, plan.engine, run.policy.sees_pictures)
         threads.shutdown(wait=False)
         return chair
 
@@ -168,12 +168,14 @@ class Chair:
             self.loading.add_done_callback(_free)
 
 
-def _load(version: WeightVersion, choice: str, seed: int, sees: bool) -> tuple[Engine, Speaker]:
+def _load(version: WeightVersion, choice: str, sees: bool) -> tuple[Engine, Speaker]:
     """Every byte is read and the probe repeated, as wherever weights are served."""
     folder = Path(version.folder)
     probe = verify(folder).probe
     memory = settings.GPU_MEMORY_PERCENT / 100
-    engine, _ = build(choice, temperature=None, seed=seed, threads=settings.ENGINE_THREADS, memory_share=memory, sees=sees)
+    engine, _ = build(
+        choice, temperature=None, threads=settings.ENGINE_THREADS, memory_share=memory, sees=sees
+    )
     engine.start(folder, version.version, probe)
     return engine, Speaker(base_of(folder) or folder)
 

@@ -10,6 +10,7 @@ from apps.rollouts.models import Claim, Outcome
 from apps.rollouts.payload import Tokens
 from apps.rollouts.repeats import LoopWatch
 from apps.rollouts.turns import BETWEEN_TURNS, POLICY, USER, Turn, Typed
+from apps.tasksets.selection import chance
 from workers.engines.interface import Delta, Request, Sampling
 from workers.explorer.clock import Clock
 from workers.explorer.scripts import FollowUp, Script
@@ -60,6 +61,8 @@ class Flight:
     is_set_aside: bool = False  # its slice is over: it waits for the others of its group
     is_stored: bool = False  # as it is set aside
     clock: Clock = field(default_factory=Clock)
+    seed: int = field(kw_only=True)  # of its random numbers; no other rollout of the run has it
+    rewrites: int = 0  # times that a person rewrote a turn of it
 
     def __post_init__(self) -> None:
         self.clock.limit = self.script.time_s
@@ -99,9 +102,15 @@ class Flight:
             left = min(left, self.slice_ends - len(self.token_ids))
         if self.wishes.max_tokens is not None:
             left = min(left, max(1, self.wishes.max_tokens - said))  # a person may have typed more
-        seed = None if self.wishes.seed is None else self.wishes.seed + said  # the same draws must not come twice
-        sampling = Sampling(left, temperature, self.speaker.stop_token_ids, seed)
+        sampling = Sampling(left, temperature, self.speaker.stop_token_ids, self.request_seed)
         return Request(request_id, (*self.script.prompt_ids, *self.token_ids), sampling, self.pictures)
+
+    @property
+    def request_seed(self) -> int:
+        """The caller's, or its own; after a person's rewrite another, so that the policy says something else."""
+        if self.wishes.seed is not None:
+            return self.wishes.seed
+        return chance.seed("rewrite", self.seed, self.rewrites) if self.rewrites else self.seed
 
     def rest(self, now: float) -> None:
         """The engine is not at it any more."""
@@ -135,8 +144,9 @@ class Flight:
         if delta.token_ids:
             self._sampled_by(delta.version)
         before = len(self.turn.text)
-        for place, token_ids in enumerate([(token,) for token in delta.token_ids] if self.wishes.stop else [delta.token_ids]):
-            logprobs = delta.logprobs[place : place + 1] if self.wishes.stop else delta.logprobs
+        one_by_one = self.wishes.has_stops
+        for place, token_ids in enumerate([(token,) for token in delta.token_ids] if one_by_one else [delta.token_ids]):
+            logprobs = delta.logprobs[place : place + 1] if one_by_one else delta.logprobs
             self._append(token_ids, logprobs, 1)
             for token in token_ids if self.watch else ():
                 self.is_looping |= self.watch.push(token) > 0
@@ -209,6 +219,7 @@ class Flight:
     def rewrite(self, number: int, spelling: Spelling, act_id: int, version: int) -> None:
         """Turn `number` of the policy is this from now on, and the last; typed tokens are nobody's sample: mask and logprob 0."""
         turn = self.turns[number]
+        self.rewrites += 1
         del self.turns[number + 1 :]
         turn.before = turn.text if turn.before is None else turn.before
         self._watch_anew()

@@ -75,7 +75,12 @@ def _partial(flight: Flight) -> Partial:
     tokens = Tokens(
         flight.script.prompt_ids, tuple(flight.token_ids), tuple(flight.logprobs), tuple(flight.mask), tuple(flight.segments)
     )
-    notes = {"turns": [_noted(turn) for turn in flight.turns], "held_for": flight.held_for, "spent_s": flight.clock.spent}
+    notes = {
+        "turns": [_noted(turn) for turn in flight.turns],
+        "held_for": flight.held_for,
+        "spent_s": flight.clock.spent,
+        "rewrites": flight.rewrites,
+    }
     return Partial(flight.rollout_id, tokens, notes, flight.slices + 1)
 
 
@@ -93,6 +98,7 @@ def _restore(flight: Flight, kept: PartialRollout) -> None:
     flight.token_ids, flight.logprobs, flight.mask = list(tokens.completion_ids), list(tokens.logprobs), list(tokens.action_mask)
     flight.segments, flight.slices, flight.held_for = list(tokens.segments), kept.slices, kept.notes["held_for"]
     flight.clock.spent = kept.notes.get("spent_s", 0.0)  # what was set aside before there were time limits has none
+    flight.rewrites = kept.notes.get("rewrites", 0)  # older notes have none
     turns = kept.notes["turns"]
     ends = [turn["first"] for turn in turns[1:]] + [len(flight.token_ids)]
     flight.turns = [_passage(flight, turn, end) for turn, end in zip(turns, ends, strict=True)]

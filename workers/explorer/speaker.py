@@ -5,13 +5,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from jinja2 import TemplateError
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
+from apps.policies.end_tokens import declared_end_tokens
 from apps.policies.manifest import Shown
 from apps.tasksets.messages import Content, pictures_of
+from workers.chat_encoder import ChatEncoder, Markup
 from workers.vision.eyes import Eyes, require_eyes
 
 UNFINISHED_CHARACTER = "\ufffd"
+MANY_TOKENS = 1024
 ANSWER = "RFTWEBANSWER"  # stands for the policy's answer where a template is read around it
 # The characters in which tokenizers of bytes spell their tokens: a printable byte is its own, the others are those from 256 on.
 PRINTABLE = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
@@ -54,10 +58,32 @@ class Speaker:
         self.tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
             folder, local_files_only=True, trust_remote_code=False
         )
+        self.encoder = ChatEncoder(self.tokenizer)
+        self._declared_ends = declared_end_tokens(folder)
 
-    @property
+    @cached_property
     def stop_token_ids(self) -> tuple[int, ...]:
-        return (self.tokenizer.eos_token_id,)
+        """All tokens that end a reply; first the one with which the chat template ends a turn."""
+        ends = dict.fromkeys([self.tokenizer.eos_token_id, *self._declared_ends])
+        known = [end for end in ends if end is not None and end < len(self.tokenizer)]
+        turn_end = self._turn_end(known)
+        return tuple(sorted(known, key=lambda end: end != turn_end))
+
+    def _turn_end(self, ends: Sequence[int]) -> int | None:
+        try:
+            text = self._behind_answer([{"role": "user", "content": "?"}], [], ANSWER)
+        except (TemplateError, NoDialogue):
+            return None
+        following = self.encoder.encode(text)[:1]
+        return following[0] if following and following[0] in ends else None
+
+    @cached_property
+    def tokens_around(self) -> int:
+        """Tokens of a prompt that says nothing; many where the template refuses such a prompt."""
+        try:
+            return len(self.prompt_ids([{"role": "user", "content": ""}]))
+        except TemplateError:
+            return MANY_TOKENS
 
     def prompt_ids(self, messages: list[dict], tools: Sequence[dict] = ()) -> tuple[int, ...]:
         """The messages, and the tools it may call, by the chat template, ready for the policy's turn."""
@@ -65,26 +91,30 @@ class Speaker:
 
     def prompt(self, messages: list[dict], tools: Sequence[dict] = (), pngs: Mapping[str, bytes] | None = None) -> Spelt:
         """Likewise, with the pictures that the messages show, of which `pngs` has the bytes by name. Raises Unreadable."""
-        if self.eyes is None and not pictures_of(messages):
-            encoded = self.tokenizer.apply_chat_template(
-                messages, tools=list(tools) or None, add_generation_prompt=True, tokenize=True, return_dict=True
-            )
-            return Spelt(tuple(encoded["input_ids"]))
         return Spelt(*self._in_tokens(self._templated(messages, tools), messages, pngs, begins=True))
 
     def _in_tokens(
-        self, text: str, messages: list[dict], pngs: Mapping[str, bytes] | None, offset: int = 0, begins: bool = False
+        self,
+        text: Markup,
+        messages: list[dict],
+        pngs: Mapping[str, bytes] | None,
+        offset: int = 0,
+        begins: bool = False,
     ) -> tuple[tuple[int, ...], tuple[Shown, ...]]:
         """A text of the chat template that shows the pictures of these messages."""
         shown = pictures_of(messages)
         if self.eyes is None and not shown:
-            return tuple(self.tokenizer.encode(text, add_special_tokens=False)), ()
-        return require_eyes(self.eyes).spell(text, [(pngs or {})[name] for name in shown], offset, begins)
+            return tuple(self.encoder.encode(text)), ()
+        bos = self.tokenizer.bos_token
+        is_begun = bool(bos) and text.startswith(self.encoder.markup(bos))
+        tokenized = self.encoder.encode(text, begin=begins and not is_begun)
+        pictures = [(pngs or {})[name] for name in shown]
+        return require_eyes(self.eyes).spread(tokenized, pictures, offset)
 
-    def _templated(self, messages: list[dict], tools: Sequence[dict] = ()) -> str:
+    def _templated(self, messages: list[dict], tools: Sequence[dict] = ()) -> Markup:
         """The messages as the policy's chat template writes them; templates of policies that see want parts, not texts."""
         said = messages if self.eyes is None else [{**message, "content": _parts(message["content"])} for message in messages]
-        return self.tokenizer.apply_chat_template(said, tools=list(tools) or None, add_generation_prompt=True, tokenize=False)
+        return self.encoder.render(said, tools)
 
     def without_thoughts(self, prompt_ids: Sequence[int]) -> tuple[int, ...]:
         """The prompt with thoughts that end before they begin, where the chat template knows any: the answer comes at once."""
@@ -94,11 +124,11 @@ class Speaker:
         if end.endswith("</think>"):
             return tuple(prompt_ids)
         ended = "\n\n</think>\n\n" if end.endswith("<think>") else "<think>\n\n</think>\n\n"
-        return (*prompt_ids, *self._encoded(ended))
+        return (*prompt_ids, *self.encoder.encode(self.encoder.markup(ended)))
 
     def bare_ids(self, text: str) -> tuple[int, ...]:
         """A text without the chat template, as the tokenizer begins texts."""
-        return tuple(self.tokenizer.encode(text))
+        return tuple(self.encoder.text_ids(text, begin=True))
 
     def spelling(self, token_ids: Sequence[int]) -> list[tuple[str, list[int]]]:
         """Each token's text and its bytes, which together are those of the whole text.
@@ -122,6 +152,9 @@ class Speaker:
         return decoder is not None and b'"ByteLevel"' in decoder.__getstate__()
 
     def text(self, token_ids: list[int]) -> str:
+        """Without the tokens that the tokenizer calls special, and without the one that ended the reply."""
+        if token_ids and token_ids[-1] in self.stop_token_ids:
+            token_ids = token_ids[:-1]
         return self.tokenizer.decode(token_ids, skip_special_tokens=True)
 
     # -- dialogues --------------------------------------------------------------------------------------------------
@@ -137,16 +170,25 @@ class Speaker:
         answer = ANSWER
         while any(answer in text for message in (*messages, *follow_up) for text in _texts(message["content"])):
             answer += answer
+        rest = self._behind_answer(messages, follow_up, answer)
+        # The stop token is encoded with what follows, and cut off: nothing then begins in mid-text.
+        token_ids, pictures = self._in_tokens(rest, follow_up, pngs, offset=-1)
+        if not token_ids or token_ids[0] not in self.stop_token_ids:
+            raise NoDialogue(
+                "the policy's chat template does not end an answer with a stop token of the policy: "
+                + " or ".join(self.tokenizer.convert_ids_to_tokens(list(self.stop_token_ids)))
+            )
+        return Spelt(token_ids[1:], pictures)
+
+    def _behind_answer(
+        self, messages: list[dict], follow_up: list[dict], answer: str
+    ) -> Markup:
+        """Return what the template writes behind an answer with this text. Raises NoDialogue."""
         whole = self._templated([*messages, {"role": "assistant", "content": answer}, *follow_up])
         _, found, rest = whole.partition(answer)
-        stop = self.tokenizer.eos_token
-        if not found or not rest.lstrip().startswith(stop):
-            raise NoDialogue(f"the policy's chat template does not end an answer with {stop}, its stop token")
-        # The stop token is encoded with what follows, and cut off: nothing then begins in mid-text.
-        (first, *token_ids), pictures = self._in_tokens(rest.lstrip(), follow_up, pngs, offset=-1)
-        if first != self.tokenizer.eos_token_id:
-            raise NoDialogue(f"the policy's tokenizer does not read {stop} as its stop token")
-        return Spelt(tuple(token_ids), pictures)
+        if not found:
+            raise NoDialogue("the policy's chat template does not write out the answers of a dialogue")
+        return Markup(rest.lstrip())
 
     # -- what people type -------------------------------------------------------------------------------------------
 
@@ -166,7 +208,7 @@ class Speaker:
         raise Unspellable(f"the policy has no tokens for this text; the nearest it can say is: {said[:200]}")
 
     def _encoded(self, text: str) -> list[int]:
-        return self.tokenizer.encode(text, add_special_tokens=False)
+        return self.encoder.answer_ids(text)
 
     def _lengths(self, token_ids: list[int]) -> tuple[list[int], str]:
         """How many characters the first n tokens have finished, for each n from 0; and their text."""

@@ -16,6 +16,7 @@ from django.conf import settings
 from django.db import OperationalError
 from django.db.models import F
 from django.db.models.functions import Now
+from jinja2 import TemplateError
 
 from apps.pipelines.applying import OperatorFailed
 from apps.pipelines.tasks import sieve_of
@@ -32,6 +33,7 @@ from workers.explorer.acts import asked_in, do, let_go
 from workers.explorer.chats import Chats
 from workers.explorer.due import due_among, expected_bytes, rests_now
 from workers.explorer.meter import Meter
+from workers.explorer.prompt_lengths import leave_out_too_long, sieve_of_lengths
 from workers.explorer.seat import Seat
 from workers.explorer.speaker import NoDialogue
 from workers.explorer.turns import Turns
@@ -139,7 +141,10 @@ class Explorer:
     def _opened(self, seat: Seat, run: Run, room: int) -> list[Group]:
         """New groups; none, and the run pauses, where its operators on tasks leave none or break."""
         try:
-            return Group.open(run, self.worker.key, settings.LEASE_SECONDS, room, seat.version, sieve_of(seat.plan))
+            with nullcontext() if run.groups_opened else self._all_kept():
+                leave_out_too_long(seat)
+            sieve = sieve_of_lengths(seat, sieve_of(seat.plan))
+            return Group.open(run, self.worker.key, settings.LEASE_SECONDS, room, seat.version, sieve)
         except (NothingToDraw, OperatorFailed) as why:
             self._pause(run, str(why))
             return []
@@ -147,7 +152,7 @@ class Explorer:
     def _submit(self, seat: Seat, groups: list[Group]) -> None:
         try:
             seat.submit(groups)
-        except (NoDialogue, Unreadable, BadLimits) as why:
+        except (NoDialogue, Unreadable, BadLimits, TemplateError) as why:
             self._pause(seat.run, str(why))
         else:
             log.info("groups_begun", run=seat.run, groups=[group.pk for group in groups], weight_version=seat.version)

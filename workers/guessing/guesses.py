@@ -17,6 +17,7 @@ from apps.rewards.scorers import RolloutView, TaskView, find
 from apps.rewards.scoring import Question
 from apps.tasksets.messages import pictures_of
 from apps.tasksets.models import Task
+from apps.tasksets.selection import chance
 from workers.answering import by_rule
 from workers.engines.choose import build
 from workers.engines.interface import Engine, EngineDied, Request, Sampling
@@ -74,7 +75,7 @@ def tried(
     folder = Path(policy.folder)
     manifest, speaker = verify(folder), Speaker(folder)
     running, _ = build(
-        engine, temperature=check.temperature, seed=check.seed, threads=settings.ENGINE_THREADS,
+        engine, temperature=check.temperature, threads=settings.ENGINE_THREADS,
         memory_share=settings.GPU_MEMORY_PERCENT / 100, sees=policy.sees_pictures,
     )  # fmt: skip
     try:
@@ -98,7 +99,7 @@ def _requests(task: Task, policy: Policy, check: Check, speaker: Speaker) -> Ite
     spelt = speaker.prompt(messages, pngs=pngs_of(policy.project_id, pictures_of(messages)))
     prompt = spelt.token_ids if check.thinks else speaker.without_thoughts(spelt.token_ids)
     for n in range(check.tries):
-        seed = (check.seed + task.pk * 1_000 + n) % 2**31
+        seed = chance.seed("guess", check.seed, task.index, n)
         sampling = Sampling(check.max_tokens, check.temperature, speaker.stop_token_ids, seed)
         yield Request(f"{task.pk}:{n}", prompt, sampling, spelt.pictures)
 

@@ -1,8 +1,10 @@
 """One file into a taskset: all of it in one transaction, said how far every second, given up when it is not ours any more.
 
-A data set of the Hub is fetched into its file first, and looked at by whoever asked for it.
+Before, the first rows of the file become its preview, from which whoever sent it maps columns. A data set of the Hub is fetched
+into its file first.
 """
 
+import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,22 +12,28 @@ from pathlib import Path
 import structlog
 from django.conf import settings
 from django.db import IntegrityError, InterfaceError, OperationalError, transaction
-from django.utils.text import slugify
 
+from apps.accounts.confining import TOO_MUCH
 from apps.pipelines.applying import OperatorFailed
 from apps.pipelines.checking import in_list, operators_of_import
 from apps.pipelines.tasks import row_sieve
 from apps.tasksets.leasing import MOST_ATTEMPTS
 from apps.tasksets.looking import How, guessed
 from apps.tasksets.models import ImportOver, Taskset, TasksetImport
+from apps.tasksets.previewing import preview_of, storable
 from apps.tasksets.reading import read
 from apps.tasksets.sources import opened
 from apps.tasksets.sources.hub import hub_rows
 from apps.tasksets.storing import BadLines, Origin, WhyNot, store
+from apps.tasksets.unpacking import unpack
 from workers.leases import kept
 
 log = structlog.get_logger(__name__)
+NOT_HERE = "its file is not on this machine: RFTWEB_IMPORTS must name one folder for all of them"
 SAID_EVERY = 1.0  # seconds
+QUICK = "preview IS NULL AND (hub IS NULL OR bytes > 0)"
+# What one process takes, as a condition in SQL. People wait for previews, so no long import goes before them.
+LANES = {"all": "TRUE", "previews": QUICK, "imports": f"NOT ({QUICK})"}
 MOST_FETCHED = 1000 * 1000 * 1000  # bytes
 
 
@@ -48,16 +56,19 @@ class Reading:
             raise ImportOver("it is no longer ours")
 
 
-def import_next(owner: str) -> bool:
-    """Import the oldest file that is due; says whether there was one. A database that goes away is raised: the import stays due."""
-    taken = TasksetImport.objects.claim(owner, settings.LEASE_SECONDS)
+def import_next(owner: str, lane: str = "all") -> bool:
+    """Preview or import the oldest file that is due; says whether there was one.
+
+    A database that goes away is raised: the import stays due.
+    """
+    taken = TasksetImport.objects.claim(owner, settings.LEASE_SECONDS, LANES[lane])
     if taken is None:
         return False
     try:
         if taken.attempts > MOST_ATTEMPTS:
             taken.fail(f"it was begun {MOST_ATTEMPTS} times and never came to its end")
-        elif taken.needs_fetching:
-            _fetch(taken)
+        elif taken.needs_preview:
+            _preview(taken)
         else:
             _import(taken)
     except ImportOver as over:
@@ -65,16 +76,44 @@ def import_next(owner: str) -> bool:
     return True
 
 
-def _fetch(taken: TasksetImport) -> None:
+def _preview(taken: TasksetImport) -> None:
+    """Fetch or unpack the file where it is not here yet, and keep its first rows for the page that maps columns."""
     try:
-        _write_file(taken)
-        taken.fetched(slugify(taken.hub["name"].rpartition("/")[2])[:50], guessed(taken.path).written())
+        with kept(Reading(taken).tell):
+            _bring(taken)
+            how = How.read(taken.how)
+            preview = preview_of(taken.path, how)
+        size = _size(taken.path)
+        taken.previewed(preview, guessed(preview, how).written(), size)
+        taken.packed_path.unlink(missing_ok=True)
     except (ImportOver, OperationalError, InterfaceError):
         raise
+    except FileNotFoundError:
+        taken.fail(NOT_HERE)
+    except MemoryError:
+        taken.fail(TOO_MUCH)
     except (ValueError, OSError) as error:
-        taken.fail(str(error))
+        taken.fail(storable(str(error)))
+    except Exception as error:  # decoders of broken files raise anything; the next file must be read
+        log.exception("preview_failed", name=taken.name)
+        taken.fail(f"{type(error).__name__}: {storable(str(error))}")
     else:
-        log.info("fetched", name=taken.name, bytes=taken.bytes)
+        log.info("previewed", name=taken.name, bytes=size)
+
+
+def _bring(taken: TasksetImport) -> None:
+    """Put the file at its path, where it is not there as it was sent."""
+    if taken.needs_fetching:
+        _write_file(taken)
+    elif taken.packed_path.exists():
+        shutil.rmtree(taken.path, ignore_errors=True)  # of a worker that died
+        unpack(taken.packed_path, taken.path)
+
+
+def _size(path: Path) -> int:
+    if not path.is_dir():
+        return path.stat().st_size
+    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
 
 
 def _write_file(taken: TasksetImport) -> None:
@@ -106,7 +145,9 @@ def _import(taken: TasksetImport) -> None:
     except IntegrityError:
         taken.fail(f"a taskset {taken.slug!r} is there already")
     except FileNotFoundError:
-        taken.fail("its file is not on this machine: RFTWEB_IMPORTS must name one folder for all of them")
+        taken.fail(NOT_HERE)
+    except MemoryError:
+        taken.fail(TOO_MUCH)
     except (ValueError, OSError, OperatorFailed) as error:
         taken.fail(str(error))
     except Exception as error:  # what went wrong is kept with it, and the next file's turn comes

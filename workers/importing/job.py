@@ -1,4 +1,4 @@
-"""The job that has files imported: it sees to it that one process of this worker does so while any is due."""
+"""The job that has files previewed and imported: it keeps one process of this worker at each while any is due."""
 
 import subprocess
 import sys
@@ -7,18 +7,22 @@ import structlog
 from celery import shared_task
 from django.conf import settings
 
+from apps.accounts import confining
 from apps.tasksets.keeping import clear_away
 from apps.tasksets.models import TasksetImport
+from workers.importing.importing import LANES
 
 log = structlog.get_logger(__name__)
-_importing: subprocess.Popen | None = None
+_running: dict[str, subprocess.Popen] = {}
 
 
 @shared_task(name="import")
 def take_up(**_: object) -> None:
-    """Idempotent; two workers take different files. The process dies with us, and what it held is taken up again."""
-    global _importing
+    """Idempotent; two workers take different files. The processes die with us, and what they held is taken up again."""
     if cleared := clear_away():
         log.info("imports_cleared_away", files=cleared)
-    if (_importing is None or _importing.poll() is not None) and TasksetImport.objects.due().exists():
-        _importing = subprocess.Popen([sys.executable, "-m", "workers.importing"], cwd=settings.BASE_DIR)
+    for lane in ("previews", "imports"):
+        is_free = lane not in _running or _running[lane].poll() is not None
+        if is_free and TasksetImport.objects.due().extra(where=[LANES[lane]]).exists():
+            command = [sys.executable, "-m", "workers.importing", lane]
+            _running[lane] = subprocess.Popen(command, cwd=settings.BASE_DIR, env=confining.environment())

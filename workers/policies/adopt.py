@@ -1,6 +1,7 @@
 """Seal a checked copy of somebody's model: `python -m workers.policies.adopt SOURCE --out FOLDER`.
 
 The source is a local folder, or a hub id, of which only weights, configuration and tokenizer are fetched.
+A local folder may be one of the Hub's cache: a model's, or one of its snapshots.
 Nothing is loaded before the folder has passed the safe loading rules, and then without remote code.
 """
 
@@ -16,8 +17,10 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from transformers.utils import logging as transformers_logging
 
 from apps.policies.folder import ADAPTER_CONFIG, KNOWN_FILES, MANIFEST
+from apps.policies.hub_cache import copy_snapshot, snapshot_in
 from apps.policies.manifest import DamagedWeights, Manifest, Probe, scan_policy_folder, seal, verify
 from workers import adapters
+from workers.chat_encoder import ChatEncoder, UnsafeTemplate
 from workers.policies.sampling import probe_logprobs
 from workers.vision import loading
 from workers.vision.eyes import Eyes
@@ -26,6 +29,7 @@ from workers.vision.probing import seeing_probe
 PROBE_TEXT = "The quick brown fox jumps over the lazy dog. 3 + 4 = 7."
 PROBE_TOKENS = 32
 LONE_ADAPTER = "is an adapter without its model; merge it into its base first"
+DOWNLOADERS_NOTES = frozenset({".cache", ".git"})  # folders beside a downloaded or cloned model
 HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 
 
@@ -65,11 +69,15 @@ def adopt(source: str, revision: str, final: Path) -> Manifest:
 
 def _bring(source: str, revision: str, folder: Path) -> None:
     if Path(source).is_dir():
+        if snapshot := snapshot_in(Path(source), revision):
+            copy_snapshot(snapshot, folder)
+            return
         # Before copying, so that a refusal names the owner's file.
-        if ADAPTER_CONFIG in scan_policy_folder(source).files:
+        if ADAPTER_CONFIG in scan_policy_folder(source, DOWNLOADERS_NOTES).files:
             _merge(Path(source), folder)
         else:
-            shutil.copytree(source, folder, ignore=shutil.ignore_patterns(MANIFEST))
+            left = shutil.ignore_patterns(MANIFEST, *DOWNLOADERS_NOTES)
+            shutil.copytree(source, folder, symlinks=True, ignore=left)
         return
     if not HUB_ID.fullmatch(source):
         raise NotAPolicy("is neither a folder nor a hub id such as owner/name")
@@ -103,6 +111,10 @@ def _require_chat(tokenizer: PreTrainedTokenizerBase) -> None:
         raise NotAPolicy("has no chat template; tasks are chat messages")
     if tokenizer.eos_token_id is None:
         raise NotAPolicy("has no end token; replies would never stop")
+    try:
+        ChatEncoder(tokenizer).require_safe()
+    except UnsafeTemplate as why:
+        raise NotAPolicy(f"cannot keep control tokens out of messages: {why}") from None
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ import transformers
 from apps.policies.manifest import DamagedWeights, Manifest, verify
 from apps.rewards import scorers
 from apps.tasksets import generators
+from apps.tasksets.selection import chance
 from workers.policies import recipes, sampling, warming
 from workers.policies.recipes import Recipe
 from workers.policies.saving import save_base
@@ -77,7 +78,8 @@ def mean_reward(model: transformers.PreTrainedModel, tokenizer: transformers.Pre
     """Mean of the scorer of the recipe's name over freshly sampled answers to its generator's tasks."""
     tasks = list(generators.find(recipe.name)(MEASURED_TASKS, MEASURE_SEED))
     prompts = [warming.prompt_ids(tokenizer, task.prompt[0]["content"]) for task in tasks]
-    batch = sampling.sample(model, prompts, recipe.max_tokens, torch.Generator().manual_seed(MEASURE_SEED))
+    seeds = [chance.seed("measure", MEASURE_SEED, n) for n in range(len(prompts))]
+    batch = sampling.sample(model, prompts, recipe.max_tokens, seeds)
     texts = [tokenizer.decode(ids, skip_special_tokens=True) for ids, _ in batch.rows()]
     scorer = scorers.find(recipe.name)
     return sum(scorer.of(text, task).value for task, text in zip(tasks, texts, strict=True)) / len(tasks)

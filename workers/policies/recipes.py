@@ -73,7 +73,7 @@ RECIPES = {
     recipe.name: recipe
     for recipe in (
         Recipe("sort", 128, 3, 400, 64, 2e-3, 8, _digits, demonstrations.sort),
-        Recipe("tone", 96, 2, 400, 64, 3e-3, 48, _tone_words, demonstrations.tone),
+        Recipe("tone", 96, 2, 500, 64, 3e-3, 48, _tone_words, demonstrations.tone),
     )
 }
 

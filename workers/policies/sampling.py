@@ -10,6 +10,7 @@ import torch
 from transformers import DynamicCache, PreTrainedModel
 
 from apps.policies.manifest import Shown
+from workers.engines.noise import pick, uniforms
 from workers.vision.eyes import Eyes
 from workers.vision.merging import text_of
 
@@ -30,11 +31,21 @@ class Batch:
 
 @torch.no_grad()
 def sample(
-    model: PreTrainedModel, prompts: list[list[int]], max_tokens: int, generator: torch.Generator, temperature: float = 1.0
+    model: PreTrainedModel,
+    prompts: list[list[int]],
+    max_tokens: int,
+    seeds: Sequence[int],
+    temperature: float = 1.0,
+    ends: Sequence[int] | None = None,
 ) -> Batch:
-    """One continuation per prompt (left-padded together), until the end token or `max_tokens`."""
+    """One continuation per prompt (left-padded together), until an end token or `max_tokens`.
+
+    `seeds`: one per prompt; a continuation depends on its own alone. `ends`: the model's own if None.
+    """
     pad = 0 if model.config.pad_token_id is None else model.config.pad_token_id  # what stands there is masked
-    ends = torch.tensor(model.config.eos_token_id, device=model.device).reshape(-1)  # some models have several
+    ends = model.config.eos_token_id if ends is None else list(ends)
+    ends = torch.tensor(ends, device=model.device).reshape(-1)  # some models have several
+    own_seeds = torch.tensor(list(seeds), dtype=torch.long, device=model.device)
     width = max(map(len, prompts))
     ids = torch.tensor([[pad] * (width - len(prompt)) + prompt for prompt in prompts], device=model.device)
     attention = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts], device=model.device)
@@ -47,7 +58,7 @@ def sample(
             input_ids=ids, attention_mask=attention, position_ids=positions, past_key_values=cache, use_cache=True, logits_to_keep=1
         ).logits[:, -1]
         distribution = torch.log_softmax(logits / temperature, -1)
-        token = torch.multinomial(distribution.exp(), 1, generator=generator)
+        token = pick(distribution, uniforms(own_seeds, positions[:, -1]))[:, None]
         mask.append(~done)
         said.append(torch.where(done, pad, token[:, 0]))
         logprobs.append(torch.where(done, 0.0, distribution.gather(1, token)[:, 0]))

@@ -4,7 +4,6 @@ import os
 import shutil
 from pathlib import Path
 
-import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from transformers.utils import logging as transformers_logging
 
@@ -27,6 +26,6 @@ def save_base(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, final:
 
 
 def _probe(model: PreTrainedModel, prompt: list[int]) -> Probe:
-    ((reply, _),) = sample(model, [prompt], PROBE_TOKENS, torch.Generator().manual_seed(0)).rows()
+    ((reply, _),) = sample(model, [prompt], PROBE_TOKENS, seeds=[0]).rows()
     token_ids = prompt + reply
     return Probe(tuple(token_ids), tuple(probe_logprobs(model, token_ids)))

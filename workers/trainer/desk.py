@@ -20,6 +20,7 @@ from django.db import Error
 from django.db.models.functions import Now
 from safetensors import SafetensorError
 
+from apps.accounts.locking import retrying
 from apps.buffer.models import Experience, batch_of, commit_step, plan_step
 from apps.feedback.evaluation.scheduled import keep_up
 from apps.pipelines.applying import OperatorFailed
@@ -152,6 +153,7 @@ class Desk:
             log.warning("movement_not_measured", run=self.run, weight_version=version.version, reason=str(why))
             return None
 
+    @retrying
     def _commit(self, step: TrainStep, batch: Sequence, report: StepReport, staged: WeightVersion | None) -> None:
         """Say in one transaction, under the fence, that the update happened. Raises StaleFence and writes nothing."""
         seconds = time.monotonic() - self.turned_at
@@ -225,12 +227,16 @@ class Desk:
         for version in versions.select_related("parent"):
             if version.state == WeightVersion.State.REFUSED or not self._is_intact(version):
                 self._write_again(version)
-            with self.run.fenced(self.fence):
-                version.verify()
-                version.publish()
+            self._publish(version)
             keep_up(self.run)  # before its folder could go; the sweep does the same, should we die here
             shelf.retire(self.run, self.fence)
         self.run.refresh_from_db()
+
+    @retrying
+    def _publish(self, version: WeightVersion) -> None:
+        with self.run.fenced(self.fence):
+            version.verify()
+            version.publish()
 
     def _is_intact(self, version: WeightVersion) -> bool:
         try:

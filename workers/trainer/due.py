@@ -5,9 +5,9 @@ A few statements cover all runs; only runs with enough ready groups are looked a
 
 from collections.abc import Sequence
 
-from django.db import transaction
 from django.db.models import Count, Min
 
+from apps.accounts.locking import lock_one, unit_of_work
 from apps.buffer.models import Experience, experts_missing, replays
 from apps.buffer.models.reading import IN_MACHINES_HANDS, next_groups
 from apps.feedback import experts
@@ -78,12 +78,12 @@ def _is_due(run: Run, groups: int, oldest: int) -> bool:
     return not experts_missing(run) or has_experts_to_admit(run)
 
 
+@unit_of_work
 def _retire(run: Run) -> int:
     """Needs no fence: whoever plans an update locks the same row, and takes only what is ready."""
-    with transaction.atomic():
-        locked = Run.objects.select_for_update().get(pk=run.pk)
-        version = locked.step // locked.settings.sync_interval
-        return Experience.objects.retire_stale(locked, version)
+    locked = lock_one(Run.objects.filter(pk=run.pk))
+    version = locked.step // locked.settings.sync_interval
+    return Experience.objects.retire_stale(locked, version)
 
 
 def has_experts_to_admit(run: Run) -> bool:

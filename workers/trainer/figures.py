@@ -37,7 +37,8 @@ ON_THE_WAY = {
 
 def of_batch(run: Run, step: TrainStep, batch: Sequence[Experience]) -> dict[str, float]:
     """Means over what the policy sampled; `staleness` in weight versions, `completion_length` in tokens. `rows`: all.
-    `people_share`: of the rollouts, those of whose reward a person, or a stand-in, has said something. `reward_rule`,
+    `people_share`: of the rollouts, those that a person judged; `simulated_share`: those that the simulated rater
+    judged. `reward_human` is of people alone, `reward_simulated` of the simulated rater alone. `reward_rule`,
     `reward_model`, `reward_environment`: what each gives of `reward_machine`, weighted as the run combines them.
 
     What an update takes again is stale and fills rows, and was in the other means when it came first.
@@ -47,13 +48,17 @@ def of_batch(run: Run, step: TrainStep, batch: Sequence[Experience]) -> dict[str
     rewards = [experience.reward for experience in batch]
     kinds = _kinds(batch)
     full = {group: full_reward(run.settings, kind) for group, kind in kinds.items()}
-    human = Q(source=Reward.Source.HUMAN)
     said = Reward.objects.filter(rollout__in=[experience.rollout_id for experience in batch], is_current=True)
-    one_by_one = human & Q(by__isnull=False)  # what they say together is made of these
+    # One by one: what raters say together is made of these.
+    people = Q(source=Reward.Source.HUMAN, by__is_simulated=False)
+    simulated = Q(source=Reward.Source.HUMAN, by__is_simulated=True)
+    size = Value(float(len(batch)))
     said = said.aggregate(
-        reward_human=Avg("value", filter=one_by_one),
-        reward_human_std=StdDev("value", filter=one_by_one),
-        people_share=Count("rollout", filter=one_by_one, distinct=True) / Value(float(len(batch))),
+        reward_human=Avg("value", filter=people),
+        reward_human_std=StdDev("value", filter=people),
+        reward_simulated=Avg("value", filter=simulated),
+        people_share=Count("rollout", filter=people, distinct=True) / size,
+        simulated_share=Count("rollout", filter=simulated, distinct=True) / size,
     )
     return {
         "reward_mean": statistics.fmean(rewards),

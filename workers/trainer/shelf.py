@@ -5,6 +5,7 @@ from pathlib import Path
 
 from django.conf import settings
 
+from apps.accounts.locking import retrying
 from apps.policies.models import Policy
 from apps.runs import retiring
 from apps.runs.models import NotPossible, Run, WeightVersion
@@ -30,6 +31,7 @@ def sweep(run: Run) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
+@retrying
 def retire(run: Run, fence: int) -> None:
     """Delete the folders of published versions that nobody needs any more; their rows say so first. Raises StaleFence."""
     with run.fenced(fence) as locked:

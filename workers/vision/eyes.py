@@ -54,16 +54,24 @@ class Eyes:
     def spell(
         self, text: str, pngs: Sequence[bytes], offset: int = 0, begins: bool = False
     ) -> tuple[tuple[int, ...], tuple[Shown, ...]]:
-        """A text with the policy's picture token once for each picture, in tokens, and where each picture is.
+        """A text of our own with the policy's picture token once for each picture, in tokens, and where each picture is.
 
         The tokens are those of the processor itself: the text's, each picture token spread to what stands for its picture.
         `offset`: tokens before it, which the places count. `begins`: the tokenizer's own first token stands before it, unless
         the text says that itself, as the processor has it. Raises Unreadable.
         """
-        token_ids, shown, left = [], [], list(pngs)
         tokenizer = self.processor.tokenizer
         is_begun = bool(tokenizer.bos_token) and text.startswith(tokenizer.bos_token)
         tokenized = tokenizer.encode(text, add_special_tokens=begins and not is_begun)
+        return self.spread(tokenized, pngs, offset)
+
+    def spread(
+        self, tokenized: Sequence[int], pngs: Sequence[bytes], offset: int = 0
+    ) -> tuple[tuple[int, ...], tuple[Shown, ...]]:
+        """Spread each picture token to those that stand for its picture. Raises Unreadable."""
+        token_ids: list[int] = []
+        shown: list[Shown] = []
+        left = list(pngs)
         if (marks := tokenized.count(self.token_id)) != len(pngs):
             raise Unreadable(
                 f"the prompt says {self.token}, which the policy reads as a picture, {marks} times and shows {len(pngs)} pictures"

@@ -8,11 +8,13 @@ from django.db import models, transaction
 from django.db.models import Q
 from django.db.models.functions import Now
 
+from apps.accounts.locking import unit_of_work
 from apps.accounts.models import AuditEntry, User
 from apps.alerts.kinds import AS_JUDGED, TITLES, TO_ALL, TO_STEERERS
 from apps.alerts.models.channels import Channel, Delivery
 from apps.runs.blindness import judged_openly
 from apps.runs.models import NotPossible, Run, after
+from apps.streaming import wakeups
 
 
 class AlertQuerySet(models.QuerySet):
@@ -89,9 +91,10 @@ class Alert(models.Model):
             Delivery.objects.bulk_create(
                 [Delivery(channel=channel, entry=entry, kind=f"alert.{what}") for channel in channels], ignore_conflicts=True
             )
+            transaction.on_commit(lambda: wakeups.send("tell"), robust=True)
         return entry
 
-    @transaction.atomic
+    @unit_of_work
     def acknowledge(self, by: User, hours: float | None) -> None:
         """Say that somebody knows, for so many hours or until it is over. Raises NotPossible once it is closed."""
         until = None if hours is None else after(hours * 3600)

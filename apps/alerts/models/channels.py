@@ -7,11 +7,12 @@ import secrets
 import uuid
 
 from django.conf import settings
-from django.db import models
+from django.db import models, transaction
 from django.db.models import Q
 from django.db.models.functions import Now
 
 from apps.accounts.models import Project, User
+from apps.streaming import wakeups
 
 SECRET_PREFIX = "whsec_"
 MOST_CHANNELS = 20  # of one project
@@ -67,7 +68,9 @@ class Channel(models.Model):
         Channel.objects.filter(pk=self.pk).update(is_on=True)
 
     def test(self) -> "Delivery":
-        return Delivery.objects.create(channel=self, kind="test")
+        delivery = Delivery.objects.create(channel=self, kind="test")
+        transaction.on_commit(lambda: wakeups.send("tell"), robust=True)
+        return delivery
 
 
 class Delivery(models.Model):

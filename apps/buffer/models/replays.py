@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from django.db import connection, models
 
+from apps.accounts.locking import lock_ids, retrying, unit_of_work
 from apps.buffer.models.experiences import Experience
 from apps.buffer.models.steps import Crediting, Treating, record_batch
 from apps.rollouts.models import Group, Rollout, RolloutPayload
@@ -56,6 +57,7 @@ def is_numbered(run: Run) -> bool:
     return run.recorded.filter(step__isnull=False).exists()
 
 
+@unit_of_work
 def number_steps(run: Run, fence: int) -> int:
     """Give the updates that have something left their numbers, and the data the versions of this run; how many updates.
 
@@ -63,6 +65,9 @@ def number_steps(run: Run, fence: int) -> int:
     updates as u had behind it: so it is never newer than what learns from it, and at most as stale as it was.
     Once only; call it when all groups are refined. Raises StaleFence.
     """
+    if not is_numbered(run):
+        lock_ids(run.groups.all())
+        lock_ids(Rollout.objects.filter(run=run))
     with run.fenced(fence) as locked:
         if is_numbered(locked) or not locked.planned_steps:
             return locked.planned_steps
@@ -82,6 +87,7 @@ def number_steps(run: Run, fence: int) -> int:
     return len(kept)
 
 
+@retrying
 def plan_recorded(run: Run, fence: int, crediting: Crediting | None = None, treating: Treating | None = None) -> TrainStep | None:
     """Fix the batch of a replaying run's next update: what is left of the recorded one, in its order; None when all are made.
 

@@ -9,6 +9,7 @@ from itertools import islice
 
 from django.db import models, transaction
 
+from apps.accounts.locking import retrying
 from apps.runs.models import Run, TrainStep
 from apps.tasksets.drawing import position
 
@@ -97,6 +98,7 @@ class StepLesson(models.Model):
         return f"{self.step_id}[{self.position}]"
 
 
+@retrying
 def plan_lessons(run: Run, fence: int) -> TrainStep | None:
     """Fix the batch of the run's next update: the next `snapshot.rows` lessons of a seeded shuffle per epoch.
 

@@ -7,6 +7,7 @@ from django.db import connection, models, transaction
 from django.db.models import Case, Count, F, Q, Value, When
 from django.db.models.functions import Now
 
+from apps.accounts.locking import retrying
 from apps.buffer.credit import Credit
 from apps.buffer.models.experiences import Experience
 from apps.buffer.models.reading import next_groups
@@ -60,6 +61,7 @@ class StepItem(models.Model):
         ]
 
 
+@retrying
 def plan_step(run: Run, fence: int, crediting: Crediting | None = None, treating: Treating | None = None) -> TrainStep | None:
     """Fix the batch of the run's next update, its groups and its experts, or None while too few are ready.
 

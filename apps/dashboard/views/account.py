@@ -13,6 +13,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from apps.accounts.models import TOKEN_LIFETIME, Project, Token, User
 from apps.accounts.rating_keys import ACTIONS, BadKeys, keys_of, parse
+from apps.dashboard.form_actions import posted_flag
 from apps.environments.models import Environment
 from apps.runs.models import Run
 
@@ -101,7 +102,8 @@ def revoke_token(request: HttpRequest, pk: int) -> HttpResponse:
 @login_required
 def rating_keys(request: HttpRequest) -> HttpResponse:
     """Everybody signed in: their own keys of the rating page; `defaults` puts all back."""
-    asked = {} if "defaults" in request.POST else {a.name: request.POST.get(a.name, a.key) for a in ACTIONS}
+    chosen = {action.name: request.POST.get(action.name, action.key) for action in ACTIONS}
+    asked = {} if posted_flag(request, "defaults") else chosen
     try:
         request.user.rating_keys = parse(asked)
     except BadKeys as error:

@@ -18,6 +18,7 @@ from apps.dashboard.access import steered_run
 from apps.dashboard.views.weights import version_of
 from apps.rollouts.models import Chat, ChatTurn
 from apps.rollouts.models.chats import COLDEST, LONGEST_TEXT, MOST_TOKENS
+from apps.runs.control_plane import duration
 from apps.runs.models import NotPossible, Run, WeightVersion, Worker
 
 TEMPERATURE, TOKENS = 0.7, 256
@@ -172,7 +173,11 @@ def waiting_words(turn: ChatTurn, version: WeightVersion, is_served: bool) -> tu
     if (timezone.now() - turn.asked_at).total_seconds() < SLOW_S:
         return "waiting for an engine", ""
     if is_served:
-        return "waiting for its turn", "Every engine is busy with a run; one makes room when it has finished what it writes."
+        waited = duration((timezone.now() - turn.asked_at).total_seconds())
+        return (
+            f"waiting for its turn for {waited}",
+            "Every engine is busy with a run; one makes room when it has finished what it writes.",
+        )
     return "no explorer is there", "Start one: manage.py up starts all workers, celery -A rftweb worker -Q explore one explorer."
 
 

@@ -15,6 +15,7 @@ from apps.accounts.models import AuditEntry
 from apps.dashboard.access import may_steer, seen_run, steered_run
 from apps.dashboard.costs import WORDS, Bar, against_cost, bars_of, days_of, gain_of, measures_of, roles_of, units_of
 from apps.dashboard.curves import recent_rewards
+from apps.dashboard.form_actions import posted_flag
 from apps.runs.blindness import open_among, sees_judgements
 from apps.runs.budget import Budget
 from apps.runs.config import ConfigError
@@ -58,11 +59,12 @@ def cost(request: HttpRequest, project: str, slug: str) -> HttpResponse:
 def budget(request: HttpRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project: the limits, as part of the run's configuration; with `resume` it goes on, too."""
     run = steered_run(request, project, slug)
+    resumes = posted_flag(request, "resume")
     typed = {name: request.POST.get(name, "").strip() for name in Budget.model_fields}
     limits = {name: text or None for name, text in typed.items()}
     try:
         is_changed = run.change_config(request.user, budget=limits if any(limits.values()) else None)
-        if "resume" in request.POST:
+        if resumes:
             run.resume(request.user)
     except ConfigError as error:
         problems = {name.removeprefix("budget."): words for name, words in error.problems.items()}
@@ -71,7 +73,7 @@ def budget(request: HttpRequest, project: str, slug: str) -> HttpResponse:
     except NotPossible as refused:
         messages.error(request, f"The limits are saved, but {refused}.")
         return redirect("run-cost", project, slug)
-    if is_changed or "resume" in request.POST:
+    if is_changed or resumes:
         messages.success(request, "The limits are saved; they are looked at every ten seconds.")
     else:
         messages.info(request, "Nothing differs from the limits as they stand.")

@@ -15,6 +15,7 @@ from apps.dashboard.access import may_steer, seen_run, steered_run
 from apps.dashboard.arenas import offers_of
 from apps.dashboard.comparing_evaluations import figures_by_task
 from apps.dashboard.evaluations import Shown, overview_of, slices, table_rows, words_of, words_of_schedule
+from apps.dashboard.form_actions import posted_flag
 from apps.feedback.evaluation.asking import evaluate_several
 from apps.feedback.evaluation.figures import MEASURES, ks_of
 from apps.feedback.evaluation.results import Found, by_scale, why_not_by_scale
@@ -64,7 +65,7 @@ def schedules(request: HttpRequest, project: str, slug: str) -> HttpResponse:
     run = steered_run(request, project, slug)
     key = request.POST.get("remove", "")
     try:
-        if key:
+        if "remove" in request.POST:
             remove(run, key, request.user)
         else:
             scheduled = Scheduled.model_validate(_said(request.POST, OF_SCHEDULES))
@@ -85,12 +86,14 @@ def refused(request: HttpRequest, run: Run, wrong: ConfigError | ValidationError
 
 def _ask(request: HttpRequest, run: Run) -> HttpResponse:
     """Every chosen version is asked the same; what was asked before is not asked again unless that is wanted."""
+    is_bench = posted_flag(request, "versions", on="all")
     try:
         if run.is_evaluation:
             raise ConfigError({"run": "is an evaluation itself: evaluate versions of the run that it asks"})
         asked = Asked.model_validate(_said(request.POST, FIELDS))
         _require_taskset(run, asked.taskset)
-        made = evaluate_several(run, _numbers(request.POST), asked, request.user, again=bool(request.POST.get("again")))
+        versions = None if is_bench else _numbers(request.POST)
+        made = evaluate_several(run, versions, asked, request.user, again=bool(request.POST.get("again")))
     except (ConfigError, ValidationError) as wrong:
         return refused(request, run, wrong, "Nothing was asked", "ask")
     new = sum(is_new for _, is_new in made)
@@ -99,10 +102,8 @@ def _ask(request: HttpRequest, run: Run) -> HttpResponse:
     return redirect("run-evaluations", run.project.slug, run.slug)
 
 
-def _numbers(said: QueryDict) -> set[int] | None:
-    """Of the versions that were ticked or typed; None for all that are kept (bench). Raises ConfigError."""
-    if said.get("versions") == "all":
-        return None
+def _numbers(said: QueryDict) -> set[int]:
+    """Return the versions that were ticked or typed. Raise ConfigError for what is no number."""
     told = [*said.getlist("version"), *said.get("others", "").replace(",", " ").split()]
     if wrong := next((text for text in told if not (text.isascii() and text.isdigit() and len(text) < 10)), None):
         raise ConfigError({"version": f"{wrong[:20]!r} is no number of a version; write numbers, as 40, 120"})

@@ -1,4 +1,4 @@
-"""Importing tasks: a file is sent, looked at with its columns and first rows, and then read by a worker."""
+"""Importing tasks: a file is sent, its columns are mapped by the preview that a worker made, then a worker reads it."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,31 +10,33 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.core.files.uploadedfile import UploadedFile
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.utils.text import slugify
+from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from apps.accounts.body_limits import FORM_OVERHEAD, takes_body
 from apps.accounts.models import Project
+from apps.dashboard.form_actions import posted_action
 from apps.dashboard.paging import page_of
 from apps.pipelines.applying import OperatorFailed
 from apps.pipelines.checking import in_list, operators_of_import
 from apps.pipelines.tasks import row_sieve
 from apps.runs.config import ConfigError
+from apps.streaming import wakeups
 from apps.tasksets.duplicates import CHOICES
 from apps.tasksets.keeping import TooManyHeld, ask_hub, keep
-from apps.tasksets.looking import How, Look, guessed, look, splits_of
+from apps.tasksets.looking import LONGEST_COLUMN, How, Look, look
 from apps.tasksets.models import ImportOver, TasksetImport
 from apps.tasksets.rows import TaskRow
 from apps.tasksets.sources import FORMATS, SUFFIXES
 from apps.tasksets.sources.hub import NAME
-from apps.tasksets.sources.records import NotReadable
 from apps.tasksets.unpacking import SUFFIX
 
 LARGEST_BYTES = 1000 * 1000 * 1000
 IMPORTS_SHOWN = 20
 LONGEST_OPERATORS = 20_000  # characters of their YAML
-LONGEST_COLUMN = 200  # characters of a column's name
 COLUMNS = ("prompt", "answer", "domain", "follow_ups", "meta")
 WORDS = {
     "prompt": ("Prompt", "a text, or chat messages that end with the user’s", ""),
@@ -100,7 +102,8 @@ class Choices(forms.Form):
 
     def __init__(self, importing: TasksetImport, *given: object) -> None:
         super().__init__(*given)
-        self.importing, self.splits = importing, splits_of(importing.path)
+        self.importing = importing
+        self.splits = importing.preview.get("splits", [])
         self.fields["split"].choices = [(name, name) for name in ("", *self.splits)]
         self.fields["version_of"].choices = [("", ""), *((slug, slug) for slug in followed(importing))]
 
@@ -128,6 +131,7 @@ class Choices(forms.Form):
         return How(**said, more_meta=more_meta)
 
 
+@takes_body(LARGEST_BYTES + FORM_OVERHEAD)
 @require_http_methods(["GET", "HEAD", "POST"])
 @login_required
 def imports(request: HttpRequest, project: str) -> HttpResponse:
@@ -136,8 +140,10 @@ def imports(request: HttpRequest, project: str) -> HttpResponse:
     form = Upload(*((request.POST, request.FILES) if request.method == "POST" else ()))
     if request.method == "POST" and form.is_valid():
         try:
-            return redirect("taskset-import", _kept(request, found, form.cleaned_data["file"]).pk)
-        except (TooManyHeld, NotReadable) as error:
+            kept = _kept(request, found, form.cleaned_data["file"])
+            _wake_importer()
+            return redirect("taskset-import", kept.pk)
+        except TooManyHeld as error:
             form.add_error("file", f"{error}.")
         except OSError as error:
             form.add_error("file", f"The file could not be kept: {error.strerror}.")
@@ -152,10 +158,17 @@ def hub(request: HttpRequest, project: str) -> HttpResponse:
     form = FromHub(request.POST)
     if form.is_valid():
         try:
-            return redirect("taskset-import", ask_hub(found, request.user, **form.cleaned_data).pk)
+            asked = ask_hub(found, request.user, **form.cleaned_data)
+            _wake_importer()
+            return redirect("taskset-import", asked.pk)
         except TooManyHeld as error:
             form.add_error("name", f"{error}.")
     return _sending(request, found, Upload(), form)
+
+
+def _wake_importer() -> None:
+    """Have a worker look for files to read now; beat would wake one within seconds."""
+    transaction.on_commit(lambda: wakeups.send("import"), robust=True)
 
 
 def _sending(request: HttpRequest, project: Project, form: Upload, hub: FromHub) -> HttpResponse:
@@ -170,7 +183,7 @@ def _sending(request: HttpRequest, project: Project, form: Upload, hub: FromHub)
 def one(request: HttpRequest, pk: int) -> HttpResponse:
     """Owners and researchers of the project: choosing how the file is read (`act=look`), starting the import, and following it."""
     found = _import(request, pk)
-    if found.state != TasksetImport.State.LOOKED_AT:
+    if found.state != TasksetImport.State.LOOKED_AT or found.preview is None:
         return render(request, "dashboard/taskset_import.html", {"section": "tasksets", "one": found})
     how, form = How.read(found.how), Choices(found)
     if request.method == "POST":
@@ -178,8 +191,8 @@ def one(request: HttpRequest, pk: int) -> HttpResponse:
         if form.is_valid():
             return _chosen(request, found, form, how)
         said = {name: value for name, value in form.cleaned_data.items() if name != "slug"}
-        how = replace(how, **said, more_meta=_more_meta(request, found, how))
-    seen = look(found.path, how)
+        how = replace(how, **said, more_meta=_more_meta(request, found))
+    seen = look(found.preview, how)
     left_out, broken = _left_out(found, how, seen)
     context = {
         "section": "tasksets", "one": found, "form": form, "how": how, "seen": seen, "rows": _rows(seen, left_out),
@@ -194,8 +207,15 @@ def one(request: HttpRequest, pk: int) -> HttpResponse:
 @require_safe
 @login_required
 def now(request: HttpRequest, pk: int) -> HttpResponse:
-    """Owners and researchers of the project: the part of the page that moves while the file is read."""
-    return render(request, "dashboard/_taskset_import_now.html", {"one": _import(request, pk)})
+    """Owners and researchers of the project: the part of the page that moves while the file is read.
+
+    Once the preview is there, the whole page is fetched: it has the form then.
+    """
+    found = _import(request, pk)
+    answer = render(request, "dashboard/_taskset_import_now.html", {"one": found})
+    if found.state == TasksetImport.State.LOOKED_AT and found.preview is not None:
+        answer["HX-Redirect"] = reverse("taskset-import", args=[pk])
+    return answer
 
 
 @require_POST
@@ -226,31 +246,33 @@ def _import(request: HttpRequest, pk: int) -> TasksetImport:
 
 def _kept(request: HttpRequest, project: Project, file: UploadedFile) -> TasksetImport:
     name = PurePosixPath(file.name.replace("\0", "")).name[:200]
-    made = keep(project, request.user, name, file.size, file.chunks())
-    made.how, made.slug = guessed(made.path).written(), slugify(PurePosixPath(name).stem)[:50]
-    made.save(update_fields=["how", "slug"])
-    return made
+    return keep(project, request.user, name, file.size, file.chunks())
 
 
 def _chosen(request: HttpRequest, found: TasksetImport, form: Choices, before: How) -> HttpResponse:
-    """Keep the choices, and start the import where that was asked. What is read otherwise has other columns, guessed anew."""
-    slug, how = form.cleaned_data["slug"], form.how(_more_meta(request, found, before))
+    """Keep the choices, and start the import where that was asked. What is read otherwise has another preview and columns."""
+    action = posted_action(request, ("look", "import"))
+    slug = form.cleaned_data["slug"]
+    how = form.how(_more_meta(request, found))
     is_other = (how.format, how.split) != (before.format, before.split)
     try:
-        if request.POST.get("act") == "import" and not is_other:
+        if action == "import" and not is_other:
             found.start(slug, how.written(), request.user)
+            _wake_importer()
         else:
-            other = replace(guessed(found.path, how.format, how.split), version_of=how.version_of) if is_other else how
-            found.draft(slug, other.written())
+            found.draft(slug, how.written())
+        if is_other:
+            found.ask_preview(how.written())
+            _wake_importer()
     except ImportOver as error:
         messages.error(request, f"Nothing was changed: {error}.")
     return redirect("taskset-import", found.pk)
 
 
-def _more_meta(request: HttpRequest, found: TasksetImport, how: How) -> tuple[str, ...]:
+def _more_meta(request: HttpRequest, found: TasksetImport) -> tuple[str, ...]:
     """The ticked columns, of those that the file has."""
     ticked = set(request.POST.getlist("more_meta"))
-    return tuple(name for name in look(found.path, how).columns if name in ticked)
+    return tuple(name for name in found.preview.get("columns", []) if name in ticked)
 
 
 def _columns(form: Choices, how: How, seen: Look) -> list[tuple]:

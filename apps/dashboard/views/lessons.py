@@ -14,7 +14,9 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_http_methods
 
+from apps.accounts.body_limits import FORM_OVERHEAD, takes_body
 from apps.accounts.models import AuditEntry, Project, User
+from apps.dashboard.form_actions import posted_action
 from apps.feedback.importing import BadLessons, Destination, Imported, import_lessons
 from apps.feedback.layouts import LAYOUTS
 from apps.feedback.models import LESSONS
@@ -55,6 +57,7 @@ class Upload(forms.Form):
         return Destination(self.project, Path(self.cleaned_data["file"].name).name[:200], taskset)
 
 
+@takes_body(LARGEST_BYTES + FORM_OVERHEAD)
 @require_http_methods(["GET", "HEAD", "POST"])
 @login_required
 def import_page(request: HttpRequest, project: str) -> HttpResponse:
@@ -67,7 +70,8 @@ def import_page(request: HttpRequest, project: str) -> HttpResponse:
     }  # fmt: skip
     status = 200
     if request.method == "POST":
-        context |= _done(form, request.POST.get("act") == "store", request.user) if form.is_valid() else {}
+        store = posted_action(request, ("preview", "store")) == "store"
+        context |= _done(form, store, request.user) if form.is_valid() else {}
         status = 200 if form.is_valid() and "refusal" not in context else 422
     context["sources"] = _sources(found)  # after what was stored now
     return render(request, "dashboard/lessons_import.html", context, status=status)

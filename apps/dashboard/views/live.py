@@ -10,7 +10,7 @@ from apps.dashboard.rollout_rows import own_stars, rows, with_judgements
 from apps.feedback.interventions import runs_steered_by
 from apps.rollouts.models import Rollout
 from apps.runs.models import Run
-from apps.runs.raters import rated_by
+from apps.runs.raters import rated_by, takes_open_stars
 
 CARDS = 24
 RUNS_OFFERED = 8
@@ -34,7 +34,10 @@ def live(request: HttpRequest) -> HttpResponse:
     offered += [] if chosen is None or chosen in offered else [chosen]
     newest = Rollout.objects.without_anchors().newest_of_each(runs, CARDS)
     cards = _cards(request, Rollout.objects.filter(pk__in=newest).order_by("pk"))
-    context = {"section": "live", "runs": offered, "chosen": chosen, "cards": cards, "most_cards": CARDS}
+    context = {
+        "section": "live", "runs": offered, "chosen": chosen, "cards": cards,
+        "most_cards": CARDS, "over": _over(runs),
+    }  # fmt: skip
     return render(request, "dashboard/live.html", context)
 
 
@@ -50,6 +53,23 @@ def cards(request: HttpRequest) -> HttpResponse:
 def chips(request: HttpRequest) -> HttpResponse:
     """Everybody signed in: the rewards of `?rollout=1&rollout=2` so far, to be put on cards that are on the wall."""
     return render(request, "dashboard/_card_chips.html", {"cards": _cards(request, _wanted(request))})
+
+
+@require_safe
+@login_required
+def over(request: HttpRequest) -> HttpResponse:
+    """Everybody signed in: whether the runs of `?topic=1&topic=2` are all over, for an open wall."""
+    topics = [_id(number) for number in request.GET.getlist("topic")[:RUNS_OFFERED]]
+    runs = list(Run.objects.visible_to(request.user).filter(topic__in=topics).order_by("-pk"))
+    return render(request, "dashboard/_wall_over.html", {"over": _over(runs)})
+
+
+def _over(runs: list[Run]) -> str:
+    """In words, that none of these runs streams; empty while one does, or there is none."""
+    if not runs or any(run.state == Run.State.RUNNING for run in runs):
+        return ""
+    told = ", ".join(f"{run.slug} is {run.get_state_display()}" for run in runs)
+    return f"Nothing streams here now: {told}."
 
 
 def _chosen(request: HttpRequest) -> Run | None:
@@ -86,7 +106,8 @@ def _cards(request: HttpRequest, rollouts: QuerySet[Rollout]) -> list[dict]:
     shown = [card["rollout"] for card in found]
     given = own_stars(shown, request.user)
     steered = runs_steered_by(request.user, {rollout.run_id: rollout.run for rollout in shown}.values())
-    ratable = set(rated_by(request.user).filter(pk__in={rollout.run_id for rollout in shown}).values_list("pk", flat=True))
+    runs = rated_by(request.user).filter(takes_open_stars())
+    ratable = set(runs.filter(pk__in={rollout.run_id for rollout in shown}).values_list("pk", flat=True))
     return [
         {
             **card, "stars": given.get(card["rollout"].pk), "may_act": card["rollout"].run_id in steered,

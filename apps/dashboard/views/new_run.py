@@ -14,6 +14,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from apps.accounts.models import Project
 from apps.dashboard.config_diff import differences
 from apps.dashboard.estimate import estimate_of
+from apps.dashboard.form_actions import posted_action
 from apps.dashboard.presets import begun, lacking, presets
 from apps.dashboard.run_edits import as_written
 from apps.dashboard.run_form import RunForm, form_of, read
@@ -24,6 +25,7 @@ from apps.runs.models import Run
 LONGEST_SLUG, LONGEST_TITLE = 50, 200
 EARLIER_SHOWN = 50
 TRIED_AT_ONCE = 100
+ACTIONS = ("create", "start", "check")
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -56,9 +58,10 @@ def check_new_run(request: HttpRequest) -> HttpResponse:
 
 def _create(request: HttpRequest) -> HttpResponse:
     project = _project(request, request.POST)
+    action = posted_action(request, ACTIONS)
     form = read(project, request.POST, request.user)
     context = _context(request, project, form, request.POST)
-    if request.POST.get("act") == "check":
+    if action == "check":
         return render(request, "dashboard/run_new.html", context)
     if form.plan is None or context["slug_wrong"]:
         return _refused(request, context, "No run was made: see what is marked below.")
@@ -66,7 +69,7 @@ def _create(request: HttpRequest) -> HttpResponse:
         with transaction.atomic():
             slug, title = context["slug"], context["title"] or context["slug"]
             run = Run.create(project=project, slug=slug, title=title[:LONGEST_TITLE], plan=form.plan, owner=request.user)
-            if request.POST.get("act") == "start":
+            if action == "start":
                 run.start(by=request.user)
     except IntegrityError:
         return _refused(request, {**context, "slug_wrong": _taken(project, context["slug"])}, "No run was made: its name is taken.")

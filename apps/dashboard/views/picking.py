@@ -14,6 +14,7 @@ from django.views.decorators.http import require_POST
 from apps.accounts.reasons import reason_of
 from apps.buffer.models import Experience
 from apps.dashboard.access import steered_run
+from apps.dashboard.form_actions import posted_action
 from apps.dashboard.rollout_search import Filter
 from apps.dashboard.worded import ids_of
 from apps.feedback import asking_now, leaving_out
@@ -33,9 +34,7 @@ DIGITS = 18
 def pick(request: HttpRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project. First it says what will be done to how many; with `confirmed` it is done."""
     run = steered_run(request, project, slug)
-    verb = request.POST.get("verb", "")
-    if verb not in ACTS:
-        raise Http404(verb)
+    verb = posted_action(request, ACTS, "verb")
     back = _back(request, run)
     picked = _picked(request, run)
     if not picked:

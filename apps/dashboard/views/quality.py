@@ -38,9 +38,13 @@ def _figures(run: Run, decisions: list[Decision]) -> dict:
     found, pace = agreements(decisions), pace_of(decisions)
     form = _most_used(decisions, people.form)
     known = quality_of(run, form, people)
+    who = raters(decisions, pace, known, people)
+    simulated = sum(one.is_simulated for one in who)
     return {
+        "persons": len(who) - simulated,
+        "simulated": simulated,
         "agreements": found, "pairs": pairs(decisions, found[0].measure) if found else [], "again": asked_again(decisions),
-        "raters": raters(decisions, pace, known, people), "pace": pace, "reader": FASTEST_READER, "form": form,
+        "raters": who, "pace": pace, "reader": FASTEST_READER, "form": form,
         "is_category": bool(known.kinds), "leaning": leaning(decisions), "is_weighted": people.aggregation == "weighted",
         "disputes": len(open_disputes(run, decisions)), "is_undecided_twice": not any(_is_known(one) for one in found),
     }  # fmt: skip

@@ -22,7 +22,7 @@ from apps.dashboard.verdicts import CLOSED, verdict_on
 from apps.dashboard.views.picking import MOST as MOST_PICKED
 from apps.feedback.models import Rating
 from apps.feedback.saying import rating_in_words
-from apps.feedback.starring import ratable_by
+from apps.feedback.starring import openly_ratable_by
 from apps.rewards.models import Rescored
 from apps.rollouts.models import Rollout
 from apps.rollouts.words import marked
@@ -135,7 +135,7 @@ def rollout(request: HttpRequest, pk: int) -> HttpResponse:
         "episodes": found.episodes.select_related("environment").order_by("-fence")[:EPISODES],
         "limits": _limits(found),
         "rescored": _rescored(found) if is_open else [],
-        "may_rate": ratable_by(request.user).filter(pk=found.pk).exists(),
+        "may_rate": openly_ratable_by(request.user).filter(pk=found.pk).exists(),
         "may_steer": steers, "may_make_gold": found.state == Rollout.State.FINISHED and steers,
         "segments": segments_of(found) if shading else [], "client_uuid": uuid.uuid4(),
         "address": request.build_absolute_uri(reverse("api:rollout", args=[found.pk])),

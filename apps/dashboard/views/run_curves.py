@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import require_safe
 
-from apps.accounts.downloads import download, in_chunks
+from apps.accounts.downloads import csv_cell, download, in_chunks
 from apps.dashboard.access import seen_run
 from apps.dashboard.charts import charts_of
 from apps.dashboard.curves import changes, drawn
@@ -90,7 +90,7 @@ class _Line:
 
 def _lines(run: Run, asked: Asked, names: list[str]) -> Iterator[str]:
     writer = csv.writer(_Line())
-    yield writer.writerow(["step", "weight_version", "committed_at", *names])
+    yield writer.writerow(["step", "weight_version", "committed_at", *map(csv_cell, names)])
     first, last = asked.given("from_step", 1), min(asked.given("to_step", run.step), run.step)
     for since in range(first, last + 1, ROWS_AT_ONCE):
         until = min(since + ROWS_AT_ONCE - 1, last)

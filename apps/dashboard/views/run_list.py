@@ -14,6 +14,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from apps.accounts.models import Project
 from apps.dashboard.access import may_steer, seen_run, steered_run
 from apps.dashboard.comparing_runs import MOST_RUNS
+from apps.dashboard.form_actions import posted_action
 from apps.dashboard.paging import page_of
 from apps.dashboard.run_rows import in_order, listed, rows_of
 from apps.dashboard.run_search import RunFilter
@@ -95,16 +96,14 @@ OPENS: dict[str, Callable[[list[str]], str]] = {"compare": _compare, "clone": _c
 @login_required
 def act_on_runs(request: HttpRequest) -> HttpResponse:
     """Owners and researchers: archive or tag the ticked runs of their projects, all or none. Who sees them compares and clones."""
-    said = request.POST.get("act", "")
-    if opens := OPENS.get(said):
+    action = posted_action(request, (*OPENS, *ACTS))
+    if opens := OPENS.get(action):
         return _opened(request, opens)
-    if (act := ACTS.get(said)) is None:
-        raise Http404("there is no such act")
     try:
         runs = _ticked(request)
         if not runs:
             raise ValueError("Tick the runs first.")
-        messages.success(request, act(runs, request))
+        messages.success(request, ACTS[action](runs, request))
     except (ValueError, NotPossible) as error:
         messages.error(request, f"Nothing was changed: {error}")
     return _back(request)

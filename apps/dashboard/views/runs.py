@@ -23,7 +23,8 @@ from apps.dashboard.serving import serving_now
 from apps.feedback.calibration.watching import alarms_of, told
 from apps.feedback.models import Suspicion, rating_counts
 from apps.rewards.hacking import TITLES
-from apps.rollouts.left_out import quarantined
+from apps.rollouts.left_out import quarantined, too_long
+from apps.runs.again import can_run_again
 from apps.runs.algorithms.describing import parts, reading_parts
 from apps.runs.algorithms.table import TABLE
 from apps.runs.blindness import sees_judgements
@@ -79,12 +80,12 @@ def _now(run: Run, is_open: bool) -> dict:
     ledger, plan = ledger_of(run, is_open), run.settings
     recipe = parts(plan.algorithm) | reading_parts(plan.reading)
     return {
-        "ledger": ledger, "plan": plan,
+        "ledger": ledger, "plan": plan, "runs_again": can_run_again(run),
         "versions": _newest_versions(run) if is_open else [], "reasons": drop_reasons(run) if is_open else [],
         "recipe": {name: words for name, words in recipe.items() if words not in ("-", "none")},
         "alarms": [told(row, row.alarm) for row in alarms_of(run)] if is_open else [],
         "row": TABLE[plan.algorithm.name], "skipped": skipped_steps(run),
-        "quarantined": quarantined(run).count() if is_open else 0,
+        "quarantined": quarantined(run).count() if is_open else 0, "too_long": too_long(run).count(),
         "snapshot": Snapshot.objects.filter(run=run).first() if plan.algorithm.learns_from_lessons else None,
         "ratings": rating_counts(run.pk),
         "people": people_now(run) if plan.people.per_group else None,

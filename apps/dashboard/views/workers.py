@@ -9,6 +9,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
+from apps.accounts.models import User
 from apps.accounts.reasons import NotAReason, reason_of
 from apps.dashboard.log_search import is_keeper, newest_of_worker
 from apps.dashboard.paging import page_of
@@ -18,6 +19,7 @@ from apps.rollouts.models import Group
 from apps.runs.models import Run, Worker
 
 ORDERS = {"drain": Worker.Order.DRAIN, "quarantine": Worker.Order.QUARANTINE, "put-back": Worker.Order.SERVE}
+ORDER_PERMISSION = "runs.change_worker"
 GONE_A_PAGE, LINES_SHOWN = 20, 12
 
 
@@ -63,7 +65,8 @@ def _one(request: HttpRequest, found: Worker) -> dict:
     (seen,) = seen_by(request.user, [found])
     held = Group.objects.filter(lease_owner=found.key, lease_until__gte=Now(), state__in=Group.OPEN)
     return {
-        "seen": seen, "worker": found, "is_keeper": is_keeper(request.user), "lease_s": settings.LEASE_SECONDS,
+        "seen": seen, "worker": found, "is_keeper": is_keeper(request.user),
+        "may_order": _may_order(request.user), "lease_s": settings.LEASE_SECONDS,
         "groups": held.count(), "trains": Run.objects.filter(lease_owner=found.key, lease_until__gte=Now()).count(),
         "lines": newest_of_worker(request.user, found.key, LINES_SHOWN),
     }  # fmt: skip
@@ -73,8 +76,8 @@ def _one(request: HttpRequest, found: Worker) -> dict:
 @login_required
 def order(request: HttpRequest, pk: int, verb: str) -> HttpResponse:
     """Who keeps the installation: drain, quarantine, put back. What quarantine breaks off begins again, so it asks for the pid."""
-    if not is_keeper(request.user):
-        raise PermissionDenied("Only who keeps the installation tells workers what to do: staff and administrators.")
+    if not _may_order(request.user):
+        raise PermissionDenied(f"You need the permission {ORDER_PERMISSION} to control workers.")
     if verb not in ORDERS:
         raise Http404(verb)
     found = _worker(pk)
@@ -98,6 +101,11 @@ def order(request: HttpRequest, pk: int, verb: str) -> HttpResponse:
         words = "It takes nothing new from now on." if verb == "drain" else "It serves again."
         messages.success(request, f"{words} It hears within a few seconds.")
     return redirect("worker", found.pk)
+
+
+def _may_order(user: User) -> bool:
+    """Tell whether this person may drain and quarantine workers; being staff alone is not enough."""
+    return is_keeper(user) and user.has_perm(ORDER_PERMISSION)
 
 
 def _worker(pk: int) -> Worker:

@@ -13,11 +13,15 @@ from apps.environments.models import EpisodeTurn
 if TYPE_CHECKING:
     from apps.environments.agents.waiting import Call
 
-COMPLETION = re.compile(r"chatcmpl-([1-9][0-9]{0,17})-(0|[1-9][0-9]{0,8})")
+CHAT = "chatcmpl"
+TEXT = "cmpl"
+COMPLETION = re.compile(rf"(?:{CHAT}|{TEXT})-([1-9][0-9]{{0,17}})-(0|[1-9][0-9]{{0,8}})")
 
 
-def id_of(episode_id: int, number: int) -> str:
-    return f"chatcmpl-{episode_id}-{number}"
+def id_of(turn: EpisodeTurn) -> str:
+    """As OpenAI's clients know it: chats and bare texts have prefixes of their own."""
+    prefix = TEXT if turn.wishes.get("raw") else CHAT
+    return f"{prefix}-{turn.episode_id}-{turn.number}"
 
 
 def turn_named(completion: object) -> tuple[int, int]:
@@ -42,7 +46,7 @@ def completion(calls: Sequence["Call"], turns: Sequence[EpisodeTurn]) -> dict:
 
 def _choice(place: int, call: "Call", turn: EpisodeTurn) -> dict:
     text, calls = reply(turn, call.offered)
-    about = {"index": place, "finish_reason": _finish(turn, calls), "completion_id": id_of(turn.episode_id, turn.number)}
+    about = {"index": place, "finish_reason": _finish(turn, calls), "completion_id": id_of(turn)}
     if call.asked.wishes.raw:
         return {**about, "text": text, "logprobs": None}
     message = {"role": "assistant", "content": text or (None if calls else ""), "refusal": None}
@@ -73,7 +77,7 @@ def usage(turns: Sequence[EpisodeTurn]) -> dict:
 
 def head(turn: EpisodeTurn, model: str, kind: str) -> dict:
     created = int((turn.answered_at or turn.asked_at).timestamp())
-    return {"id": id_of(turn.episode_id, turn.number), "object": kind, "created": created, "model": model}
+    return {"id": id_of(turn), "object": kind, "created": created, "model": model}
 
 
 def headers(turn: EpisodeTurn) -> dict[str, str]:
@@ -102,7 +106,7 @@ def delta(call: "Call", said: dict, place: int = 0, finish: str | None = None, t
     turn, raw = call.turn, call.asked.wishes.raw
     words = {"text": said.get("content", "")} if raw else {"delta": said}
     choice = {
-        "index": place, **words, "logprobs": told, "finish_reason": finish, "completion_id": id_of(turn.episode_id, turn.number),
+        "index": place, **words, "logprobs": told, "finish_reason": finish, "completion_id": id_of(turn),
     }  # fmt: skip
     return event({**head(call.first, call.asked.model, "text_completion" if raw else "chat.completion.chunk"), "choices": [choice]})
 

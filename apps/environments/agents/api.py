@@ -210,7 +210,7 @@ def _receipt(word: Feedback) -> dict:
     turn = word.turn
     turn.refresh_from_db(fields=["reward", "late_reward"])
     return {
-        "id": f"feedback-{word.pk}", "interaction_id": answers.id_of(turn.episode_id, turn.number), "version": word.version,
+        "id": f"feedback-{word.pk}", "interaction_id": answers.id_of(turn), "version": word.version,
         "score": word.value, "is_late": word.is_late, "reward": turn.reward, "late_reward": turn.late_reward,
     }  # fmt: skip
 

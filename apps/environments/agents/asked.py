@@ -10,10 +10,13 @@ from apps.environments.wishes import NO_WISHES, Wishes
 from apps.runs.models import Run
 from apps.tasksets.pictures import Encoded
 
-UNHEARD = frozenset({"user", "metadata", "safety_identifier", "prompt_cache_key"})  # about the request, not the answer
+# About the request, not the answer.
+UNHEARD = frozenset({
+    "user", "metadata", "safety_identifier", "prompt_cache_key", "prompt_cache_retention",
+})  # fmt: skip
 READ = frozenset({
     "model", "messages", "stream", "stream_options", "temperature", "max_tokens", "max_completion_tokens", "tools", "tool_choice",
-    "n", "stop", "seed", "logprobs",
+    "n", "stop", "seed", "logprobs", "parallel_tool_calls",
 })  # fmt: skip
 # What may be said of these changes nothing; anything else would.
 ONLY: dict[str, tuple[tuple, str]] = {
@@ -21,9 +24,12 @@ ONLY: dict[str, tuple[tuple, str]] = {
     "presence_penalty": ((0,), "must be 0: anything else would bias what the run learns"),
     "frequency_penalty": ((0,), "must be 0: anything else would bias what the run learns"),
     "logit_bias": (({},), "must be empty: anything else would bias what the run learns"),
-    "top_logprobs": ((0,), "must be 0: the engines tell the logprob of the token that was chosen, and of no other"),
-    "response_format": (({"type": "text"},), 'must be {"type": "text"}: nothing forces what the policy says'),
-    "parallel_tool_calls": ((True,), "must be true: nothing forces what the policy says"),
+    "top_logprobs": ((0,), "must be 0 or left out: the engines tell the logprob of the token that was chosen, and of no other"),
+    "response_format": (
+        ({"type": "text"},),
+        'must be {"type": "text"} or left out: nothing forces the policy to write JSON. '
+        "Ask for it in a message, and check the answer",
+    ),
     "store": ((False,), "is not supported: every call is recorded as a turn anyway"),
     "modalities": ((["text"],), 'must be ["text"]'),
     "service_tier": (("auto", "default"), "is not supported"),
@@ -63,11 +69,13 @@ def read(body: object, run: Run) -> Asked:
     """The call in this document, for this run. Raises Refused with the field."""
     said = _fields(body, READ, ONLY)
     offered = tools.checked(said.get("tools"), run.policy.folder)
+    offered = [] if _declines(said) else offered
+    one_call = not _flag(said, "parallel_tool_calls", True) and bool(offered)
     pictures: dict[str, Encoded] = {}
     return Asked(
         _model(said, run), spoken(said.get("messages"), pictures if run.policy.sees_pictures else None),
-        tuple([] if _declines(said) else offered), _flag(said, "stream"), _with_usage(said), _whole(said, "n", 1, 1, MOST_CHOICES),
-        _wishes(said, run), pictures,
+        tuple(offered), _flag(said, "stream"), _with_usage(said), _whole(said, "n", 1, 1, MOST_CHOICES),
+        replace(_wishes(said, run), one_call=one_call), pictures,
     )  # fmt: skip
 
 
@@ -110,11 +118,13 @@ def _wishes(said: dict, run: Run) -> Wishes:
     sampling = run.settings.sampling
     temperature = said.get("temperature", sampling.temperature)
     if isinstance(temperature, bool) or not isinstance(temperature, int | float) or temperature != sampling.temperature:
-        raise unsupported("temperature", f"must be {sampling.temperature:g}, the run's, or left out: another would bias the ratio")
+        why = "or left out: another would bias the ratio that the run learns from"
+        raise unsupported("temperature", f"must be {sampling.temperature:g}, the run's, {why}")
     names = ("max_tokens", "max_completion_tokens")
     most = min(_whole(said, name, sampling.max_tokens, 1, LARGEST) for name in names)
     seed = _whole(said, "seed", 0, 0, LARGEST) if "seed" in said else None
-    return Wishes(most if most < sampling.max_tokens else None, _stops(said), seed, _flag(said, "logprobs"))
+    wished = most if most < sampling.max_tokens else None
+    return Wishes(wished, _stops(said), seed, _flag(said, "logprobs"))
 
 
 def _whole(said: dict, name: str, usual: int, least: int, most: int) -> int:
@@ -142,8 +152,8 @@ def _model(said: dict, run: Run) -> str:
     return model
 
 
-def _flag(said: dict, name: str) -> bool:
-    value = said.get(name, False)
+def _flag(said: dict, name: str, usual: bool = False) -> bool:
+    value = said.get(name, usual)
     if not isinstance(value, bool):
         raise wrong(name, "must be true or false")
     return value

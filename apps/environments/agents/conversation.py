@@ -4,6 +4,7 @@ What the policy said is never read back: a call must repeat it, and its tokens a
 """
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,18 +17,30 @@ from apps.tasksets.messages import BadContent, Content, holds_picture, read_cont
 from apps.tasksets.pictures import Encoded
 
 ASSISTANT = "assistant"
+UNSEEN = "is not supported: the policy would not see it"
 ROLES = {"system": "system", "developer": "system", "user": "user", "tool": "tool", ASSISTANT: ASSISTANT}
-KNOWN = {"role", "content", "tool_calls", "tool_call_id"}
+KNOWN = {"role", "content", "tool_calls", "tool_call_id", "name"}
+# What clients send back with an answer that they repeat. The policy's own words count, not these.
+OF_ANSWERS = {
+    "annotations", "audio", "function_call", "id", "provider_specific_fields", "reasoning", "reasoning_content",
+    "reasoning_details", "refusal", "thinking_blocks",
+}  # fmt: skip
+NAME = re.compile(r"[^\s<|\\/>]{1,64}")
+LARGEST_EXACT = 2**53
 
 
 @dataclass(frozen=True)
 class Said:
-    """A message. `calls`: the assistant's, as (id, name, arguments as JSON in one spelling); `answers`: the id a tool answers."""
+    """A message. `calls`: the assistant's, as (id, name, arguments as JSON in one spelling); `answers`: the id a tool answers.
+
+    `extra`: a field of an assistant's message that is unread where the policy said it, and refused elsewhere.
+    """
 
     role: str
     content: Content
     calls: tuple[tuple[str, str, str], ...] = ()
     answers: str = ""
+    extra: str = ""
 
 
 # -- what is sent ---------------------------------------------------------------------------------------------------
@@ -43,10 +56,11 @@ def spoken(sent: object, taken: dict[str, Encoded] | None = None) -> tuple[Said,
 def _message(path: str, message: object, taken: dict[str, Encoded] | None) -> Said:
     if not isinstance(message, dict) or not isinstance(message.get("role"), str) or message["role"] not in ROLES:
         raise wrong(path, f"must have a `role`, one of {', '.join(ROLES)}")
-    for name, value in message.items():
-        if name not in KNOWN and value not in (None, [], ""):
-            raise unsupported(f"{path}.{name[:60]}", "is not supported: the policy would not see it")
     role = ROLES[message["role"]]
+    beside = [name for name, value in message.items() if name not in KNOWN and value not in (None, [], {}, "")]
+    extra = beside[0][:60] if beside else ""
+    if extra and not (role == ASSISTANT and OF_ANSWERS.issuperset(beside)):
+        raise unsupported(f"{path}.{extra}", UNSEEN)
     calls = _calls(path, message.get("tool_calls") or []) if role == ASSISTANT else ()
     content = message.get("content")
     if content is None and not calls:
@@ -54,9 +68,21 @@ def _message(path: str, message: object, taken: dict[str, Encoded] | None) -> Sa
     answers = message.get("tool_call_id") or ""
     if (role == "tool") != bool(answers) or not isinstance(answers, str):
         raise wrong(f"{path}.tool_call_id", "goes with the role tool, and must name the call that is answered")
+    speaker = _speaker(path, role, message.get("name"))
     if taken is not None and holds_picture(content):
+        if speaker:
+            raise unsupported(f"{path}.name", "goes with a text alone: write the name into one of the parts")
         return Said(role, _shown(f"{path}.content", role, content, taken), calls, answers)
-    return Said(role, _text(f"{path}.content", content), calls, answers)
+    return Said(role, speaker + _text(f"{path}.content", content), calls, answers, extra)
+
+
+def _speaker(path: str, role: str, name: object) -> str:
+    """What a `name` puts before the words: chat templates show none. Of an answer or a tool it tells nothing new."""
+    if name is None or name == "":
+        return ""
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise wrong(f"{path}.name", "must be 1 to 64 characters without blanks, <, |, \\, / and >")
+    return f"{name}: " if role in ("user", "system") else ""
 
 
 def _shown(path: str, role: str, content: object, taken: dict[str, Encoded]) -> Content:
@@ -95,7 +121,18 @@ def _calls(path: str, calls: object) -> tuple[tuple[str, str, str], ...]:
 
 
 def _spelt(arguments: object) -> str:
-    return json.dumps(arguments, sort_keys=True)
+    """The same for the same values: clients in languages with one kind of number write 1 as 1.0, and the other way round."""
+    return json.dumps(_plain(arguments), sort_keys=True)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, dict):
+        return {name: _plain(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_plain(part) for part in value]
+    if isinstance(value, float) and value.is_integer() and abs(value) < LARGEST_EXACT:
+        return int(value)
+    return value
 
 
 # -- what is recorded -----------------------------------------------------------------------------------------------
@@ -103,7 +140,11 @@ def _spelt(arguments: object) -> str:
 
 def reply(turn: EpisodeTurn, offered: Sequence[dict]) -> tuple[str, list[dict]]:
     """The policy's action as a text and the calls of the tools offered: [{id, name, arguments}]."""
-    text, calls = tools.read(turn.action) if offered else (turn.action, [])
+    if not offered or turn.wishes.get("no_calls"):
+        return turn.action, []
+    text, calls = tools.read(turn.action, offered)
+    if turn.wishes.get("one_call"):
+        calls = calls[:1]
     return text, [{"id": f"call_{turn.episode_id}_{turn.number}_{place}", **call} for place, call in enumerate(calls)]
 
 
@@ -132,8 +173,9 @@ def news(turns: Sequence[EpisodeTurn], sent: Sequence[Said], offered: Sequence[d
     for place, (old, message) in enumerate(zip(before, sent, strict=False)):
         if not _is_same(old, message):
             raise _differs(place, "differs from what the episode has recorded; repeat what was said as it was answered")
-    if turns and list(offered) != turns[0].tools:
-        raise Refused(422, "conversation_differs", "tools: must be those of the episode's first call, in every call", "tools")
+    if turns and offered and list(offered) != turns[0].tools:
+        why = "tools: must be those of the episode's first call, or left out where none may be called"
+        raise Refused(422, "conversation_differs", why, "tools")
     answered = not turns or turns[-1].answered_at is not None
     if turns and len(sent) == len(before) - answered:
         return New(turns[-1].number, ())  # said again, after a lost answer
@@ -157,14 +199,22 @@ def _bare(content: Content) -> Content:
 
 def _require_new(rest: Sequence[Said], start: int, before: Sequence[Said]) -> None:
     """Before the policy has said anything its answers may be shown to it: the prompt's, nothing that it is trained on."""
-    asked = {call[0] for message in before for call in message.calls}
+    asked = {call[0] for message in before[-1:] for call in message.calls}
+    answered: dict[str, int] = {}
     for place, message in enumerate(rest, start):
+        if message.extra:
+            raise unsupported(f"messages[{place}].{message.extra}", UNSEEN)
         if message.role == ASSISTANT and before:
             raise _differs(place, "the policy has not said this; show examples in the episode's first call")
         if message.role == ASSISTANT and (message.calls or place == start + len(rest) - 1):
             raise _differs(place, "an answer that is shown as an example has no tool calls, and others speak after it")
         if message.answers and message.answers not in asked:
-            raise wrong(f"messages[{place}].tool_call_id", "names no call that the policy made in this episode")
+            raise wrong(f"messages[{place}].tool_call_id", "names no call of the policy's last answer in this episode")
+        if message.answers in answered:
+            first = answered[message.answers]
+            raise wrong(f"messages[{place}].tool_call_id", f"was answered by messages[{first}] already: a call has one answer")
+        if message.answers:
+            answered[message.answers] = place
 
 
 def _differs(place: int, why: str) -> Refused:

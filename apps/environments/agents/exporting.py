@@ -22,7 +22,7 @@ def _turn(turn: EpisodeTurn, tokens: Tokens | None) -> dict:
         for word in turn.feedback.all()
     ]
     return {
-        "interaction_id": id_of(turn.episode_id, turn.number) if turn.answered_at else None, "messages": turn.observation,
+        "interaction_id": id_of(turn) if turn.answered_at else None, "messages": turn.observation,
         "answer": turn.action if turn.answered_at else None, "reward": turn.reward, "late_reward": turn.late_reward,
         "weight_version": turn.weight_version,
         "feedback": said, **_tokens(turn, tokens),

@@ -22,7 +22,7 @@ from apps.runs.models import Run
 HEADER = "X-Rftweb-Episode"
 SCOPE = re.compile(r"agent:([1-9][0-9]{0,17})")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
-UNKNOWN = "This API key is unknown, ended or revoked. Use a token with the scope `agent:<run>`."
+UNKNOWN = "This API key is unknown, expired or revoked. Use a token with the scope `agent:<run>`."
 
 
 @dataclass(frozen=True)

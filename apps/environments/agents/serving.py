@@ -1,7 +1,7 @@
 """Calls of a run that serves: a new name, or none, is a session of its own, and its first words are the task."""
 
 from apps.environments.agents.asked import Asked
-from apps.environments.agents.keys import HEADER, Caller
+from apps.environments.agents.keys import Caller
 from apps.environments.agents.refusals import Refused, of_play
 from apps.environments.closing import rests
 from apps.environments.errors import CannotPlay
@@ -24,7 +24,6 @@ def begun_for(caller: Caller, asked: Asked) -> Episode:
         episode = open_for_agent(caller.environment, caller.user, caller.episode, caller.run, task_of(asked))
     except CannotPlay as why:
         raise of_play(why) from why
-    require_of(caller.run, episode)
     return episode
 
 
@@ -43,9 +42,3 @@ def turned_away(run: Run, why: NoRoom) -> Refused:
 def ended(run: Run) -> Refused:
     """410: OpenAI's clients try again what is 409."""
     return Refused(410, "run_ended", f"Run {run.slug} is {run.get_state_display()}; it answers no more.")
-
-
-def require_of(run: Run, episode: Episode) -> None:
-    """Raises Refused (409) for an episode of another run."""
-    if episode.run_id != run.pk:
-        raise Refused(409, "used_key", f"{HEADER}: an episode of another run has this name; choose another", HEADER)

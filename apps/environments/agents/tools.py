@@ -2,8 +2,12 @@
 
 import json
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import SchemaError
 
 from apps.accounts import strict_json
 from apps.environments.agents.refusals import unsupported, wrong
@@ -11,6 +15,7 @@ from apps.environments.observations import LONGEST
 
 MOST = 128
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+UNCHECKED = re.compile(r'"(pattern|patternProperties|\$ref|\$dynamicRef)":')
 CALL = re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)
 LARGEST_FILE = 16 * 2**20
 NO_TOOLS = (
@@ -40,7 +45,17 @@ def _require_function(path: str, tool: object) -> None:
     if not isinstance(tool["function"].get("name"), str) or not NAME.fullmatch(tool["function"]["name"]):
         raise wrong(f"{path}.function.name", "must be letters, digits, - and _; at most 64")
     if tool["function"].get("strict"):
-        raise unsupported(f"{path}.function.strict", "is not supported: nothing forces what the policy says")
+        _require_checkable(f"{path}.function.parameters", tool["function"].get("parameters", {}))
+
+
+def _require_checkable(path: str, schema: object) -> None:
+    """`strict` promises arguments of this schema: a call with others is none. Raises Refused."""
+    try:
+        Draft202012Validator.check_schema(schema)
+    except SchemaError as error:
+        raise wrong(path, f"is no JSON Schema: {error.message[:200]}") from None
+    if UNCHECKED.search(json.dumps(schema)):
+        raise unsupported(path, "cannot hold pattern, patternProperties or $ref where strict is true")
 
 
 def shows_tools(folder: str) -> bool:
@@ -59,12 +74,23 @@ def _shows(path: str, _modified: int) -> bool:
     return "tools" in template and "<tool_call>" in template
 
 
-def read(text: str) -> tuple[str, list[dict]]:
-    """What was said beside the calls, and the calls: [{name, arguments}]. A text with a call that cannot be read has none."""
-    found = [_call(inside) for inside in CALL.findall(text)]
+def read(text: str, offered: Sequence[dict] = ()) -> tuple[str, list[dict]]:
+    """What was said beside the calls, and the calls: [{name, arguments}]. A text with a call that cannot be read has none.
+
+    Nor has one whose arguments do not fit the schema of a strict tool.
+    """
+    functions = [tool["function"] for tool in offered]
+    strict = {one["name"]: one.get("parameters", {}) for one in functions if one.get("strict")}
+    found = [_fitting(_call(inside), strict) for inside in CALL.findall(text)]
     if not found or None in found:
         return text, []
     return CALL.sub("", text).strip(), found
+
+
+def _fitting(call: dict | None, strict: dict[str, dict]) -> dict | None:
+    if call is None or call["name"] not in strict:
+        return call
+    return call if Draft202012Validator(strict[call["name"]]).is_valid(call["arguments"]) else None
 
 
 def _call(inside: str) -> dict | None:

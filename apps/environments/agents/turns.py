@@ -9,7 +9,7 @@ from apps.environments.agents.asked import Asked
 from apps.environments.agents.conversation import New, news
 from apps.environments.agents.keys import HEADER, Caller
 from apps.environments.agents.refusals import Refused, of_play, unsupported
-from apps.environments.agents.serving import begun_for, ended, require_of, turned_away
+from apps.environments.agents.serving import begun_for, ended, turned_away
 from apps.environments.errors import CannotPlay
 from apps.environments.models import Episode, EpisodeTurn
 from apps.environments.opening import take
@@ -17,6 +17,7 @@ from apps.environments.playing import heard_of, locked, observe
 from apps.environments.refusing import why_none_waits
 from apps.rollouts.serving import NoRoom
 from apps.runs.models import Run
+from apps.tasksets.selection import chance
 
 ENDED = "episode_ended"
 
@@ -44,6 +45,8 @@ def _begun(caller: Caller, asked: Asked, place: int) -> EpisodeTurn:
     episode = locked(_episode(caller, asked).pk)
     turns = list(episode.seen.order_by("number"))
     new = news(turns, asked.messages, asked.tools)
+    if turns and turns[0].tools and not asked.tools:  # shown to the policy already, but not to be called now
+        asked = replace(asked, wishes=replace(asked.wishes, no_calls=True))
     if new.messages:
         _say(episode, new, asked, place)
     else:
@@ -54,7 +57,9 @@ def _begun(caller: Caller, asked: Asked, place: int) -> EpisodeTurn:
 def _say(episode: Episode, new: New, asked: Asked, place: int) -> None:
     """Answers to one call with one seed are not all the same."""
     said = [{"role": message.role, "content": message.content} for message in new.messages]
-    wishes = asked.wishes if asked.wishes.seed is None else replace(asked.wishes, seed=asked.wishes.seed + place)
+    wishes = asked.wishes
+    if wishes.seed is not None and place:  # seed + place would be another caller's seed
+        wishes = replace(wishes, seed=chance.seed("choice", wishes.seed, place))
     try:
         observe(episode.pk, new.number, said, tools=asked.tools if new.number == 0 else (), wishes=wishes, pictures=asked.pictures)
     except CannotPlay as why:
@@ -92,7 +97,6 @@ def taken(caller: Caller) -> Episode:
     except CannotPlay as why:
         raise of_play(why) from why
     if episode is not None:
-        require_of(caller.run, episode)
         return episode
     if caller.run.state in Run.ENDED:
         raise ended(caller.run)

@@ -13,6 +13,7 @@ from apps.environments.models import Episode, EpisodeTurn
 from apps.environments.waiting import Standing, action_of, wait_for_action
 from apps.environments.writing import past_of
 
+NO_ROOM = "leave no room for an answer"  # as the explorer says it of a prompt (workers.explorer.hearing)
 ANSWER_S = 300.0  # a person may have taken the policy's seat
 
 
@@ -38,12 +39,12 @@ class Call:
 
 
 async def answered_all(calls: Sequence[Call]) -> list[EpisodeTurn]:
-    """The turns, once the policy has acted in all of them. Raises Refused (410, 422, 503, 504)."""
+    """The turns, once the policy has acted in all of them. Raises Refused (400, 410, 422, 503, 504)."""
     return list(await asyncio.gather(*map(answered, calls)))
 
 
 async def answered(call: Call) -> EpisodeTurn:
-    """The turn, once the policy has acted. Raises Refused (410, 422, 503, 504)."""
+    """The turn, once the policy has acted. Raises Refused (400, 410, 422, 503, 504)."""
     standing = await action_of(call.turn.episode_id, call.turn.number, ANSWER_S)
     return await database_sync_to_async(acted)(call, standing)
 
@@ -61,6 +62,10 @@ def acted(call: Call, standing: Standing) -> EpisodeTurn:
         return EpisodeTurn.objects.get(episode=standing.episode_id, number=standing.number)
     if standing.state == Episode.State.ABANDONED and not call.turn.episode.key:
         raise Refused(503, ENDED, f"Episode {standing.episode_id} was abandoned: {standing.reason}. Ask again.", retry_after_s=1)
+    if standing.state == Episode.State.FAILED and NO_ROOM in standing.reason:
+        most = call.turn.episode.run.policy.context_tokens
+        words = f"This model's maximum context length is {most} tokens; {standing.reason}. Shorten the messages."
+        raise Refused(400, "context_length_exceeded", words, "prompt" if call.asked.wishes.raw else "messages")
     if standing.state == Episode.State.FAILED:
         raise Refused(422, "not_answerable", f"messages: {standing.reason}", "messages")
     if standing.state in Episode.CLOSED:

@@ -15,7 +15,7 @@ OPERATIONS: dict[type, Callable] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
 }  # fmt: skip
 CALL = re.compile(r"calc\(([^()\n]*(?:\([^()\n]*\)[^()\n]*)*)\)")
-ANSWER = re.compile(r"answer\s*:?\s*(-?[0-9]{1,15})(?![0-9])")
+ANSWER = re.compile(r"answer\s{0,20}:?\s{0,20}(-?[0-9]{1,15})(?![0-9])")
 
 
 class Calculator:

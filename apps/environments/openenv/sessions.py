@@ -2,10 +2,10 @@
 
 from datetime import timedelta
 
-from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
+from apps.accounts.locking import lock_ids, lock_one, unit_of_work
 from apps.accounts.models import User
 from apps.environments.models import Environment, Episode, PlaySession
 from apps.environments.waiting import ring
@@ -22,10 +22,10 @@ class NoRoom(Exception):
         super().__init__(f"Server at capacity: {active}/{most} sessions active")
 
 
-@transaction.atomic
+@unit_of_work
 def begin(environment: Environment, user: User, way: str) -> PlaySession:
     """Raises NoRoom."""
-    most = Environment.objects.select_for_update(no_key=True).get(pk=environment.pk).parallel
+    most = lock_one(Environment.objects.filter(pk=environment.pk)).parallel
     active = living(environment).count()
     if active >= most:
         raise NoRoom(active, most)
@@ -43,25 +43,24 @@ def keep(session_id: int, is_heard: bool = False) -> bool:
     return bool(PlaySession.objects.filter(pk=session_id, closed_at=None).update(alive_at=Now(), **heard))
 
 
-@transaction.atomic
+@unit_of_work
 def close(session_id: int, reason: str) -> None:
     """It is over, and what it played with it. One that has ended stays as it is."""
     if PlaySession.objects.filter(pk=session_id, closed_at=None).update(closed_at=Now(), reason=reason[:300]):
         _abandon(Q(session=session_id), reason)
 
 
-@transaction.atomic
+@unit_of_work
 def close_lost() -> int:
     """Close sessions that nobody keeps any more, and what an ended one has left open. Returns how many sessions."""
     lost = PlaySession.objects.filter(closed_at=None, alive_at__lte=Now() - timedelta(seconds=LIVES_S))
-    ids = list(lost.order_by("pk").select_for_update(skip_locked=True).values_list("pk", flat=True))
+    ids = lock_ids(lost, skip_locked=True)
     closed = PlaySession.objects.filter(pk__in=ids).update(closed_at=Now(), reason=LOST)
     _abandon(Q(session__closed_at__isnull=False), LOST)
     return closed
 
 
 def _abandon(which: Q, reason: str) -> None:
-    played = Episode.objects.open().filter(which).order_by("pk").select_for_update(of=("self",), no_key=True)
-    ids = list(played.values_list("pk", flat=True))
+    ids = lock_ids(Episode.objects.open().filter(which))
     Episode.objects.filter(pk__in=ids).update(state=Episode.State.ABANDONED, reason=reason[:300], closed_at=Now(), heard_at=Now())
     ring(ids)

@@ -5,15 +5,11 @@ with the one field `action`; an observation is what a policy reads, a text (`tex
 """
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
-from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
-from jsonschema.validators import extend
-from referencing import Registry
-from referencing.exceptions import Unresolvable
 
+from apps.environments.json_schemas import BadSchema, errors_in
 from apps.environments.library.protocol import Step
 from apps.environments.models import Environment
 from apps.environments.pull.wording import only_text
@@ -49,14 +45,6 @@ STATE = {
     },
     "required": ["episode_id", "step_count"],
 }
-
-
-def _unread(*_: object) -> Iterator[ValidationError]:
-    return iter(())
-
-
-# Without expressions: those of a schema from outside could hold the whole process up.
-Checked = extend(Draft202012Validator, {"pattern": _unread, "patternProperties": _unread})
 
 
 def metadata_of(environment: Environment) -> dict:
@@ -98,11 +86,9 @@ def wrong_in(schema: dict, action: dict) -> list[dict]:
     known = "metadata" in served.get("properties", {})
     said = action if known else {name: value for name, value in action.items() if name != "metadata"}
     try:
-        return [_told(error) for error in Checked(served, registry=Registry()).iter_errors(said)]
-    except Unresolvable as missing:
-        return [
-            {"type": "schema", "loc": [], "msg": f"the environment's action schema refers to what is not in it: {missing}"[:300]}
-        ]
+        return [_told(error) for error in errors_in(served, said)]
+    except BadSchema as why:
+        return [{"type": "schema", "loc": [], "msg": f"the environment's action schema cannot be applied: {why}"[:300]}]
 
 
 def _told(error: ValidationError) -> dict:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from django.db import IntegrityError, transaction
 from django.db.models import F
 
+from apps.accounts.locking import lock_one
 from apps.accounts.models import User
 from apps.feedback.arena.pairs import Pair, first_is_left, named
 from apps.feedback.forms import BadAnswer
@@ -65,7 +66,7 @@ def _append(
     only_after: Vote | None = None,
 ) -> Cast:  # fmt: skip
     """`only_after`: what is taken back must be the newest word still. Raises Refused."""
-    Pairing.objects.select_for_update(of=("self",)).get(pk=pair.pairing.pk)
+    lock_one(Pairing.objects.filter(pk=pair.pairing.pk))
     where = {"pairing": pair.pairing, "task_id": pair.task_id, "sample_index": pair.sample}
     known = Vote.objects.filter(rater=user, client_uuid=client_uuid).first()
     if known:

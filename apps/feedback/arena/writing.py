@@ -4,7 +4,7 @@ import csv
 from collections.abc import Iterator
 from itertools import chain
 
-from apps.accounts.downloads import in_chunks
+from apps.accounts.downloads import csv_cell, in_chunks
 from apps.feedback.models import STANDING, Arena, Vote
 
 COLUMNS = (
@@ -23,7 +23,8 @@ class _Line:
 def votes_file(arena: Arena) -> Iterator[bytes]:
     """Oldest first. `left`, `right` and `better` are slugs of evaluations, `said` is left, right, tie, bad or back."""
     writer = csv.writer(_Line(), lineterminator="\n")
-    return in_chunks(writer.writerow(row).encode() for row in chain([COLUMNS], _rows(arena)))
+    lines = (writer.writerow(map(csv_cell, row)) for row in chain([COLUMNS], _rows(arena)))
+    return in_chunks(line.encode() for line in lines)
 
 
 def _rows(arena: Arena) -> Iterator[list]:

@@ -60,7 +60,7 @@ MOVE = """
     WITH wanted AS (SELECT * FROM unnest(%s::bigint[], %s::timestamptz[]) AS w(id, due_at)),
     free AS MATERIALIZED (
         SELECT s.id, wanted.due_at FROM feedback_slot s JOIN wanted ON wanted.id = s.id
-        WHERE s.state = 'open' AND abs(extract(epoch FROM s.due_at - wanted.due_at)) > 0.5 FOR UPDATE OF s SKIP LOCKED)
+        WHERE s.state = 'open' AND abs(extract(epoch FROM s.due_at - wanted.due_at)) > 0.5 FOR NO KEY UPDATE OF s SKIP LOCKED)
     UPDATE feedback_slot s SET due_at = free.due_at FROM free WHERE s.id = free.id"""
 
 

@@ -2,8 +2,7 @@
 
 from collections.abc import Collection
 
-from django.db import transaction
-
+from apps.accounts.locking import unit_of_work
 from apps.accounts.models import User
 from apps.rewards.scoring import require_known_scorers
 from apps.runs.config import ConfigError, RunConfig, parse
@@ -14,14 +13,14 @@ from apps.runs.models import Run, WeightVersion
 from apps.runs.naming import LONGEST_SLUG, free_name
 
 
-@transaction.atomic
+@unit_of_work
 def evaluate(version: WeightVersion, asked: Asked, by: User | None = None, again: bool = False) -> tuple[Run, bool]:
     """The evaluation that asks this version this, started; and whether it was made now.
 
     The same question is not asked twice, unless `again`, or the first time was stopped. Raises ConfigError: the version's folder
     is gone, the taskset is not there, nobody would judge the answers, or the run's budget is used up.
     """
-    run = Run.objects.select_for_update(of=("self",)).select_related("project").get(pk=version.run_id)
+    run = Run.locked(version.run_id, "project")
     version.refresh_from_db()
     plan = plan_of(run, version.version, asked)
     known = evaluations_of(version).filter(evaluation_set=set_of(plan))
@@ -41,7 +40,7 @@ def evaluate(version: WeightVersion, asked: Asked, by: User | None = None, again
     return made, True
 
 
-@transaction.atomic
+@unit_of_work
 def evaluate_several(
     run: Run, numbers: Collection[int] | None, asked: Asked, by: User | None = None, again: bool = False
 ) -> list[tuple[Run, bool]]:
@@ -49,7 +48,7 @@ def evaluate_several(
 
     Raises ConfigError. None of them retires in between, which takes the run's row.
     """
-    Run.objects.select_for_update().get(pk=run.pk)
+    Run.locked(run.pk)
     versions = run.weight_versions.order_by("version")
     if numbers is None:
         found = list(versions.filter(state=WeightVersion.State.PUBLISHED))

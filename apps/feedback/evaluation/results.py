@@ -13,7 +13,7 @@ from django.db.models.functions import Right
 
 from apps.feedback.evaluation.figures import MEASURES, Mean, Table, Tried, are_comparable, is_right, mean_of, means_of, table_of
 from apps.feedback.models import EvaluationResult
-from apps.rewards.combining import combined, success
+from apps.rewards.combining import Judgement, combined, success
 from apps.rewards.final_answer import final_answer
 from apps.rewards.judgements import judgements_of
 from apps.rollouts.models import Group, Rollout
@@ -154,8 +154,15 @@ def _tried(samples: Sequence[tuple]) -> tuple[Tried, dict[str, list[float]]]:
     for _, _, said in samples:
         for one in said:
             if one.value is not None:
-                judges[one.scorer if not one.is_human else "people"].append(one.value)
+                judges[_judge(one)].append(one.value)
     return Tried(tuple(value for value, *_ in samples), tuple(answer for _, answer, _ in samples)), dict(judges)
+
+
+def _judge(one: Judgement) -> str:
+    """Name who judged; what the simulated rater said is not shown as people's."""
+    if one.is_simulated:
+        return "simulated"
+    return "people" if one.is_human else one.scorer
 
 
 def comparable(text: str) -> str:

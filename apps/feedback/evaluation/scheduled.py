@@ -3,10 +3,11 @@
 from datetime import timedelta
 
 import structlog
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError
 from django.db.models import Exists, OuterRef, Q, Subquery
 from django.db.models.functions import Coalesce, Now
 
+from apps.accounts.locking import unit_of_work
 from apps.accounts.models import User
 from apps.feedback.evaluation.asking import evaluate, plan_of
 from apps.runs.config import ConfigError
@@ -19,7 +20,7 @@ AFTER_THE_END = timedelta(hours=1)  # for who died between a run's last version 
 log = structlog.get_logger(__name__)
 
 
-@transaction.atomic
+@unit_of_work
 def add(run: Run, scheduled: Scheduled, by: User | None = None) -> None:
     """One more schedule, beside those that others add meanwhile. Raises ConfigError."""
     kept = _locked(run)
@@ -28,7 +29,7 @@ def add(run: Run, scheduled: Scheduled, by: User | None = None) -> None:
     run.change_config(by, evaluations=_written([*kept, scheduled]))
 
 
-@transaction.atomic
+@unit_of_work
 def remove(run: Run, key: str, by: User | None = None) -> None:
     """The schedule of this `key` goes; what it made stays. Raises ConfigError where it has gone."""
     kept = _locked(run)
@@ -39,7 +40,7 @@ def remove(run: Run, key: str, by: User | None = None) -> None:
 
 
 def _locked(run: Run) -> tuple[Scheduled, ...]:
-    return Run.objects.select_for_update().get(pk=run.pk).settings.evaluations
+    return Run.locked(run.pk).settings.evaluations
 
 
 def _written(schedules: list[Scheduled]) -> list[dict]:

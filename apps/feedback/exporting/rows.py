@@ -147,6 +147,7 @@ def groups(wanted: Wanted) -> Iterator[Row]:
     if wanted.form:
         found = found.filter(Q(items__ratings__form=wanted.form) | Q(rollouts__ratings__form=wanted.form)).distinct()
     peoples = Reward.objects.filter(source=Reward.Source.HUMAN, is_current=True).exclude(details__has_key=LATE)
+    peoples = peoples.select_related("by")
     finished = Rollout.objects.without_anchors().filter(state=Rollout.State.FINISHED).order_by("sample_index").prefetch_related(
         Prefetch("experiences", Experience.objects.order_by("-kind").prefetch_related("step_items__step"), to_attr="learned"),
         Prefetch("rewards", peoples, to_attr="peoples"),
@@ -163,15 +164,19 @@ def _group_row(run: Run, group: Group) -> Row:
     return {
         "prompt": as_texts(group.task.prompt), "completions": [answered(rollout.text) for rollout in group.finished],
         "rewards": [one and one.reward for one in learned], "advantages": [one and one.advantage for one in learned],
-        "people": [_peoples_word(rollout) for rollout in group.finished],
+        "people": [_word_of(rollout, simulated=False) for rollout in group.finished],
+        "simulated": [_word_of(rollout, simulated=True) for rollout in group.finished],
         "uncertainties": [_uncertainty(rollout) for rollout in group.finished],
         "versions": [rollout.first_version for rollout in group.finished], "rollouts": [rollout.pk for rollout in group.finished],
         "run": run.slug, **_named(group.task), "group": group.pk, "step": min(steps, default=None),
     }  # fmt: skip
 
 
-def _peoples_word(rollout: Rollout) -> float | None:
-    return peoples_word([Judgement(reward.scorer, reward.value, is_human=True) for reward in rollout.peoples])
+def _word_of(rollout: Rollout, *, simulated: bool) -> float | None:
+    """Return what people said, or what the simulated rater said; never a mixture of both."""
+    pure = [reward for reward in rollout.peoples if not reward.is_mixed]
+    said = [reward for reward in pure if reward.is_simulated == simulated]
+    return peoples_word([Judgement(one.scorer, one.value, is_human=True) for one in said])
 
 
 def _uncertainty(rollout: Rollout) -> float | None:

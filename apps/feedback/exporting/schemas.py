@@ -17,7 +17,8 @@ COLUMNS: dict[str, dict[str, arrow.DataType]] = {
     # GRPO: a prompt and its answers with what they were worth.
     "groups": {
         "prompt": MESSAGES, "completions": arrow.list_(MESSAGES), "rewards": arrow.list_(REAL), "advantages": arrow.list_(REAL),
-        "people": arrow.list_(REAL), "uncertainties": arrow.list_(REAL), "versions": arrow.list_(WHOLE),
+        "people": arrow.list_(REAL), "simulated": arrow.list_(REAL),
+        "uncertainties": arrow.list_(REAL), "versions": arrow.list_(WHOLE),
         "rollouts": arrow.list_(WHOLE), **RUN, "group": WHOLE, "step": WHOLE,
     },
     # DPO and reward models: preference data with an explicit prompt and a margin.

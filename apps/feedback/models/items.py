@@ -3,7 +3,7 @@
 A slot goes open → held (by one person, until its lease ends) → done; or closed, when nobody is asked any more.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 
 from django.conf import settings
@@ -12,6 +12,7 @@ from django.db import models, transaction
 from django.db.models import Q
 from django.db.models.functions import Now
 
+from apps.accounts.locking import lock, lock_ids, unit_of_work
 from apps.accounts.models import User
 from apps.rollouts.models import Group
 from apps.runs.models import Run
@@ -76,22 +77,28 @@ class Item(models.Model):
 
 
 class SlotQuerySet(models.QuerySet):
-    @transaction.atomic
+    @unit_of_work
     def release_expired(self) -> int:
         """Give back what is held beyond its lease: open again while its group waits, else closed. Returns how many.
 
         The last holder stays noted: until somebody else takes the slot, that person's answer is still accepted.
         """
-        over = self.filter(state=Slot.State.HELD, lease_until__lt=Now()).select_for_update(skip_locked=True, of=("self",))
-        lost = list(over.values_list("pk", "is_required", "group__state"))
-        still = {pk for pk, is_required, state in lost if not is_required or state == Group.State.WAITING}
+        over = self.filter(state=Slot.State.HELD, lease_until__lt=Now()).select_related("group")
+        lost = lock(over, skip_locked=True)
+        waiting = Group.State.WAITING
+        still = {slot.pk for slot in lost if not slot.is_required or slot.group.state == waiting}
         self.filter(pk__in=still).update(state=Slot.State.OPEN)
-        self.filter(pk__in={pk for pk, *_ in lost} - still).update(state=Slot.State.CLOSED)
+        self.filter(pk__in={slot.pk for slot in lost} - still).update(state=Slot.State.CLOSED)
         return len(lost)
 
-    def close(self, groups: list[int]) -> None:
+    @transaction.atomic
+    def close(self, groups: Collection[int]) -> None:
         """Ask nobody about these groups any more. Who is deciding just now may end it: it counts as late."""
-        self.filter(group__in=groups, state=Slot.State.OPEN).update(state=Slot.State.CLOSED)
+        self.filter(pk__in=self.lock_open(groups)).update(state=Slot.State.CLOSED)
+
+    def lock_open(self, groups: Collection[int]) -> list[int]:
+        """Lock the open slots of these groups, which the caller has locked; returns their ids."""
+        return lock_ids(self.filter(group__in=groups, state=Slot.State.OPEN))
 
 
 class Slot(models.Model):

@@ -2,9 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import Exists, OuterRef
 
 from apps.feedback.forms import Answer
-from apps.feedback.models import KNOWN, Item, Rating
+from apps.feedback.models import KNOWN, Item, Rating, Slot
 from apps.feedback.saying import in_order
 from apps.runs.models import Run
 
@@ -27,6 +30,8 @@ class Decision:
     expected: Answer | None
     seconds: float | None
     critique: str
+    at: datetime
+    is_claimed: bool = True
 
     @property
     def unit(self) -> tuple[int, ...]:
@@ -45,20 +50,30 @@ class Decision:
 
 FIELDS = (
     "pk", "rater", "rater__username", "rater__is_simulated", "form", "answer", "shown", "rollout", "item", "item__purpose",
-    "item__expected", "seconds", "critique",
+    "item__expected", "seconds", "critique", "at",
 )  # fmt: skip
+# Stars that fill the slot of an item without a claim leave it with no time at which it was taken.
+CLAIMED = Exists(
+    Slot.objects.filter(item=OuterRef("item"), rater=OuterRef("rater"), held_at__isnull=False)
+)
 
 
 def newest_decisions(run: Run, most: int = NEWEST) -> list[Decision]:
     """What people stand by, the newest first; one statement."""
-    return [_decision(*row) for row in Rating.objects.counting().filter(run=run).order_by("-pk").values_list(*FIELDS)[:most]]
+    standing = Rating.objects.counting().filter(run=run).order_by("-pk")
+    return [_decision(*row) for row in standing.values_list(*FIELDS, CLAIMED)[:most]]
 
 
 def decisions_of(item: Item) -> list[Decision]:
     """What people stand by about this item, the first first; one statement."""
-    return [_decision(*row) for row in Rating.objects.counting().filter(item=item).order_by("pk").values_list(*FIELDS)]
+    standing = Rating.objects.counting().filter(item=item).order_by("pk")
+    return [_decision(*row) for row in standing.values_list(*FIELDS, CLAIMED)]
 
 
-def _decision(pk, rater, name, simulated, form, answer, shown, rollout, item, purpose, expected, seconds, critique) -> Decision:
+def _decision(
+    pk, rater, name, simulated, form, answer, shown, rollout, item, purpose, expected, seconds, critique, at, claimed
+) -> Decision:
     seen = list(shown) or [rollout]
-    return Decision(pk, rater, name, simulated, form, answer, seen, item, purpose or "", expected, seconds, critique)
+    return Decision(
+        pk, rater, name, simulated, form, answer, seen, item, purpose or "", expected, seconds, critique, at, claimed
+    )

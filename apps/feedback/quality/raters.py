@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from statistics import median
 
 from django.db.models.functions import Length
@@ -19,6 +20,7 @@ FASTEST_READER = 50  # characters a second: twice as fast as practised readers
 QUICKEST_S = 1.0  # nobody judges faster, however short the text
 TIMED = 10  # decisions with a time below which nobody is called fast
 PLACED = 20  # comparisons below which no leaning is called one
+MINUTE = timedelta(seconds=60)
 SAMPLED = 300  # of the newest decisions, whose texts are measured
 
 
@@ -71,7 +73,11 @@ class Pace:
 
 @dataclass(frozen=True)
 class RaterFigures:
-    """One person. `weight`: what a vote weighs, 1 being as much as anybody's; bias and noise on the scale of 0 to 1."""
+    """One person. `weight`: what a vote weighs, 1 being as much as anybody's; bias and noise on the scale of 0 to 1.
+
+    `unclaimed`: decisions about replies that were not put before this person, such as stars on the
+    live wall.
+    """
 
     name: str
     is_simulated: bool
@@ -85,6 +91,8 @@ class RaterFigures:
     accuracy: float | None
     bias: float | None
     noise: float | None
+    unclaimed: int
+    most_a_minute: int
 
 
 def pace_of(decisions: Sequence[Decision]) -> Pace:
@@ -118,7 +126,19 @@ def _figures(rater: int, own: list[Decision], pace: Pace, quality: Quality, weig
         own[0].name, own[0].is_simulated, len(own), seconds, len(timed) >= TIMED and seconds < pace.bound_s,
         _met(own, Item.Purpose.GOLD, people), _met(own, Item.Purpose.ATTENTION, people), leaning(own), weight,
         quality.accuracy.get(rater), quality.bias.get(rater), None if variance is None else variance**0.5,
+        sum(not decision.is_claimed for decision in own), most_a_minute([decision.at for decision in own]),
     )  # fmt: skip
+
+
+def most_a_minute(times: Iterable[datetime]) -> int:
+    """Return the largest number of decisions within any 60 seconds."""
+    most, first = 0, 0
+    ordered = sorted(times)
+    for last, at in enumerate(ordered):
+        while at - ordered[first] >= MINUTE:
+            first += 1
+        most = max(most, last - first + 1)
+    return most
 
 
 def _met(own: Iterable[Decision], purpose: str, people: People) -> Met:

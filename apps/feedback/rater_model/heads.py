@@ -13,6 +13,7 @@ import numpy as np
 from django.db import transaction
 from django.db.models import Max
 
+from apps.accounts.locking import retrying
 from apps.feedback.forms import FORMS
 from apps.feedback.models import RaterModel
 from apps.feedback.rater_model.answers import ORDERS
@@ -142,6 +143,7 @@ def _said(form: str, answer: Mapping, shown: list[int], people: People) -> tuple
     return None if value is None else (value, ())
 
 
+@retrying
 def store(run: Run, folder: Path, told: Sequence[Told], scores: Mapping[Reply, float | None]) -> RaterModel:
     """The head's row: how its score is read, and how well it orders what it was not trained on, beside the ridge."""
     fresh = [one for one in told if is_held_out(one) and all(scores[reply] is not None for reply in one.replies)]
@@ -149,7 +151,7 @@ def store(run: Run, folder: Path, told: Sequence[Told], scores: Mapping[Reply, f
     accuracy, ridge = _accuracy(fresh, {one.rating: [scores[r] for r in one.replies] for one in fresh}), _ridge_accuracy(run, fresh)
     is_used = accuracy.share is not None and accuracy.share >= (ridge.share or 0.0) and slope > 0
     with transaction.atomic():
-        Run.objects.select_for_update().get(pk=run.pk)
+        Run.locked(run.pk)
         number = (RaterModel.objects.filter(run=run).aggregate(n=Max("number"))["n"] or 0) + 1
         return RaterModel.objects.create(
             run=run, number=number, kind=KIND, decisions=len(told), last_rating_id=told[-1].rating,

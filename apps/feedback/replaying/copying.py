@@ -12,6 +12,7 @@ from itertools import islice
 from django.db.models import Count, Q
 from django.db.models.functions import Now
 
+from apps.accounts.locking import retrying
 from apps.buffer.models import Experience, Recorded, StepItem
 from apps.buffer.retention import gone_of
 from apps.buffer.rows import copied_rows
@@ -41,6 +42,7 @@ class Copied:
     ratings: int = 0
 
 
+@retrying
 def copy_recorded(run: Run, fence: int) -> Copied:
     """Bring the recorded data of the run's `replay` section over, in one transaction.
 

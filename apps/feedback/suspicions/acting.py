@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from django.db import transaction
 from django.db.models import QuerySet
 
+from apps.accounts.locking import lock_ids, lock_one, unit_of_work
 from apps.accounts.models import AuditEntry, User
 from apps.buffer.models import Experience
 from apps.feedback.leaving_out import leave_out_made
@@ -20,7 +21,7 @@ Verb = SuspicionAct.Verb
 
 def still_there(suspicion: Suspicion) -> Suspicion:
     """The suspicion, locked with nothing decided against it. Raises NotPossible where somebody dismissed it."""
-    locked = Suspicion.objects.select_for_update(of=("self",)).select_related("run__topic", "run__project").get(pk=suspicion.pk)
+    locked = lock_one(Suspicion.objects.filter(pk=suspicion.pk).select_related("run__topic", "run__project"))
     if locked.state == Suspicion.State.DISMISSED:
         raise NotPossible("this suspicion was dismissed meanwhile")
     return locked
@@ -38,7 +39,7 @@ def record(suspicion: Suspicion, verb: str, by: User, reason: str = "", details:
     return act
 
 
-@transaction.atomic
+@unit_of_work
 def dismiss(suspicion: Suspicion, by: User, reason: str) -> None:
     """Say that it is nothing, and why. Raises ValueError without a reason."""
     if not reason.strip():
@@ -48,7 +49,7 @@ def dismiss(suspicion: Suspicion, by: User, reason: str) -> None:
     record(suspicion, Verb.DISMISSED, by, reason.strip())
 
 
-@transaction.atomic
+@unit_of_work
 def drop(suspicion: Suspicion, by: User, reason: str = "", with_tasks: bool = False) -> dict[str, int]:
     """Leave what shows it out of training from now on; returns how many groups, and how many tasks.
 
@@ -60,11 +61,9 @@ def drop(suspicion: Suspicion, by: User, reason: str = "", with_tasks: bool = Fa
     run, why = suspicion.run, f"suspected of hacking: {TITLES[suspicion.kind].lower()}"
     tasks = tasks_of(suspicion) if with_tasks else set()
     doubtful = _doubtful(suspicion, tasks)
-    # As everywhere: groups first, then their run's row, and only under it tasks are left out. So nobody waits in a circle.
-    dropped = doubtful.drop_open(why)
-    locked = Run.objects.select_for_update().get(pk=run.pk)
+    locked = _locked_with(doubtful, run)
     counts = {"groups": 0, "tasks": _leave_out(locked, tasks, why, by) if tasks else 0}
-    dropped += doubtful.drop_open(why)  # what was drawn until the row was locked
+    dropped = doubtful.drop_open(why)
     Slot.objects.close(dropped)
     ids = set(doubtful.values_list("pk", flat=True))
     counts["groups"] = len(dropped) + Experience.objects.leave_out(locked, ids, why)
@@ -73,6 +72,24 @@ def drop(suspicion: Suspicion, by: User, reason: str = "", with_tasks: bool = Fa
     _close(suspicion, Suspicion.State.ACTED)
     record(suspicion, Verb.DROPPED, by, reason, counts)
     return counts
+
+
+def _locked_with(doubtful: QuerySet[Group], run: Run) -> Run:
+    """The run, locked after all open groups among these and their slots.
+
+    Groups that were drawn until the run was locked are locked first as well: a rollback to the
+    savepoint unlocks the run.
+    """
+    open_ones = doubtful.filter(state__in=Group.OPEN)
+    while True:
+        held = lock_ids(open_ones)
+        Slot.objects.lock_open(held)
+        before = transaction.savepoint()
+        locked = Run.locked(run.pk)
+        if not open_ones.exclude(pk__in=held).exists():
+            transaction.savepoint_commit(before)
+            return locked
+        transaction.savepoint_rollback(before)
 
 
 def groups_of(suspicion: Suspicion) -> set[int]:
@@ -115,7 +132,7 @@ def _leave_out(run: Run, tasks: set[int], why: str, by: User) -> int:
     return len(new)
 
 
-@transaction.atomic
+@unit_of_work
 def reweight(suspicion: Suspicion, by: User, weights: Mapping[str, float], reason: str = "") -> dict[str, list[float]]:
     """Other weights of these scorers, from the next group that is refined on; returns {scorer: [before, after]}.
 

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from django.db import transaction
-
+from apps.accounts.locking import unit_of_work
 from apps.accounts.models import User
 from apps.feedback.forms import FORMS
 from apps.feedback.models import FLAG, Item, Rating, Slot, Suspicion, SuspicionAct, SuspicionItem, open_slots
@@ -21,7 +20,7 @@ ONE_BY_ONE = "thumbs"  # replies of different groups cannot be compared, and wor
 GOOD = 0.5  # from which value on a reply is one
 
 
-@transaction.atomic
+@unit_of_work
 def ask_people(suspicion: Suspicion, by: User) -> int:
     """Open an item for each reply of the sample; returns how many. Raises NotPossible with the reason."""
     suspicion = still_there(suspicion)

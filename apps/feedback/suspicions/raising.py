@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from django.db import transaction
 from django.db.models import Max
 from django.db.models.functions import Now
 
+from apps.accounts.locking import unit_of_work
 from apps.feedback.models import Suspicion
 from apps.feedback.suspicions.reading import seen_of
 from apps.feedback.suspicions.sampling import sample
@@ -43,7 +43,7 @@ def _untold(run: Run, seen: Seen) -> Seen:
     return replace(seen, guesses={pk: guess for pk, guess in seen.guesses.items() if pk not in told})
 
 
-@transaction.atomic
+@unit_of_work
 def _keep(run: Run, kind: str, finding: Finding, seen: Seen) -> Suspicion:
     """One open suspicion of a kind; the newest figures are its figures. Its sample stays as it is once people are asked."""
     facts = {

@@ -4,6 +4,7 @@ import json
 
 from django.conf import settings
 from django.contrib.auth.decorators import login_required
+from django.db.models.functions import Now
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, render
 from django.template import Context
@@ -13,7 +14,7 @@ from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import require_POST, require_safe
 
 from apps.accounts.rating_keys import by_form, keys_of
-from apps.feedback.claiming import Held, claim, take_again
+from apps.feedback.claiming import Held, Waiting, claim, take_again, waiting_for
 from apps.feedback.models import Arena
 from apps.feedback.own_work import known_answers_met, shaped_by, today_of
 from apps.feedback.reasons import FLAGS, SKIPS
@@ -23,6 +24,8 @@ from apps.runs.models import Run
 LARGEST = 2**63 - 1
 MOST_AGAIN = 20
 MOST_AT_ONCE = 3
+MOST_COUNTED = 100  # open items; the badge shows 99+ from there
+WAITING = "X-Waiting"  # with an answer that holds no item: what waits, so that the page knows when to ask for its end again
 
 
 @require_safe
@@ -59,11 +62,28 @@ def next_items(request: HttpRequest) -> HttpResponse:
     fences = _numbers(request, "fences")[:MOST_AT_ONCE] or None
     if fences and len(fences) != len(again):
         raise Http404("fences: one for each slot of again")
-    held = take_again(request.user, again, fences) if again else []
+    held = take_again(request.user, again, fences, run) if again else []
     if len(held) < count:
         held += claim(request.user, run, count - len(held))
     held.sort(key=lambda one: again.index(one.slot_id) if one.slot_id in again else len(again))
-    return HttpResponse("".join(_drawn(request, one) for one in held), status=200 if held else 204)
+    if not held:
+        return HttpResponse(status=204, headers={WAITING: _digest(_waiting(request, run))})
+    return HttpResponse("".join(_drawn(request, one) for one in held))
+
+
+def _waiting(request: HttpRequest, run: int | None) -> tuple[Waiting, Waiting]:
+    """Count what waits for this person: of this run if one is given, and of all."""
+    everywhere = waiting_for(request.user, MOST_COUNTED)
+    return waiting_for(request.user, MOST_COUNTED, run) if run else everywhere, everywhere
+
+
+def _bounded(count: int) -> str:
+    """Show a count as the badge does."""
+    return f"{MOST_COUNTED - 1}+" if count >= MOST_COUNTED else str(count or "")
+
+
+def _digest(waiting: tuple[Waiting, Waiting]) -> str:
+    return " ".join(f"{here.open}+{here.held}" for here in waiting)
 
 
 def item(request: HttpRequest, held: Held, answer: dict | None = None, critique: str = "") -> HttpResponse:
@@ -83,10 +103,20 @@ def queue_end(request: HttpRequest) -> HttpResponse:
     """Everybody signed in: what their own ratings did, of `?run=` or of the run they rated last; told when nothing waits."""
     run = _run(request)
     asking = Run.objects.visible_to(request.user).running().filter(config__people__per_group__gt=0)
+    asking = asking.filter(pk=run.pk) if run else asking
+    here, everywhere = _waiting(request, run.pk if run else None)
     context = {
-        "work": shaped_by(request.user, run), "asking": asking.select_related("project").first(),
-        "elsewhere": _held_elsewhere(request), "arenas": _arenas(request),
-    }  # fmt: skip
+        "work": shaped_by(request.user, run),
+        "asking": asking.select_related("project").first(),
+        "run": run,
+        "elsewhere": _held_elsewhere(request, run),
+        "waiting": here.open,
+        "in_other_runs": everywhere.count - here.count,
+        "held_in_other_runs": everywhere.held - here.held,
+        "badge": _bounded(everywhere.count),
+        "digest": _digest((here, everywhere)),
+        "arenas": _arenas(request),
+    }
     return render(request, "feedback/_end.html", context)
 
 
@@ -103,9 +133,11 @@ def _arenas(request: HttpRequest) -> int:
     return Arena.objects.judged_by(request.user).open().count()
 
 
-def _held_elsewhere(request: HttpRequest) -> list[int]:
+def _held_elsewhere(request: HttpRequest, run: Run | None) -> list[int]:
     """What the person holds that this page does not know of: another window's, or one that was closed without a word."""
-    held = request.user.slots.filter(state="held").exclude(pk__in=_numbers(request, "holding"))
+    held = request.user.slots.filter(state="held", lease_until__gt=Now())
+    held = held.filter(run=run) if run else held
+    held = held.exclude(pk__in=_numbers(request, "holding"))
     return list(held.order_by("held_at").values_list("pk", flat=True)[:MOST_AGAIN])
 
 

@@ -8,7 +8,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST
 
-from apps.feedback.starring import NotRatable, Stars, give
+from apps.feedback.starring import EnoughRated, NotHeld, NotRatable, Stars, give
 from apps.rewards.models import Reward
 from apps.rollouts.models import Rollout
 from apps.runs.blindness import sees_judgements
@@ -42,7 +42,9 @@ def rate(request: HttpRequest, rollout: int) -> HttpResponse:
 
 
 def _refusal(rollout: int, error: NotRatable) -> HttpResponse:
-    """409 in words; a reply that is still being written may be tried again, and the answer says so to rate.js."""
+    """409 in words; a reply that is still being written may be tried again, and rate.js is told so."""
+    if isinstance(error, NotHeld | EnoughRated):
+        return HttpResponse(str(error), status=409, content_type="text/plain")
     found = Rollout.objects.get(pk=rollout)
     if found.is_sampling:
         words = "This reply is still being written. Your stars are kept and sent when it is complete."

@@ -5,7 +5,8 @@ import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
-NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
+# Possessive, as a program may print millions of digits: no digit is tried twice.
+NUMBER = re.compile(r"[+-]?+(?:\d++\.?+\d*+|\.\d++)(?:[eE][+-]?+\d{1,3}+)?+", re.ASCII)
 Whitespace = Literal["lines", "tokens", "exact"]
 
 

@@ -11,7 +11,8 @@ MARKED = re.compile(
     r"|\banswer\s*(?:is|:|=)\s*([^\n]{1,80}?)(?=[.!?](?:\s|$)|\n|$)",
     re.IGNORECASE,
 )
-PARTS = re.compile(r"\s*(?:[,;|/]|\bor\b|\band\b)\s*", re.IGNORECASE)
+# Blanks in front are read from the first of them only, so that a long run is read once.
+PARTS = re.compile(r"(?:(?<!\s)\s++)?(?:[,;|/]|\bor\b|\band\b)\s*+", re.IGNORECASE)
 LONGEST_PART = 20  # characters of an answer in a list of them
 TRIM = " \t$()[]{}\"'`*."
 

@@ -30,7 +30,7 @@ GREEK = frozenset(
     }
 )  # fmt: skip
 _TOKEN = re.compile(
-    r"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+(?![\w.]))?)"
+    r"\s*(?:(?P<number>(?:\d++\.?+\d*+|\.\d++)(?:[eE][-+]?\d++(?![\w.]))?)"
     r"|(?P<command>\\[a-zA-Z]+|\\[{}|])|(?P<word>[a-zA-Z]+'*)|(?P<sign>\S))",
     re.ASCII,
 )

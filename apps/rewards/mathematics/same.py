@@ -10,7 +10,7 @@ from apps.rewards.mathematics.shapes import UNITS, Items, Matrix, Relation, Shap
 
 FINE = Fraction(1, 10**6)  # a decimal written at least as finely as this may stand for what rounds to it
 FLIPPED = {"<": ">", ">": "<", "\\le": "\\ge", "\\ge": "\\le", "=": "=", "\\ne": "\\ne"}
-LETTER = re.compile(r"\(?\s*([A-Ja-j])\s*\)?")
+LETTER = re.compile(r"\(?\s*+([A-Ja-j])\s*+\)?")
 CHOSEN = re.compile(r"\(\s*([A-J])\s*\).*|([A-J])\s*[.:)].*|([A-J])", re.DOTALL)
 
 

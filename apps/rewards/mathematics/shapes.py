@@ -174,7 +174,7 @@ def _matrix(text: str) -> Shape | None:
     found = _MATRIX.fullmatch(text)
     if not found or len(found[2]) > 1_000:
         return None
-    rows = [row for row in re.split(r"\\\\(?:\[[^\]]*\])?", found[2]) if row.strip()]
+    rows = [row for row in re.split(r"\\\\(?:\[[^\]]{0,40}\])?", found[2]) if row.strip()]
     return Matrix(tuple(tuple(read(cell) for cell in split(row, ("&",))) for row in rows))
 
 
@@ -249,7 +249,7 @@ def unit(text: str) -> str:
 
 def number_written(value: Value) -> tuple[Fraction, int] | None:
     """A decimal number as written, with the power of ten of its last digit; None for what is no plain decimal."""
-    found = re.fullmatch(r"\(?([-+]?)\s*(\d*)\.(\d+)(?:[eE]([-+]?\d{1,3}))?\)?%?", value.text.strip())
+    found = re.fullmatch(r"\(?([-+]?)\s*+(\d*+)\.(\d++)(?:[eE]([-+]?\d{1,3}+))?\)?%?", value.text.strip())
     if not found:
         return None
     power = int(found[4] or 0) - len(found[3])

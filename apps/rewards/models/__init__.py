@@ -1,6 +1,17 @@
 """What was said about rollouts: rewards, judges' kept replies, and new sets of rewards beside the first."""
 
 from apps.rewards.models.rescorings import Rescored, RescoredGroup, RescoredReward, Rescoring
-from apps.rewards.models.rewards import LATE, JudgeReply, Reward
+from apps.rewards.models.rewards import ALL_SIMULATED, LATE, SIMULATED, JudgeReply, Reward, RewardQuerySet
 
-__all__ = ["LATE", "JudgeReply", "Rescored", "RescoredGroup", "RescoredReward", "Rescoring", "Reward"]
+__all__ = [
+    "ALL_SIMULATED",
+    "LATE",
+    "SIMULATED",
+    "JudgeReply",
+    "Rescored",
+    "RescoredGroup",
+    "RescoredReward",
+    "Rescoring",
+    "Reward",
+    "RewardQuerySet",
+]

@@ -136,7 +136,7 @@ class RescoredGroupQuerySet(models.QuerySet):
                 SELECT id FROM rewards_rescoredgroup
                 WHERE rescoring_id = %(rescoring)s AND done_at IS NULL
                     AND (lease_until IS NULL OR lease_until < statement_timestamp())
-                ORDER BY id LIMIT %(limit)s FOR UPDATE SKIP LOCKED)
+                ORDER BY id LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED)
             UPDATE rewards_rescoredgroup g SET lease_owner = %(owner)s, fence = g.fence + 1, attempts = g.attempts + 1,
                 lease_until = statement_timestamp() + %(seconds)s * interval '1 second'
             FROM due WHERE g.id = due.id RETURNING g.*"""

@@ -8,6 +8,9 @@ from apps.accounts.models import User
 from apps.rollouts.models import Rollout
 
 LATE = "is_late"  # the key in the details of a person's reward that came late; there, it is true
+# The key in the details of what raters say together: how many of its ratings are simulated. Absent where none is.
+SIMULATED = "simulated_ratings"
+ALL_SIMULATED = "is_simulated"  # beside it, true where every rating is
 
 
 class JudgeReply(models.Model):
@@ -59,6 +62,22 @@ def finite(field: str) -> Q:
 SAYS_WHY = ~Q(value=None) | ~Q(reason="")
 
 
+class RewardQuerySet(models.QuerySet):
+    """Judgements by who gave them."""
+
+    def by_people(self) -> "RewardQuerySet":
+        """Keep what at least one person said; not what the simulated rater alone said."""
+        human = self.filter(source=Reward.Source.HUMAN)
+        return human.exclude(by__is_simulated=True).exclude(details__has_key=ALL_SIMULATED)
+
+    def simulated(self) -> "RewardQuerySet":
+        """Keep what the simulated rater alone said."""
+        return self.filter(
+            Q(by__is_simulated=True) | Q(details__has_key=ALL_SIMULATED),
+            source=Reward.Source.HUMAN,
+        )
+
+
 class Reward(Word):
     """One judgement. A failure of machinery is NULL with a reason, never a number."""
 
@@ -73,6 +92,8 @@ class Reward(Word):
     uncertainty = models.FloatField(null=True, help_text="Standard error of the value, where it is known.")
     by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="rewards_given")
     is_current = models.BooleanField(default=True, help_text="False once the same person said something newer.")
+
+    objects = RewardQuerySet.as_manager()
 
     class Meta:
         constraints = [
@@ -92,6 +113,37 @@ class Reward(Word):
     def is_late(self) -> bool:
         """Whether it came when nobody was heard any more: kept, shown, not trained on."""
         return LATE in self.details
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether no person spoke: the simulated rater alone said it."""
+        return ALL_SIMULATED in self.details or (self.by is not None and self.by.is_simulated)
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether it was made of people's and of simulated ratings together."""
+        return SIMULATED in self.details and not self.is_simulated
+
+    @property
+    def kind(self) -> str:
+        """The source as pages show it: a simulated rater's word is not shown as a person's."""
+        return "simulated" if self.is_simulated else self.source
+
+    @property
+    def shown_name(self) -> str:
+        """Name who judged. "people" is not the name of what the simulated rater alone said."""
+        if self.by is not None:
+            return self.by.username
+        return "simulated" if self.is_simulated else self.scorer
+
+    @property
+    def kind_label(self) -> str:
+        """Name the source in words, and how many of the ratings in it are simulated."""
+        if self.is_simulated:
+            return "Simulated rater, no person"
+        if count := self.details.get(SIMULATED):
+            return f"Human, {count} of {len(self.details['ratings'])} ratings simulated"
+        return self.get_source_display()
 
     @classmethod
     def record(

@@ -6,10 +6,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 
-from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Now
 
+from apps.accounts.locking import lock, lock_first, unit_of_work
 from apps.rewards.judgements import judgements_of
 from apps.rewards.models import Rescored, RescoredGroup, RescoredReward, Rescoring
 from apps.rewards.rescoring.comparing import Compared, Sides, compared, has_signal
@@ -74,13 +74,13 @@ def _groups(rescoring: Rescoring, items: Sequence[RescoredGroup]) -> list[Group]
     return groups
 
 
-@transaction.atomic
+@unit_of_work
 def record(taken: Taken, answers: Sequence[Answered]) -> int:
     """Write what was said and what that changes; returns how many groups. Nothing of what is no longer ours, or was stopped."""
-    rescoring = Rescoring.objects.select_for_update().open().filter(pk=taken.rescoring.pk).first()
+    rescoring = lock_first(Rescoring.objects.open().filter(pk=taken.rescoring.pk))
     if rescoring is None:
         return 0
-    ours = {item.group_id: item for item in RescoredGroup.objects.held(taken.claims).select_for_update()}
+    ours = {item.group_id: item for item in lock(RescoredGroup.objects.held(taken.claims))}
     heard = [answer for answer in answers if answer.question.group_id in ours]
     rewards = [RescoredReward(rescoring=rescoring, rollout_id=pk, **word) for answer in heard for pk, word in words_of(answer)]
     RescoredReward.objects.bulk_create(rewards)

@@ -9,6 +9,7 @@ import contextlib
 import json
 import math
 import os
+import re
 import resource
 import selectors
 import shutil
@@ -19,12 +20,24 @@ from dataclasses import dataclass
 
 from apps.rewards.sandbox import seccomp
 from apps.rewards.sandbox.limits import Limits
+from apps.rewards.sandbox.usage import INTERVAL_S, Usage
 
 START_S = 10.0  # that a guest may take to come up
 NOBODY = 64999  # whom root becomes
 KEPT_OF_ERRORS = 4 << 10  # bytes of what it writes to its standard error; the rest is read and forgotten
 KILLED = 137  # how bubblewrap tells that the kernel killed it
 SYSTEM = ("/usr/bin", "/usr/lib", "/usr/lib64", "/usr/include", "/usr/libexec")  # what is not there is left out
+# Not bubblewrap's own /dev: its ptmx, tty and console block who reads them.
+DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+LINKS = {
+    "/lib": "usr/lib",
+    "/lib64": "usr/lib64",
+    "/bin": "usr/bin",
+    "/dev/stdin": "/proc/self/fd/0",
+    "/dev/stdout": "/proc/self/fd/1",
+    "/dev/stderr": "/proc/self/fd/2",
+    "/dev/fd": "/proc/self/fd",
+}
 FIRST = {"LANG": "C.UTF-8", "PYTHONHASHSEED": "0"}  # a set has the same order every time
 MISSING = "no sandbox here: it needs bubblewrap, prlimit and user namespaces; `manage.py doctor` says more"
 
@@ -47,7 +60,12 @@ class Ended:
     seconds: float
 
 
-TOO_SLOW, TOO_MUCH = "it took too long", "it wrote too much"
+TOO_SLOW = "it took too long"
+TOO_MUCH = "it wrote too much"
+FOLDER = "/tmp"  # the only one that a guest writes to
+CHILD = re.compile(rb'"child-pid": (\d+)\D')  # of what bubblewrap tells, in pieces
+SIGNALS = 128  # that may wait, timers included
+ARENA_MB = 128  # of address space, which the C library sets aside for each thread
 
 
 def start(
@@ -100,18 +118,34 @@ class _Heard:
         self.streams = {outer: "told", guest.stdout.fileno(): "out", guest.stderr.fileno(): "err"}
         self.began = time.monotonic()
         self.ends = self.began + START_S
+        self.usage: Usage | None = None
+        self.looked_at = 0.0
 
     def listen(self) -> None:
         with selectors.DefaultSelector() as selector:
             for stream in self.streams:
                 selector.register(stream, selectors.EVENT_READ)
             while selector.get_map() and not self.stopped:
-                ready = selector.select(max(0.0, self.ends - time.monotonic()))
-                for key, _ in ready:
+                left = max(0.0, self.ends - time.monotonic())
+                for key, _ in selector.select(min(left, INTERVAL_S)):
                     if not self._take(key.fd):
                         selector.unregister(key.fd)
-                if not ready or time.monotonic() > self.ends:
+                if time.monotonic() > self.ends:
                     self.stopped = self.stopped or TOO_SLOW
+                self._look()
+
+    def _look(self) -> None:
+        """Stop a guest that takes too much memory; not more often than each INTERVAL_S."""
+        now = time.monotonic()
+        if self.stopped or now - self.looked_at < INTERVAL_S:
+            return
+        self.looked_at = now
+        if self.usage is None:
+            found = CHILD.search(self.told)
+            if not found:
+                return
+            self.usage = Usage(int(found[1]), self.limits, FOLDER)
+        self.stopped = self.usage.excess()
 
     def _take(self, stream: int) -> int:
         more = os.read(stream, 64 << 10)
@@ -156,10 +190,14 @@ def _command(
     """Its user cannot make namespaces of its own; with it die all its processes, and it dies with us."""
     apart = ["--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session"]
     seen = [part for path in (*SYSTEM, *homes) for part in ("--ro-bind-try", path, path)]
-    seen += ["--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64", "--symlink", "usr/bin", "/bin", "--dev", "/dev"]
+    seen += ["--tmpfs", "/dev"]
+    for device in DEVICES:
+        seen += ["--dev-bind", device, device]
+    for link, target in LINKS.items():
+        seen += ["--symlink", target, link]
     for path, descriptor in files.items():
         seen += ["--perms", "0555", "--ro-bind-data", str(descriptor), path]
-    room = ["--size", str(limits.space_mb << 20), "--tmpfs", "/tmp", "--chdir", "/tmp"]
+    room = ["--size", str(limits.space_mb << 20), "--tmpfs", FOLDER, "--chdir", FOLDER]
     room += ["--remount-ro", "/dev", "--remount-ro", "/"]
     env = [part for name, value in FIRST.items() for part in ("--setenv", name, value)]
     watched = ["--seccomp", str(rules), "--json-status-fd", str(told)]
@@ -169,11 +207,21 @@ def _command(
 def _limited(limits: Limits) -> list[str]:
     """prlimit with the guest's limits, none of them above what we have ourselves."""
     memory = limits.memory_mb << 20
+    stack = min(memory // 2, 64 << 20)  # of each thread, which sets it aside and uses little
+    data = memory + limits.threads * stack
     wanted = {
-        "as": memory + (limits.reserved_mb << 20), "data": memory, "cpu": math.ceil(limits.cpu_s),
-        "fsize": limits.file_bytes, "nofile": limits.open_files,
-        "nproc": limits.threads + limits.processes + 2, "core": 0, "stack": min(memory // 2, 64 << 20), "memlock": 0, "msgqueue": 0,
-    }  # fmt: skip
+        "as": data + ((limits.reserved_mb + limits.threads * ARENA_MB) << 20),
+        "data": data,
+        "cpu": math.ceil(limits.cpu_s),
+        "fsize": limits.file_bytes,
+        "nofile": limits.open_files,
+        "nproc": limits.threads + limits.processes + 2,
+        "core": 0,
+        "stack": stack,
+        "memlock": 0,
+        "msgqueue": 0,
+        "sigpending": SIGNALS,
+    }
     return ["/usr/bin/prlimit", *(f"--{name}={min(most, _ours(name, most))}" for name, most in wanted.items()), "--"]
 
 

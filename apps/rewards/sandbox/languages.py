@@ -3,14 +3,16 @@
 import functools
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from apps.rewards.sandbox.bubblewrap import NoSandbox, start
+from apps.rewards.sandbox.bubblewrap import SYSTEM, NoSandbox, start
 from apps.rewards.sandbox.limits import Limits
 
+ASKED_S = 30.0  # that a tool may take to say where its files are
 EVERYWHERE = os.pathsep.join(("/usr/local/bin", "/usr/bin", "/bin"))  # looked through after our own path
 
 
@@ -51,7 +53,7 @@ def by_fence(word: str) -> Language | None:
 
 @dataclass(frozen=True)
 class Tool:
-    """`path`: of the program; `homes`: folders outside the system's that it lives in."""
+    """`path`: of the program; `homes`: the files and folders outside the system's that it reads."""
 
     path: str
     homes: tuple[str, ...]
@@ -65,7 +67,7 @@ def require(language: str = "python") -> Tool:
 @functools.cache
 def _found(name: str) -> Tool:
     language = LANGUAGES[name]
-    candidates = [Tool(path, _homes(path)) for path in _paths(language)]
+    candidates = [Tool(path, needed(language, path)) for path in _paths(language)]
     if not candidates:
         raise NoTool(f"no {language.tool} on this machine: {name} is not run")
     start(["/usr/bin/true"], Limits())  # whether any guest comes up
@@ -78,7 +80,8 @@ def _found(name: str) -> Tool:
 def _comes_up(language: Language, tool: Tool) -> bool:
     try:
         limits = Limits(reserved_mb=language.reserved_mb, threads=language.threads)
-        return start([tool.path, "--version"], limits, homes=tool.homes).status == 0
+        asked = ["-S", "-s", "-c", "import json"] if language.name == "python" else ["--version"]
+        return start([tool.path, *asked], limits, homes=tool.homes).status == 0
     except NoSandbox:  # its folder cannot be reached by the guest's user
         return False
 
@@ -91,6 +94,62 @@ def _paths(language: Language) -> Sequence[str]:
     return [os.path.realpath(found) if not language.is_compiled else found] if found else []
 
 
-def _homes(path: str) -> tuple[str, ...]:
-    home = str(Path(path).parent.parent)
-    return () if home == "/usr" else (home,)
+def needed(language: Language, path: str) -> tuple[str, ...]:
+    """Return exactly what the tool at this path reads and the system's folders do not have.
+
+    Never a folder above it: that may be somebody's home.
+    """
+    found = [path]
+    if language.name == "python":
+        found += _of_python(path)
+    elif language.is_compiled:
+        found += _of_compiler(path)
+    found += _libraries([path, *(str(each) for each in _extensions(found[1:]))])
+    return tuple(each for each in dict.fromkeys(found) if not _is_of_system(each))
+
+
+def _is_of_system(path: str) -> bool:
+    is_below = path.startswith((*SYSTEM, "/lib", "/bin"))
+    return is_below and Path(path).resolve().is_relative_to("/usr")
+
+
+def _of_python(path: str) -> list[str]:
+    """Its standard library, whose folders it knows itself."""
+    asked = "from sysconfig import get_path as at; print(at('stdlib'), at('platstdlib'), sep='\\n')"
+    return _said([path, "-I", "-S", "-c", asked]).splitlines()
+
+
+def _of_compiler(path: str) -> list[str]:
+    """Its own programs, headers and objects: folders of gcc's, none that it shares with others."""
+    lines = _said([path, "-print-search-dirs"]).splitlines()
+    folders = [part for line in lines for part in line.split(":")]
+    folders = [os.path.normpath(part.strip().lstrip("=")) for part in folders if "/" in part]
+    headers = Path(path).resolve().parent.parent / "include" / "c++"
+    own = [folder for folder in folders if "gcc" in Path(folder).parts]
+    return [folder for folder in (*own, str(headers)) if Path(folder).is_dir()]
+
+
+def _extensions(folders: Sequence[str]) -> list[Path]:
+    return [each for folder in folders for each in Path(folder, "lib-dynload").glob("*.so")]
+
+
+def _libraries(programs: Sequence[str]) -> list[str]:
+    """The shared libraries that these programs load, as the loader finds them."""
+    words = _said(["/usr/bin/ldd", *programs]).split()
+    return sorted({word for word in words if word.startswith("/") and not word.endswith(":")})
+
+
+def _said(command: Sequence[str]) -> str:
+    """What a tool of this machine says of itself; "" where it does not."""
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=ASKED_S,
+            env={"LC_ALL": "C"},
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout

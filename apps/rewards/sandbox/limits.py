@@ -10,7 +10,7 @@ class Limits:
     `cpu_s`: processor time, rounded up to whole seconds by the kernel; `wall_s`: what ends those that sleep; `memory_mb`: of
     all of it, in MiB; `reserved_mb`: address space that an interpreter sets aside beside that and does not use; `threads` beside
     its first; `processes`: other than its own (a compiler starts some), 0 means that none can be made; `output_bytes`: of its
-    answer; `file_bytes`: of each file; `space_mb`: of its only folder, in memory.
+    answer; `file_bytes`: of each file; `space_mb`: of its only folder, in memory; `inodes`: files, folders and links in it.
     """
 
     cpu_s: float = 1.0
@@ -22,4 +22,5 @@ class Limits:
     output_bytes: int = 64 << 10
     file_bytes: int = 1 << 20
     space_mb: int = 4
+    inodes: int = 2_000
     open_files: int = 64

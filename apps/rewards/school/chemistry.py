@@ -22,8 +22,11 @@ ELEMENTS = frozenset(
 )  # fmt: skip
 _LOW = str.maketrans("₀₁₂₃₄₅₆₇₈₉₊₋−–", "0123456789+---")
 _HIGH = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻", "0123456789+-", strict=True))
-_ARROW = re.compile(r"<=+>|<-+>|-+>|=+>|→|⟶|⇌|⇋|⇄|↔|\\(?:long)?rightarrow|\\to(?![a-z])|\\rightleftharpoons|\\leftrightarrow|=")
-_STATE = re.compile(r"\s*\(\s*(s|l|g|aq)\s*\)$")
+_ARROW = re.compile(
+    r"<=++>|<-++>|(?<!-)-++>|(?<!=)=++>|→|⟶|⇌|⇋|⇄|↔|\\(?:long)?rightarrow|\\to(?![a-z])"
+    r"|\\rightleftharpoons|\\leftrightarrow|="
+)
+_STATE = re.compile(r"(?:(?<!\s)\s++)?\(\s*+(s|l|g|aq)\s*+\)$")
 _COUNT = re.compile(r"(\d{1,6}(?:/\d{1,4})?|\d{1,6}\.\d{1,4})?\s*(.*)", re.DOTALL)
 _PART = re.compile(r"([A-Z][a-z]?)(\d*)|([(\[])|([)\]])(\d*)")
 
@@ -58,7 +61,7 @@ def plain(text: str) -> str:
     text = re.sub(r"\\xrightarrow(?:\[[^\]]*\])?\{[^{}]*\}", "->", text)
     for _ in range(3):
         text = re.sub(r"\\(?:ce|text|mathrm|mathbf|rm|textrm)\s*\{((?:[^{}]|\{[^{}]*\})*)\}", r"\1", text)
-    text = re.sub(r"_\s*\{?\s*(\d+)\s*\}?", r"\1", text)
+    text = re.sub(r"_\s*+\{?\s*+(\d+)\s*+\}?", r"\1", text)
     text = re.sub(r"\^\s*\{\s*(\d*)\s*([+-])\s*\}|\^\s*(\d*)([+-])", lambda f: f"«{f[1] or f[3] or ''}{f[2] or f[4]}»", text)
     text = re.sub(r"\^\s*\{\s*([+-])\s*(\d+)\s*\}", r"«\2\1»", text)
     text = re.sub(r"\\(?:cdot|bullet|ast)|[·•∙⋅*]|(?<=\d)\.(?=\d*H2O)|(?<=[A-Za-z)])\.(?=\d*[A-Z])", "·", text)
@@ -92,10 +95,12 @@ def _charge(text: str) -> tuple[str, int]:
     """The formula without its charge. Ca2+ and SO42- have the charge 2, NO3- and NH4+ the charge 1."""
     if found := re.search(r"«(\d*)([+-])»$", text):
         return text[: found.start()].strip(), int(found[1][:3] or 1) * (1 if found[2] == "+" else -1)
-    found = re.fullmatch(r"(.*?)(\d*)([+-]+)", text, re.DOTALL)
-    if not found:
+    digits_and_signs = text.rstrip("+-")
+    signs = text[len(digits_and_signs) :]
+    if not signs:
         return text, 0
-    formula, digits, signs = found.groups()
+    formula = re.sub(r"(?<!\d)\d++\Z", "", digits_and_signs)
+    digits = digits_and_signs[len(formula) :]
     sign = 1 if signs[0] == "+" else -1
     if len(signs) > 1 or not digits:
         return formula + digits, sign * len(signs)

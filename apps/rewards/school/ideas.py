@@ -20,7 +20,10 @@ NEGATIONS = frozenset(
     }
 )  # fmt: skip
 _ENDINGS = ("ations", "ation", "ings", "ing", "edly", "ies", "ied", "ed", "es", "ly", "s", "e")
-_CLAUSE = re.compile(r"[.;:!?\n]|,?\s+(?:but|however|although|whereas)\s+", re.I)
+# A run of blanks within a line is read from its first one only, or from the comma in front of it.
+_CLAUSE = re.compile(
+    r"[.;:!?\n]|(?:,|(?<!,)(?<![^\S\n]))[^\S\n]++(?:but|however|although|whereas)\s++", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True)

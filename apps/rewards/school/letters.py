@@ -8,11 +8,13 @@ from apps.rewards.final_answer import LINE, after_thinking, final_answer
 
 NAMES = ("value", "correct", "answer", "letters")
 LONGEST = 600  # characters of a final answer
-_ONE = r"\(?\s*[A-Z]\s*[).]?"
-_LIST = re.compile(rf"{_ONE}(?:(?:\s*(?:[,;&/+]|\band\b|\bor\b)\s*|\s+){_ONE})*")
+# Possessive: blanks between two letters could be shared out in several ways, which multiply.
+_GAP = r"\s*+(?:[).]\s*+)?+(?:(?:[,;&/+]|\band\b|\bor\b)\s*+|(?<=\s))"
+_LIST = re.compile(rf"\(?\s*+[A-Z](?:{_GAP}\(?\s*+[A-Z])*+\s*+[).]?")
+_LOWER = re.compile(r"\s++[a-z]")
 _TOGETHER = re.compile(r"[A-H]{2,8}")
 _LABEL = re.compile(r"(?<![A-Za-z])\(?([A-Z])(?:\)|[.:](?=\s|$))")
-_NAMED = re.compile(r"(?:option|choice|answer|letter)s?\b\s*(?:is|are|:)?\s*\(?([A-Z])\b(?!')", re.I)
+_NAMED = re.compile(r"(?:option|choice|answer|letter)s?\b\s*+(?:is|are|:)?\s*+\(?([A-Z])\b(?!')", re.I)
 _ALONE = re.compile(r"(?<![A-Za-z'’])([A-Z])(?![A-Za-z'’])")
 
 
@@ -71,4 +73,4 @@ def _by_words(text: str, choices: Any) -> frozenset[str]:
 def _without_articles(text: str) -> list[str]:
     """Letters that stand alone; "A" before a word and "I" are words themselves."""
     found = list(_ALONE.finditer(text))
-    return [each[1] for each in found if each[1] != "I" and not (each[1] == "A" and re.match(r"\s+[a-z]", text[each.end() :]))]
+    return [each[1] for each in found if each[1] != "I" and not (each[1] == "A" and _LOWER.match(text, each.end()))]

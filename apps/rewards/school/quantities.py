@@ -16,7 +16,7 @@ _NUMBER = re.compile(
     r"[-+]?(?:\d{1,40}(?:\.\d{0,40})?|\.\d{1,40})(?:\s*(?:\\times|\\cdot|\*|x)\s*10\s*\^\s*\{?\s*([-+]?\d{1,3})\s*\}?|[eE]([-+]?\d{1,3})(?!\w))?"
 )
 _ALONE = re.compile(r"(?<![\w.,^])[-+]?\d{1,40}(?:,\d{3})*(?:\.\d{1,40})?(?:[eE][-+]?\d{1,3})?(?![\d.]*\d)")
-_UNIT = re.compile(r"(?:[A-Za-zµμΩ°%]{1,20}|\d{1,2}|[-*/^().\s])*")
+_UNIT = re.compile(r"[A-Za-zµμΩ°%\d\-*/^().\s]*")
 _SPELLED = {"ohms": "ohm", "Ω": "ohm", "\\Omega": "ohm", "μ": "µ", "\\mu": "µ", "°C": "degC", "°F": "degF", "\\degree C": "degC",
             "\\degree F": "degF", "\\degree": "degree", "°": "degree", "%": "percent", "\\cdot": "*", "\\times": "*"}  # fmt: skip
 

@@ -11,6 +11,7 @@ from django.db import models, transaction
 from django.db.models import Q
 from django.db.models.functions import Coalesce, Now
 
+from apps.accounts.locking import lock_one
 from apps.accounts.models import User
 from apps.rollouts.models.rollouts import shown
 from apps.runs.models import MAY_TAKE, NotPossible, Run, WeightVersion, Worker, after
@@ -99,7 +100,7 @@ class Chat(models.Model):
         return locked._add(last.number, last.prompt, temperature, max_tokens)
 
     def _locked(self) -> "Chat":
-        return Chat.objects.select_for_update(of=["self"]).select_related("weight_version").get(pk=self.pk)
+        return lock_one(Chat.objects.filter(pk=self.pk).select_related("weight_version"))
 
     def _add(self, number: int, prompt: list[dict], temperature: float, max_tokens: int, seed: int | None = None) -> "ChatTurn":
         if not self.weight_version.has_folder:
@@ -124,7 +125,7 @@ class ChatTurnQuerySet(models.QuerySet):
                 SELECT t.id FROM rollouts_chatturn t JOIN rollouts_chat c ON c.id = t.chat_id
                 WHERE t.state IN ('waiting', 'loading', 'writing') AND c.weight_version_id = %(version)s
                     AND {MAY_TAKE} AND (t.lease_until IS NULL OR t.lease_until < statement_timestamp())
-                ORDER BY t.id FOR UPDATE OF t SKIP LOCKED)
+                ORDER BY t.id FOR NO KEY UPDATE OF t SKIP LOCKED)
             UPDATE rollouts_chatturn t SET state = 'loading', lease_owner = %(owner)s, fence = t.fence + 1, said = '', tokens = 0,
                 attempts = t.attempts + 1, worker_id = %(worker)s,
                 lease_until = statement_timestamp() + %(seconds)s * interval '1 second'

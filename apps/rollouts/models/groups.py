@@ -10,10 +10,11 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from django.db import models, transaction
+from django.db import OperationalError, models, transaction
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
+from apps.accounts.locking import lock, lock_ids, retrying, unit_of_work
 from apps.rollouts.drawing import drawn
 from apps.rollouts.left_out import count_failure
 from apps.rollouts.models.rollouts import Outcome, Rollout
@@ -55,7 +56,7 @@ class GroupQuerySet(models.QuerySet):
             WITH due AS MATERIALIZED (
                 SELECT id FROM rollouts_group
                 WHERE state = %(state)s {of_run} {waits} AND (lease_until IS NULL OR lease_until < statement_timestamp())
-                ORDER BY id LIMIT %(limit)s FOR UPDATE SKIP LOCKED)
+                ORDER BY id LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED)
             UPDATE rollouts_group g SET lease_owner = %(owner)s, fence = g.fence + 1,
                 attempts = g.attempts + (g.lease_until IS NOT NULL)::int,
                 lease_until = statement_timestamp() + %(seconds)s * interval '1 second'
@@ -64,6 +65,7 @@ class GroupQuerySet(models.QuerySet):
         taken = sorted(self.raw(sql, values), key=lambda group: group.pk)
         return [group for group in taken if not group.drop_worn_out()]
 
+    @retrying
     def keep(self, claims: Iterable[Claim], seconds: float) -> set[int]:
         """Extend the leases of these claims; returns the groups that are still ours (the rest were taken over)."""
         claims = list(claims)
@@ -73,32 +75,37 @@ class GroupQuerySet(models.QuerySet):
         for claim in claims:
             held |= Q(pk=claim.group_id, fence=claim.fence)
         with transaction.atomic():
-            rows = self.select_for_update().filter(held, lease_until__gte=Now())
-            kept = set(rows.values_list("pk", flat=True))
+            kept = set(lock_ids(self.filter(held, lease_until__gte=Now())))
             self.filter(pk__in=kept).update(lease_until=after(seconds))
         return kept
 
+    @retrying
     def release_expired(self) -> int:
         """Clear leases that are over, each a failed attempt, so that lists show free work as free. Claims need not wait for it."""
-        return self.filter(lease_until__lt=Now()).update(lease_owner="", lease_until=None, attempts=F("attempts") + 1)
+        with transaction.atomic():
+            over = lock_ids(self.filter(lease_until__lt=Now()), skip_locked=True)
+            freed = {"lease_owner": "", "lease_until": None, "attempts": F("attempts") + 1}
+            return self.filter(pk__in=over).update(**freed)
 
+    @retrying
     def give_back(self, claims: Iterable[Claim]) -> int:
         """Whoever held these goes away in good order: they are anybody's at once, and nothing has failed."""
         held = Q(pk__in=[])
         for claim in claims:
             held |= Q(pk=claim.group_id, fence=claim.fence)
-        return self.filter(held, lease_until__gte=Now()).update(lease_owner="", lease_until=None)
+        with transaction.atomic():
+            ours = lock_ids(self.filter(held, lease_until__gte=Now()))
+            return self.filter(pk__in=ours).update(lease_owner="", lease_until=None)
 
     def close_ended(self) -> int:
         """Drop what ended runs left open. Returns how many."""
         return len(self.filter(run__state__in=Run.ENDED).drop_open("the run ended"))
 
-    @transaction.atomic
+    @unit_of_work
     def drop_open(self, reason: str) -> list[int]:
         """Drop those of them that are open; a worker that still holds one finds its fence gone. Returns their ids."""
-        still = self.filter(state__in=Group.OPEN).order_by("pk")
-        left = list(still.select_for_update(of=("self",)).values_list("pk", "run_id"))
-        Group.objects.filter(pk__in=[pk for pk, _ in left]).update(
+        runs = {group.pk: group.run_id for group in lock(self.filter(state__in=Group.OPEN))}
+        Group.objects.filter(pk__in=runs).update(
             state=Group.State.DROPPED,
             reason=reason[:200],
             closed_at=Now(),
@@ -106,10 +113,10 @@ class GroupQuerySet(models.QuerySet):
             lease_until=None,
             fence=F("fence") + 1,
         )
-        PartialRollout.objects.filter(rollout__group__in=[pk for pk, _ in left]).delete()
-        for run_id, count in Counter(run_id for _, run_id in left).items():
+        PartialRollout.objects.filter(rollout__group__in=runs).delete()
+        for run_id, count in sorted(Counter(runs.values()).items()):
             Run.objects.filter(pk=run_id).update(groups_dropped=F("groups_dropped") + count)
-        return [pk for pk, _ in left]
+        return list(runs)
 
 
 class Group(models.Model):
@@ -189,7 +196,7 @@ class Group(models.Model):
     # -- birth ------------------------------------------------------------------------------------------------------
 
     @classmethod
-    @transaction.atomic
+    @unit_of_work
     def open(cls, run: Run, owner: str, seconds: float, at_most: int, version: int, sieve: Sieve | None = None) -> list["Group"]:
         """Open as many groups as the run's pace allows, up to `at_most`, each with its rollouts, claimed by `owner`.
 
@@ -198,7 +205,7 @@ class Group(models.Model):
         counter moves: several explorers never open one draw twice. `sieve` looks at the tasks first (apps.rollouts.sifting):
         raises NothingToDraw where it would leave none.
         """
-        locked = Run.objects.select_for_update().get(pk=run.pk)
+        locked = Run.locked(run.pk)
         pace = replace(locked.pace, published_version=min(version, locked.published_version))
         plan = locked.settings
         count = min(at_most, groups_allowed(pace)) if locked.is_live and plan.samples and not plan.serve else 0
@@ -226,7 +233,7 @@ class Group(models.Model):
         return Group.objects.filter(IN_FORCE, pk=self.pk, fence=self.fence)
 
     @classmethod
-    @transaction.atomic
+    @unit_of_work
     def finish_rollouts(cls, claims: dict[int, Claim], outcomes: list[Outcome]) -> set[int]:
         """Write all rollouts that ended together, in one transaction; a group with all its rollouts goes on to scoring.
 
@@ -276,8 +283,8 @@ class Group(models.Model):
     @classmethod
     def _locked_ours(cls, claims: dict[int, Claim], groups: set[int]) -> set[int]:
         """Those of the groups, locked, that are being sampled under these claims."""
-        rows = cls.objects.select_for_update().filter(IN_FORCE, pk__in=groups, state=cls.State.SAMPLING).order_by("pk")
-        return {pk for pk, fence in rows.values_list("pk", "fence") if pk in claims and fence == claims[pk].fence}
+        rows = lock(cls.objects.filter(IN_FORCE, pk__in=groups, state=cls.State.SAMPLING))
+        return {row.pk for row in rows if row.pk in claims and row.fence == claims[row.pk].fence}
 
     def move(self, to: str, **stamps: object) -> None:
         """Hand the group to its next station, giving up the lease. Raises StaleFence when it is no longer ours.
@@ -294,20 +301,29 @@ class Group(models.Model):
     @transaction.atomic
     def move_held(cls, groups: Sequence["Group"], to: str, **stamps: object) -> list["Group"]:
         """Hand those of the groups to their next station that are still ours, as `move` does; returns them in the order given."""
-        rows = cls.objects.select_for_update().filter(IN_FORCE, pk__in=[group.pk for group in groups], state__in=cls.OPEN)
-        held = set(rows.order_by("pk").values_list("pk", "fence", "state"))
+        open_ones = cls.objects.filter(pk__in=[group.pk for group in groups], state__in=cls.OPEN)
+        held = {(row.pk, row.fence, row.state) for row in lock(open_ones.filter(IN_FORCE))}
         ours = [group for group in groups if (group.pk, group.fence, group.state) in held]
         cls.objects.filter(pk__in=[group.pk for group in ours]).update(state=to, **cls.GETS_ON, **stamps)
         for group in ours:
             group.state = to
         return ours
 
-    @transaction.atomic
+    @retrying
     def drop(self, reason: str, failed: bool = False) -> None:
         """Close the group untrained, with its reason; the run may open another in its place.
 
         `failed`: not the answers were the matter, but work on them; that counts against its task (apps.rollouts.left_out).
         """
+        before = self.state
+        try:
+            self._drop(reason, failed)
+        except OperationalError:
+            self.state = before  # nothing was written: another attempt begins as this one did
+            raise
+
+    @transaction.atomic
+    def _drop(self, reason: str, failed: bool) -> None:
         was_sampled = self.state == self.State.SAMPLING
         self.reason = reason[:200]
         self.move(self.State.DROPPED, reason=self.reason, closed_at=Now(), attempts=self.attempts)
@@ -318,7 +334,7 @@ class Group(models.Model):
             count_failure(self)
         transaction.on_commit(lambda: bells.ring("explore"), robust=True)
 
-    @transaction.atomic
+    @unit_of_work
     def fail(self, reason: str) -> None:
         """Work on it failed: free it for another attempt, or drop it when the run's attempts are used up."""
         if not self.held().filter(state__in=self.OPEN).update(attempts=F("attempts") + 1):

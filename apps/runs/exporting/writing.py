@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import pyarrow as arrow
 import pyarrow.parquet as pq
 
-from apps.accounts.downloads import CHUNK, in_chunks
+from apps.accounts.downloads import CHUNK, csv_cell, in_chunks
 from apps.runs.exporting.reading import Batch, Figures, acts, events
 from apps.runs.models import Run
 
@@ -64,9 +64,10 @@ def _csv(names: list[str], batches: Iterable[Batch]) -> Iterator[bytes]:
     at = names.index("at")
     text = io.StringIO()
     write = csv.writer(text, lineterminator="\n")
-    write.writerow(names)
+    write.writerow(map(csv_cell, names))
     for batch in batches:
-        write.writerows((*row[:at], row[at].isoformat(), *row[at + 1 :]) for row in batch)
+        rows = ((*row[:at], row[at].isoformat(), *row[at + 1 :]) for row in batch)
+        write.writerows(map(csv_cell, row) for row in rows)
         yield text.getvalue().encode()
         text.seek(0)
         text.truncate()

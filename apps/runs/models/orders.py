@@ -13,6 +13,7 @@ from apps.accounts.models import AuditEntry, User
 from apps.policies.models import Policy
 from apps.runs.models.run import Run
 from apps.runs.models.weights import WeightVersion
+from apps.streaming import wakeups
 from apps.tasksets.leasing import LeasedWork
 
 
@@ -83,6 +84,7 @@ class WeightOrder(LeasedWork):
             version.pin(by)
         order = cls.objects.create(weight_version=version, by=by, kind=kind, wanted=wanted)
         AuditEntry.record(f"weight version: {kind} ordered", version.address, by, version.run.project, **wanted)
+        transaction.on_commit(lambda: wakeups.send("fill_orders"), robust=True)
         return order
 
     def keep(self, share: float, seconds: float) -> bool:

@@ -13,6 +13,7 @@ from django.db import models, transaction
 from django.db.models import Exists, F, Q, QuerySet
 from django.db.models.functions import Now
 
+from apps.accounts.locking import lock_first, lock_one, retrying, unit_of_work
 from apps.accounts.models import AuditEntry, Project, User
 from apps.policies.models import Policy
 from apps.runs import absent, evaluated, limits, pictures, scales, sources
@@ -171,7 +172,7 @@ class Run(models.Model):
         return policy, tasksets, version
 
     @classmethod
-    @transaction.atomic
+    @unit_of_work
     def create(cls, *, project: Project, slug: str, title: str, plan: RunConfig, owner: User | None = None) -> "Run":
         """A run that is not started. Raises ConfigError as `checked` does."""
         policy, tasksets, version = cls.checked(project, plan, owner)
@@ -264,6 +265,11 @@ class Run(models.Model):
         is_asking = self.is_evaluation and self.state == self.State.RUNNING
         return "evaluating" if is_asking else self.State(self.state).label
 
+    @classmethod
+    def locked(cls, pk: int, *related: str) -> "Run":
+        """Lock the run's row until the transaction ends; with its `related` rows, not locked."""
+        return lock_one(cls.objects.filter(pk=pk).select_related(*related))
+
     # -- acts of people ---------------------------------------------------------------------------------------------
 
     def start(self, by: User | None = None, reason: str = "") -> None:
@@ -291,6 +297,7 @@ class Run(models.Model):
     def complete(self) -> None:
         self._move((self.State.RUNNING, self.State.PAUSED), self.State.COMPLETED, ended_at=Now())
 
+    @retrying
     def ask_checkpoint(self, by: User | None = None, reason: str = "") -> None:
         """Have the trainer write a checkpoint after its next update, whenever that comes."""
         with transaction.atomic():
@@ -309,6 +316,7 @@ class Run(models.Model):
             Run.objects.filter(pk=self.pk, checkpoint_asked_at=asked_at).update(checkpoint_asked_at=None)
         self.topic.record("checkpoint_written", step=step, asked=bool(asked_at))
 
+    @retrying
     def _move(self, allowed: tuple, to: str, *, by: User | None = None, reason: str = "", act: str = "", **stamps: object) -> None:
         with transaction.atomic():
             changed = Run.objects.filter(pk=self.pk, state__in=allowed).update(
@@ -322,6 +330,7 @@ class Run(models.Model):
             AuditEntry.record(f"run {act or self.State(to).name.lower()}", self.address, by, self.project, reason=reason)
             transaction.on_commit(lambda: bells.ring(*bells.STATIONS), robust=True)
 
+    @retrying
     def change_config(self, by: User | None, *, reason: str = "", unless_changed: bool = False, **fields: object) -> bool:
         """Replace fields, and fields of sections (given as dicts); the event keeps before, after, who and why.
 
@@ -330,7 +339,7 @@ class Run(models.Model):
         which has begun cannot take up any more.
         """
         with transaction.atomic():
-            locked = Run.objects.select_for_update().get(pk=self.pk)
+            locked = Run.locked(self.pk)
             if unless_changed and locked.config != self.config:
                 raise ChangedMeanwhile(f"the configuration of {self.slug} has changed")
             if locked.state in self.ENDED:
@@ -358,6 +367,7 @@ class Run(models.Model):
 
     # -- the trainer's lease ----------------------------------------------------------------------------------------
 
+    @retrying
     def claim_trainer(self, owner: str, seconds: float) -> bool:
         """Become the one trainer of this run until the lease ends on the database's clock; a new owner gets a new fence."""
         free = Q(lease_until=None) | Q(lease_until__lt=Now())
@@ -382,7 +392,7 @@ class Run(models.Model):
     def fenced(self, fence: int) -> Iterator["Run"]:
         """A transaction in which the trainer's fence still holds; the run's row is locked. Raises StaleFence."""
         with transaction.atomic():
-            run = Run.objects.select_for_update().filter(pk=self.pk, fence=fence, lease_until__gte=Now()).first()
+            run = lock_first(Run.objects.filter(pk=self.pk, fence=fence, lease_until__gte=Now()))
             if run is None:
                 raise StaleFence(f"run {self.slug}: fence {fence} is no longer the trainer's")
             yield run

@@ -3,6 +3,7 @@
 from django.db import models, transaction
 from django.db.models.functions import Now
 
+from apps.accounts.locking import lock_one, unit_of_work
 from apps.accounts.models import AuditEntry, User
 from apps.runs.models.run import NotPossible, Run
 from apps.runs.models.worker import Worker
@@ -50,9 +51,10 @@ class WeightVersion(models.Model):
         WeightVersion.objects.filter(pk=self.pk, state=self.State.STAGED).update(state=self.State.VERIFIED, verified_at=Now())
         self.refresh_from_db()
 
-    @transaction.atomic
+    @unit_of_work
     def publish(self) -> None:
         """Offer verified weights to the engines; the run's version only ever rises."""
+        Run.locked(self.run_id)
         moved = WeightVersion.objects.filter(pk=self.pk, state=self.State.VERIFIED).update(
             state=self.State.PUBLISHED, published_at=Now()
         )
@@ -63,7 +65,7 @@ class WeightVersion(models.Model):
         self.run.topic.record("weights_published", version=self.version, step=self.step, fingerprint=self.fingerprint)
         transaction.on_commit(lambda: bells.ring("explore"), robust=True)
 
-    @transaction.atomic
+    @unit_of_work
     def refuse(self, reason: str) -> None:
         """Never serve it: the folder is damaged, not finite, or its engine probe does not match."""
         WeightVersion.objects.filter(pk=self.pk).update(state=self.State.REFUSED, reason=reason[:500])
@@ -75,10 +77,10 @@ class WeightVersion(models.Model):
         """Whether its files are meant to be there: neither retired, nor refused, nor half staged."""
         return self.state in (self.State.VERIFIED, self.State.PUBLISHED)
 
-    @transaction.atomic
+    @unit_of_work
     def pin(self, by: User | None, is_kept: bool = True) -> None:
         """Keep its folder from retiring, or no longer. Raises NotPossible for one whose folder is gone, or is the policy's own."""
-        locked = WeightVersion.objects.select_for_update().select_related("run__project").get(pk=self.pk)
+        locked = lock_one(WeightVersion.objects.filter(pk=self.pk).select_related("run__project"))
         if not locked.has_folder or locked.version == 0:
             why = "version 0 is the policy's own folder, which is kept anyway" if locked.version == 0 else f"it is {locked.state}"
             raise NotPossible(f"version {locked.version} cannot be kept or let go: {why}")
@@ -109,7 +111,7 @@ class Acknowledgement(models.Model):
         return f"{self.worker} serves {self.weight_version}"
 
     @classmethod
-    @transaction.atomic
+    @unit_of_work
     def record(
         cls, version: WeightVersion, worker: Worker, *, fingerprint: str, probe_gap: float, milliseconds: float
     ) -> "Acknowledgement":

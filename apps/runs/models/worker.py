@@ -14,7 +14,7 @@ from apps.accounts.models import AuditEntry, User
 MAY_TAKE = """NOT EXISTS (SELECT FROM runs_worker w WHERE w.key = %(owner)s AND w."order" <> '')"""
 
 
-SWEEP_LATE_S = 60.0  # a sweep is rung for every ten seconds, and the bell is gone after as long as this
+SWEEP_LATE_S = 60.0  # a sweep is due every ten seconds
 
 
 class WorkerQuerySet(models.QuerySet):
@@ -33,7 +33,7 @@ class OfRuns(models.Manager.from_queryset(WorkerQuerySet)):
 class Worker(models.Model):
     """A process of the installation: what it is, what it does now, when it last said so.
 
-    Most serve runs. Web processes and beat are here to be seen: they hold nothing of a run, and take no orders.
+    Most serve runs. Web processes, beat and control workers hold nothing of a run, and take no orders.
     """
 
     class Role(models.TextChoices):
@@ -41,9 +41,11 @@ class Worker(models.Model):
         SCORER = "scorer"
         REFINER = "refiner"
         TRAINER = "trainer"
+        CONTROL = "control"
         WEB = "web"
         BEAT = "beat"
 
+    OF_CONTROL = (Role.CONTROL, Role.BEAT)
     OF_RUNS = (Role.EXPLORER, Role.SCORER, Role.REFINER, Role.TRAINER)
 
     class Order(models.TextChoices):
@@ -71,7 +73,7 @@ class Worker(models.Model):
     heartbeat_at = models.DateTimeField(auto_now_add=True)
     stopped_at = models.DateTimeField(null=True)
     stopped_reason = models.CharField(max_length=200, blank=True, db_default="", default="")
-    swept_at = models.DateTimeField(null=True, help_text="Of beat: when a sweep that it rang for was last done, by any worker.")
+    swept_at = models.DateTimeField(null=True, help_text="Of beat and control: when a sweep was last done.")
 
     order = models.CharField(max_length=10, choices=Order.choices, blank=True, db_default="", default=Order.SERVE)
     order_reason = models.CharField(max_length=300, blank=True, db_default="", default="")
@@ -84,7 +86,8 @@ class Worker(models.Model):
     class Meta:
         constraints = [
             models.CheckConstraint(
-                name="web_and_beat_take_no_orders", condition=~models.Q(role__in=["web", "beat"]) | models.Q(order="")
+                name="only_workers_of_runs_take_orders",
+                condition=~models.Q(role__in=["web", "beat", "control"]) | models.Q(order=""),
             )
         ]
         # The page of workers: those that are here, and by key those that were.
@@ -110,9 +113,9 @@ class Worker(models.Model):
 
     @property
     def sweep_is_late(self) -> bool:
-        """Of beat: whether what it rings for was not done for so long that others should look."""
+        """Of beat and control: whether no sweep was done for so long that somebody should look."""
         since = self.swept_at or self.started_at
-        return self.role == self.Role.BEAT and (timezone.now() - since).total_seconds() > SWEEP_LATE_S
+        return self.role in self.OF_CONTROL and (timezone.now() - since).total_seconds() > SWEEP_LATE_S
 
     @property
     def standing(self) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from apps.tasksets.generators.seen import COLOURS, about, distinct
 from apps.tasksets.pages import HEIGHT, WIDTH, rendered, require
 from apps.tasksets.rows import TaskRow
-from apps.tasksets.tone_language import OBJECTS
+from apps.tasksets.tone_language import FEW_OBJECTS
 
 LEAST, MOST = 2, 3  # parts of a page
 PAPERS = ("#ffffff", "#f5ebd7", "#e1eefa", "#e8f5e8")
@@ -36,7 +36,7 @@ def _colour(draw: random.Random) -> str:
 
 
 def _words(draw: random.Random, count: int = 1) -> list[str]:
-    return draw.sample(OBJECTS, count)
+    return draw.sample(FEW_OBJECTS, count)
 
 
 def _heading(draw: random.Random) -> str:

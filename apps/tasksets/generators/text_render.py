@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from apps.tasksets.generators.seen import COLOURS, PAPER, about, distinct, letters
 from apps.tasksets.rows import TaskRow
-from apps.tasksets.tone_language import OBJECTS
+from apps.tasksets.tone_language import FEW_OBJECTS
 
 WIDTH, HEIGHT = 160, 48  # pixels
 TINTS = (PAPER, (245, 235, 215), (225, 238, 250), (232, 245, 232))
@@ -33,7 +33,7 @@ def _draw(draw: random.Random) -> TaskRow:
 
 def _text(draw: random.Random, kind: str) -> str:
     if kind == "words":
-        return " ".join(draw.sample(OBJECTS, draw.randint(1, 2)))
+        return " ".join(draw.sample(FEW_OBJECTS, draw.randint(1, 2)))
     if kind == "number":
         return f"{draw.randint(0, 99_999):,}" if draw.random() < 0.5 else f"{draw.randint(0, 99_999) / 100:.2f}"
     return "".join(draw.choice(CODE) for _ in range(draw.randint(4, 8)))

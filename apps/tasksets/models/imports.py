@@ -1,7 +1,7 @@
-"""Files that became, or are to become, tasksets: looked at in the browser first, then read by a worker.
+"""Files that became, or are to become, tasksets: previewed by a worker, mapped in the browser, read by a worker.
 
-The file is kept until its import is over. A worker reads all of it in one transaction: one that is killed leaves nothing, and the
-next one begins anew.
+No page decodes a file: it shows the preview. The file is kept until its import is over. A worker reads
+all of it in one transaction: one that is killed leaves nothing, and the next one begins anew.
 """
 
 import shutil
@@ -52,6 +52,7 @@ class TasksetImport(LeasedWork):
     bytes = models.BigIntegerField(help_text="The file's size; 0 until it is fetched.")
     slug = models.SlugField(blank=True, help_text="Of the taskset to be.")
     how = models.JSONField(default=dict, help_text="How it is read: see apps.tasksets.looking.")
+    preview = models.JSONField(null=True, help_text="Its first rows: see apps.tasksets.previewing. Null: to be made.")
     state = models.CharField(max_length=9, choices=State.choices, default=State.LOOKED_AT)
     rows = models.PositiveIntegerField(default=0, help_text="Read so far.")
     at = models.BigIntegerField(default=0, help_text="Bytes read so far.")
@@ -84,6 +85,15 @@ class TasksetImport(LeasedWork):
         return self.hub is not None and not self.bytes
 
     @property
+    def packed_path(self) -> Path:
+        """Where a zip file is until a worker has unpacked it to `path`."""
+        return settings.IMPORTS_ROOT / f"{self.pk}.zip"
+
+    @property
+    def needs_preview(self) -> bool:
+        return self.is_open and self.preview is None
+
+    @property
     def is_over(self) -> bool:
         return self.state in self.OVER
 
@@ -97,24 +107,34 @@ class TasksetImport(LeasedWork):
         wanted = TasksetImport.objects.filter(pk=self.pk, state=self.State.LOOKED_AT)
         self._require(wanted.update(slug=slug, how=how))
 
+    def ask_preview(self, how: dict) -> None:
+        """Have a worker read the first rows in another way. Raises ImportOver when it was started before."""
+        wanted = TasksetImport.objects.filter(pk=self.pk, state=self.State.LOOKED_AT)
+        changes = {"state": self.State.WAITING, "preview": None, "how": how, "attempts": 0}
+        self._require(wanted.update(**changes))
+
     @transaction.atomic
     def start(self, slug: str, how: dict, by: User | None = None) -> None:
         """To be read by the next worker. Raises ImportOver when it was started before."""
         wanted = TasksetImport.objects.filter(pk=self.pk, state=self.State.LOOKED_AT)
-        self._require(wanted.update(state=self.State.WAITING, slug=slug, how=how))
+        self._require(wanted.update(state=self.State.WAITING, slug=slug, how=how, attempts=0))
         AuditEntry.record("taskset import started", f"taskset {self.project.slug}/{slug}", by, self.project, file=self.name)
 
     def keep(self, rows: int, at: int, seconds: float) -> bool:
         """Say how far it is and stay its reader; whether we are still that."""
         return bool(self._ours().update(rows=rows, at=at, lease_until=Now() + timedelta(seconds=seconds)))
 
-    def fetched(self, slug: str, how: dict) -> None:
-        """Its file is here, to be looked at like one that was sent. Raises ImportOver as `finish` does."""
-        told = {"bytes": self.path.stat().st_size, "slug": slug, "how": how, "rows": 0, "at": 0, "attempts": 0, "started_at": None}
-        self._require(self._ours().update(state=self.State.LOOKED_AT, lease_until=None, created_at=Now(), **told))
+    def previewed(self, preview: dict, how: dict, size: int) -> None:
+        """Its first rows are known, and it waits for a person. Raises ImportOver as `finish` does."""
+        changes = {
+            "state": self.State.LOOKED_AT, "preview": preview, "how": how, "bytes": size, "rows": 0, "at": 0,
+            "started_at": None, "lease_until": None,
+        }  # fmt: skip
+        self._require(self._ours().update(**changes))
 
     def forget_file(self) -> None:
         """Delete the file or folder."""
+        self.packed_path.unlink(missing_ok=True)
         if self.path.is_dir():
             shutil.rmtree(self.path, ignore_errors=True)
         else:
@@ -140,7 +160,7 @@ class TasksetImport(LeasedWork):
         self.forget_file()
 
     def _require(self, changed: int) -> None:
-        told = ["state", "reason", "rows", "at", "bytes", "slug", "how", "taskset", "bad", "bad_count", "ended_at"]
+        told = ["state", "reason", "rows", "at", "bytes", "slug", "how", "preview", "taskset", "bad", "bad_count", "ended_at"]
         self.refresh_from_db(fields=told)
         if not changed:
             raise ImportOver(f"it is {self.get_state_display()} already")

@@ -14,3 +14,9 @@ def unit(*key: object) -> float:
 def below(size: int, *key: object) -> int:
     """A whole number from 0 to size − 1, each as likely."""
     return int(unit(*key) * size)
+
+
+def seed(*key: object) -> int:
+    """Seed of a generator, from 0 to 2**63 - 1, for this key."""
+    digest = hashlib.blake2b(":".join(map(str, key)).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") >> 1

@@ -12,6 +12,7 @@ A source is strict: what it gives is JSON as `apps.accounts.strict_json` means i
 
 from pathlib import Path
 
+from apps.accounts.confining import require_decoder
 from apps.tasksets.sources.arrow import Arrow, is_arrow
 from apps.tasksets.sources.csv import Csv
 from apps.tasksets.sources.folder import Folder
@@ -38,7 +39,11 @@ def guessed(path: Path) -> str:
 
 
 def opened(path: Path, format: str = "auto", split: str = "") -> Source:
-    """What reads the file or folder. Raises NotReadable where it is nothing that can be read so, OSError."""
+    """What reads the file or folder. Raises NotReadable where it is nothing that can be read so, OSError.
+
+    Not for web processes.
+    """
+    require_decoder()
     if path.is_dir():
         return Folder(path, lambda file: opened(file, format), SUFFIXES, format, split)
     if split:

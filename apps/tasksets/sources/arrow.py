@@ -25,6 +25,8 @@ class Arrow:
         try:
             with self._opened() as (schema, _):
                 require_distinct(schema.names)
+        except MemoryError:
+            raise
         except DAMAGE as error:
             raise NotReadable(f"no Arrow IPC that can be read: {error}") from None
 
@@ -38,6 +40,8 @@ class Arrow:
                     done += batch.num_rows
                     self.at = at
             self.at = self.size
+        except MemoryError:  # Arrow's own is both
+            raise
         except DAMAGE as error:
             raise damaged(done + 1, error) from None
 

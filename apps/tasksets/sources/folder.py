@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from apps.accounts import strict_json
+from apps.accounts.contained_paths import UnsafePath, contained_file, contained_folder, single_name
 from apps.tasksets.sources.records import BadLine, NotReadable, Record, Source
 
 DICT, STATE = "dataset_dict.json", "state.json"
@@ -46,7 +47,7 @@ class Folder:
 def splits_of(path: Path, suffixes: Mapping[str, str]) -> list[str]:
     """The names of its splits; none where it has but one without a name. Raises NotReadable."""
     if (path / DICT).is_file():
-        return _told(path / DICT, "splits")
+        return [_part(path, name, contained_folder).name for name in _told(path / DICT, "splits")]
     if (path / STATE).is_file():
         return []
     files = (file.relative_to(path) for file in _data_files(path, suffixes))
@@ -62,14 +63,15 @@ def _saved(path: Path, split: str) -> list[Path]:
         splits = _told(path / DICT, "splits")
         if split not in splits and (split or len(splits) > 1):
             raise NotReadable(f"say which split: {', '.join(splits)}")
-        return _saved(_inside(path, split or splits[0]), "")
+        return _saved(_part(path, split or splits[0], contained_folder), "")
     if split:
         raise NotReadable("the folder is one split; name none")
     names = [part.get("filename") if isinstance(part, dict) else None for part in _told(path / STATE, "_data_files", (dict,))]
-    return [_inside(path, name) for name in names]
+    return [_part(path, name, contained_file) for name in names]
 
 
 def _told(file: Path, key: str, kinds: tuple[type, ...] = (str,)) -> list:
+    file = _part(file.parent, file.name, contained_file)
     try:
         found = strict_json.read(file, LARGEST_STATE)
     except strict_json.NotStrictJson as error:
@@ -80,11 +82,22 @@ def _told(file: Path, key: str, kinds: tuple[type, ...] = (str,)) -> list:
     return listed
 
 
-def _inside(path: Path, name: object) -> Path:
-    found = path / name if isinstance(name, str) and Path(name).name == name else None
-    if found is None or not found.exists():
-        raise NotReadable(f"there is no {str(name)[:100]!r} in the folder")
-    return found
+def _part(path: Path, name: object, find: Callable[[Path, object], Path]) -> Path:
+    """Return what lies in the folder under this name. Raises NotReadable."""
+    try:
+        single_name(name)
+        return find(path, name)
+    except UnsafePath as error:
+        raise NotReadable(f"the folder names a file that cannot be read: {error}") from None
+
+
+def _contained(path: Path, file: Path) -> Path:
+    """Return a file found below the folder. Raises NotReadable for a link that leads out of it."""
+    try:
+        contained_file(path, file.relative_to(path).as_posix())
+    except UnsafePath as error:
+        raise NotReadable(f"the folder holds a file that cannot be read: {error}") from None
+    return file
 
 
 def _plain(path: Path, suffixes: Mapping[str, str], format: str, split: str) -> list[Path]:
@@ -105,7 +118,8 @@ def _plain(path: Path, suffixes: Mapping[str, str], format: str, split: str) -> 
 
 
 def _data_files(path: Path, suffixes: Mapping[str, str]) -> list[Path]:
-    return sorted(file for file in path.rglob("*") if file.suffix.lower() in suffixes and file.name not in OURS and file.is_file())
+    found = (file for file in path.rglob("*") if file.suffix.lower() in suffixes)
+    return sorted(_contained(path, file) for file in found if file.name.lower() not in OURS and file.is_file())
 
 
 def _split_of(file: Path, wanted: str) -> str:

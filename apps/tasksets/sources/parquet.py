@@ -18,6 +18,8 @@ class Parquet:
         self.path, self.size, self.at = path, path.stat().st_size, 0
         try:
             require_distinct(pq.read_schema(path).names)
+        except MemoryError:
+            raise
         except DAMAGE as error:
             raise NotReadable(f"no Parquet that can be read: {error}") from None
 
@@ -29,5 +31,7 @@ class Parquet:
                     yield from records_in(batch, done + 1)
                     done += batch.num_rows
                     self.at = self.size * done // file.metadata.num_rows
+        except MemoryError:  # Arrow's own is both
+            raise
         except DAMAGE as error:
             raise damaged(done + 1, error) from None

@@ -1,6 +1,7 @@
 """One row of a source before it is a task: its fields with its place, or the reason why it cannot be read."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, time
@@ -9,6 +10,7 @@ from typing import Any, Protocol
 from apps.accounts import strict_json
 
 LONGEST_LINE = 1 << 20  # bytes, of a row of another format as JSON
+MOST_COLUMNS = 2_000  # of a table
 EXCERPT = 120  # characters of a bad line that are kept
 AS_JSON = ".json"  # a column of a table whose name ends so holds JSON, and is known by what stands before it
 
@@ -84,9 +86,11 @@ def _decoded(fields: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def require_distinct(names: list[str]) -> None:
-    """Raises NotReadable where two columns of a table have one name."""
-    known = [name.removesuffix(AS_JSON) for name in names]
-    if twice := sorted({name for name in known if known.count(name) > 1}):
+    """Raises NotReadable where two columns of a table have one name, or where there are too many."""
+    if len(names) > MOST_COLUMNS:
+        raise NotReadable(f"it has {len(names):,} columns; at most {MOST_COLUMNS:,} are read")
+    known = Counter(name.removesuffix(AS_JSON) for name in names)
+    if twice := sorted(name for name, count in known.items() if count > 1):
         raise NotReadable(f"several columns are named {', '.join(map(repr, twice[:5]))}")
 
 

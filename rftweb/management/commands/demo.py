@@ -5,7 +5,6 @@ import signal
 import sys
 import time
 from argparse import ArgumentParser
-from typing import NoReturn
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
@@ -14,6 +13,7 @@ from apps.dashboard.reconciliation import reconcile
 from apps.runs.models import Run
 from rftweb.demonstration.following import until_ended
 from rftweb.demonstration.furnishing import ACCOUNT, RUNS, Furniture, furnish, newest_run
+from rftweb.demonstration.going_on import keep_going
 from rftweb.demonstration.policies import NotBuilt, building
 from rftweb.management.run_report import latest, summary
 from rftweb.supervisor import StackFailed, Supervisor
@@ -60,7 +60,13 @@ class Command(BaseCommand):
         with building((name,) if options["exit"] else RUNS) as folders, stack:
             furniture = furnish(folders())
             run = self._begin(furniture, name, options)
-            return self._headless(stack, run) if options["exit"] else self._show(stack, run, furniture)
+            if options["exit"]:
+                return self._headless(stack, run)
+            self._show(stack, run, furniture)
+            project = furniture.project
+            keep_going(project, name, options["steps"], lambda: stack.process.poll() is None, self._say)
+            code = stack.process.returncode
+            raise StackFailed(f"the supervisor ended with code {code}; see {settings.VAR / 'log'}")
 
     def _begin(self, furniture: Furniture, name: str, options: dict) -> Run:
         """Create what is missing, start or resume the named run; with --run the others give way to it."""
@@ -78,15 +84,13 @@ class Command(BaseCommand):
             run.resume()
         return run
 
-    def _show(self, stack: Supervisor, run: Run, furniture: Furniture) -> NoReturn:
-        """Print where to look, then stay until Ctrl-C. Raises StackFailed when the supervisor ends by itself."""
+    def _show(self, stack: Supervisor, run: Run, furniture: Furniture) -> None:
+        """Print where to look."""
         secret = furniture.password or "as printed at the first start; `manage.py changepassword demo` sets another"
         where = f"{run.slug}, step {run.step} of {run.planned_steps}"
         lines = (f"open      {stack.address}/", f"account   {ACCOUNT}", f"password  {secret}", f"learning  {where}")
         self.stdout.write("\n" + "\n".join(f"  {line}" for line in lines) + "\n\n  Ctrl-C stops everything in order.\n")
         self.stdout.flush()
-        code = stack.process.wait()
-        raise StackFailed(f"the supervisor ended with code {code}; see {settings.VAR / 'log'}")
 
     def _headless(self, stack: Supervisor, run: Run) -> dict[str, object]:
         """Follow the run to its end and check the ledger; returns the line to print."""

@@ -50,6 +50,7 @@ class Rater:
         self.patience = patience
         self.user = None
         self.secret = ""
+        self.is_away = False  # the web process: said once for each outage
         self.refused: set[int] = set()  # rollouts it may not rate: asked once, never again
 
     def turn(self) -> float:
@@ -61,13 +62,16 @@ class Rater:
                 self._send(ratings)
             for run, count in due_claims(self.user, self.patience).items():
                 self._decide(run, min(count, MOST_CLAIMED))
+            self.is_away = False
             return LOOK_S
         except urllib.error.HTTPError as error:
             if error.code == 401:
                 self.secret = ""  # the database was made anew, or the token has ended
             log.warning("ratings_refused", status=error.code, answer=error.read(500).decode(errors="replace"))
         except (urllib.error.URLError, OSError) as error:
-            log.warning("web_away", error=str(error))
+            if not self.is_away:
+                log.warning("web_away", error=str(error))
+            self.is_away = True
         except (DatabaseError, InterfaceError) as error:
             log.warning("database_away", error=str(error).strip())
             connection.close()

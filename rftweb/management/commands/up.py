@@ -2,7 +2,9 @@
 
 import asyncio
 import os
+import stat
 import time
+from pathlib import Path
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
@@ -36,6 +38,8 @@ class Command(BaseCommand):
             return
         plan = plan_of(options)
         needs_schema = any(role not in SERVICES for role in plan.roles)
+        for folder in (plan.var / "log", settings.WEIGHTS_ROOT, settings.IMPORTS_ROOT):
+            close_to_others(folder)
         output = Output(plan.var / "log", options["quiet"])
         watch = Watch(plan.var, programs(plan), output, plan.address, migrate=needs_schema and not options["no_migrate"])
         try:
@@ -52,6 +56,18 @@ class Command(BaseCommand):
         self.stdout.write(f"{found['state']} for {minutes:.0f} min, process {found['pid']}, {found['address']}")
         for name, child in found["children"].items():
             self.stdout.write(f"{name:>10}  {child['state']:<10}  process {child['pid'] or '-':<8}  {child['restarts']} restarts")
+
+
+def close_to_others(folder: Path) -> None:
+    """Make the folder if it is missing, and take other accounts' access to it away.
+
+    Logs tell of people, and weights are worth money. A folder that belongs to somebody else, such
+    as a shared disk of several machines, keeps the mode that they gave it.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    status = folder.stat()
+    if status.st_uid == os.geteuid():
+        folder.chmod(stat.S_IMODE(status.st_mode) & ~stat.S_IRWXO)
 
 
 def plan_of(options: dict) -> Plan:

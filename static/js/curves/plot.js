@@ -6,10 +6,10 @@ import { followFinger } from "./touch.js";
 const TIED = uPlot.sync("run");
 const SPREADS = { reward_mean: "reward_std", reward_human: "reward_human_std" };
 const INKS = {
-  reward_mean: "ink", reward_human: "accent", reward_rule: "quiet", reward_model: "quiet", reward_environment: "quiet", reward_machine: "quiet", people_per_h: "accent", simulated_per_h: "edge",
+  reward_mean: "ink", reward_human: "accent", reward_simulated: "edge", reward_rule: "quiet", reward_model: "quiet", reward_environment: "quiet", reward_machine: "quiet", people_per_h: "accent", simulated_per_h: "edge",
   starved_people: "accent", starved_judging: "r-low", starved_sampling: "r-high", wait_seconds: "edge",
 }; // as people's marks are everywhere: theirs are the accent, machines' are grey
-const DASHES = { reward_rule: [4, 3], reward_machine: [4, 3], reward_model: [1, 3], reward_environment: [8, 3] };
+const DASHES = { reward_simulated: [2, 2], reward_rule: [4, 3], reward_machine: [4, 3], reward_model: [1, 3], reward_environment: [8, 3] };
 const NEAR_PX = 6;
 
 // The colour of a metric's line, by its place among those of its chart.

@@ -1,6 +1,6 @@
 // The judging page of a blind arena: one pair on the stage, the next ready behind it. A vote shows as taken at once; the outbox
 // sees to it that the server has it once.
-import { isTyping, isUnderDialog, keyOf } from "../keys.js";
+import { onPageKey } from "../keys.js";
 import { Outbox, post } from "../outbox.js";
 
 const AHEAD = 2; // pairs ready behind the one on the stage
@@ -221,13 +221,11 @@ function answered(entry, status, said) {
 
 /* ---- keys and pointer --------------------------------------------------------------------------- */
 
-document.addEventListener("keydown", (event) => {
-  if (event.defaultPrevented || event.isComposing || event.repeat || event.shiftKey || isUnderDialog() || isTyping(event)) return;
-  const key = keyOf(event);
+onPageKey((key) => {
   if (key === "z") back();
   else if (key in KEYS) vote(KEYS[key]);
-  else return;
-  event.preventDefault();
+  else return false;
+  return true;
 });
 
 desk.addEventListener("click", (event) => {

@@ -1,6 +1,6 @@
 // The rating page: one decision on the stage, the next ones ready behind it, each held by a lease. An answer shows as taken at
 // once; the outbox sees to it that the server has it once.
-import { isText, isTyping, isUnderDialog, keyOf } from "../keys.js";
+import { isText, onDialogKey, onPageKey } from "../keys.js";
 import { Outbox, keptWords, post, wordsOf } from "../outbox.js";
 import * as drafts from "./drafts.js";
 import * as lease from "./lease.js";
@@ -153,7 +153,7 @@ async function fill() {
       else put(item);
     }
     remember();
-    if (!shown) await showEnd();
+    if (!shown) await showEnd(answer.headers.get("X-Waiting"));
   } catch {
     isAnswered = false;
     looking = setTimeout(fill, LOOK_AGAIN_MS);
@@ -163,17 +163,28 @@ async function fill() {
   }
 }
 
-async function showEnd() {
+// `waiting`: what the server counted when it had no item to give. The end is drawn again when that has changed.
+async function showEnd(waiting = null) {
   if (outbox.waiting().length) return; // what is on its way may free a hand
-  if (!find("[data-nothing]", stage)) {
+  const drawn = find("[data-nothing]", stage)?.dataset.waitingDigest;
+  if (drawn === undefined || (waiting !== null && waiting !== drawn)) {
     const query = new URLSearchParams({ run: desk.dataset.run, holding: lease.holding().join(",") });
     const answer = await fetch(`${desk.dataset.end}?${query}`);
     if (!answer.ok) throw new Error("no end");
     const parsed = new DOMParser().parseFromString(await answer.text(), "text/html");
-    stage.replaceChildren(document.importNode(find("[data-nothing]", parsed), true));
+    const end = document.importNode(find("[data-nothing]", parsed), true);
+    stage.replaceChildren(end);
+    showBadge(end.dataset.badge);
     find("[data-deck]").hidden = true;
   }
   looking = setTimeout(() => (document.visibilityState === "visible" ? fill() : showEnd()), LOOK_AGAIN_MS);
+}
+
+// The frame's count, so that it never contradicts what the stage shows.
+function showBadge(count) {
+  const badge = document.querySelector("[data-waiting-badge]");
+  badge.textContent = count;
+  badge.hidden = !count;
 }
 
 /* ---- drafts ------------------------------------------------------------------------------------- */
@@ -359,6 +370,7 @@ function lost(article, said) {
 
 function ask(verb) {
   if (!shown) return;
+  if (shown.isLost) return say(NOT_YOURS);
   const dialog = find(`[data-reasons=${verb}]`);
   find("[data-own-words]", dialog).value = "";
   dialog.showModal();
@@ -377,11 +389,15 @@ for (const dialog of desk.querySelectorAll("[data-reasons]")) {
     if (chosen) reasoned(dialog, chosen.dataset.reason);
     else if (event.target.closest("[data-send-reason]")) reasoned(dialog);
   });
-  dialog.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && isText(event.target)) {
-      event.preventDefault();
-      reasoned(dialog);
-    } else if (!isTyping(event) && !event.repeat) find(`[data-digit="${CSS.escape(event.key)}"]`, dialog)?.click();
+  find("[data-own-words]", dialog).addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || event.isComposing) return;
+    event.preventDefault();
+    if (!event.repeat) reasoned(dialog);
+  });
+  onDialogKey(dialog, (key) => {
+    const reason = find(`[data-digit="${CSS.escape(key)}"]`, dialog);
+    reason?.click();
+    return reason !== null;
   });
   dialog.addEventListener("close", () => shown?.article.focus({ preventScroll: true }));
 }
@@ -426,34 +442,34 @@ function keepRewrite(rollout, text, before) {
 }
 
 function edit() {
+  if (shown?.isLost) return say(NOT_YOURS);
   if (!shown || shown.form.act("edit")) return;
   openBeside(shown, shown.form.inFocus() ?? shown.article.dataset.members.split(",")[0]);
 }
 
 /* ---- keys, pointer, touch ----------------------------------------------------------------------- */
 
+const MOVES = ["next", "previous"]; // a key held down goes on with these alone
 const ACTS = { submit, undo, critique, edit, guidelines, skip: () => ask("skip"), flag: () => ask("flag") };
 
 // True when the key meant something here.
-function press(event) {
-  const key = keyOf(event);
-  const isButton = event.target.closest("button, a, summary") !== null;
-  if (isButton && (key === "Enter" || key === "Space")) return false;
-  if (event.shiftKey && (event.key.toLowerCase() !== event.key.toUpperCase() || key.length > 1)) return false;
-  if (key === "Escape" && !find("[data-guide]").hidden) return guidelines(), true;
+function press(key, event) {
   const action = (shown && keys[shown.article.dataset.form]?.[key]) ?? keys[""][key];
+  if (event.repeat && (action || /^[0-9]$/.test(key)) && !MOVES.includes(action)) return true;
+  if (key === "Escape" && !find("[data-guide]").hidden) return guidelines(), true;
   if (action in ACTS) {
-    if (!event.repeat) ACTS[action]();
+    ACTS[action]();
     return true;
   }
   if (!shown) return false;
   if (action) return shown.form.act(action);
   if (/^[0-9]$/.test(key)) return shown.form.digit(key) && (goOn(), true);
-  if (key.startsWith("Arrow") && event.target.type !== "radio") return shown.form.arrow(key);
-  return false;
+  return key.startsWith("Arrow") && shown.form.arrow(key);
 }
 
+// Keys in a text on the stage.
 function inText(event) {
+  if (event.defaultPrevented || event.isComposing) return;
   if (event.key === "Escape") {
     event.preventDefault();
     shown?.article.focus({ preventScroll: true });
@@ -470,12 +486,20 @@ function goOn() {
   if (shown?.form.isOneKey && find("[data-at-once]").checked && !find("[data-critique]", shown.article).value) submit();
 }
 
-document.addEventListener("keydown", (event) => {
-  if (event.defaultPrevented || event.isComposing || isUnderDialog()) return;
+function noteFirstKey() {
   if (shown && shown.firstKey === null) shown.firstKey = Math.round(lease.msSpent());
-  if (isText(event.target)) {
-    if (stage.contains(event.target)) inText(event);
-  } else if (!isTyping(event) && press(event)) event.preventDefault();
+}
+
+onPageKey(
+  (key, event) => {
+    noteFirstKey();
+    return press(key, event);
+  },
+  { repeats: true },
+);
+stage.addEventListener("keydown", (event) => {
+  noteFirstKey();
+  if (isText(event.target)) inText(event);
 });
 
 desk.addEventListener("click", (event) => {
@@ -498,9 +522,7 @@ for (const kind of ["input", "change"])
   });
 stage.addEventListener("submit", (event) => event.preventDefault());
 
-stage.addEventListener("pointerdown", () => {
-  if (shown && shown.firstKey === null) shown.firstKey = Math.round(lease.msSpent());
-});
+stage.addEventListener("pointerdown", noteFirstKey);
 
 function swiped(side) {
   if (!shown) return;

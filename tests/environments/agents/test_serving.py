@@ -7,6 +7,7 @@ import openai
 import pytest
 from django.utils import timezone
 
+from apps.accounts.models import Token
 from apps.environments.judging import send_on
 from apps.environments.models import Environment, Episode, TurnedAway
 from apps.feedback.models.lessons import Demonstration
@@ -91,10 +92,15 @@ def test_a_session_begins_with_its_first_words(run, post, client, actor):
     assert Episode.objects.get().key == "a"
 
 
-def test_a_name_of_another_run_is_refused(run, client, actor, new_run):
+def test_each_run_has_names_of_its_own(run, client, client_of, alice, actor, new_run):
+    """A program with a fixed name works in the next run as it did in this one."""
     ask(client, **IN_A)
-    Episode.objects.update(run=new_run(**SERVED, serve={}))
-    assert refusal(openai.ConflictError, ask, client, **IN_A).code == "used_key"
+    run.stop()
+    later = new_run(**SERVED, serve={})
+    other = client_of(Token.issue(alice, "later", [f"agent:{later.pk}"])[1])
+    assert ask(other, **IN_A).choices[0].message.content == "one"
+    assert ask(other, **IN_A).id == ask(other, **IN_A).id
+    assert list(Episode.objects.order_by("pk").values_list("run", "key")) == [(run.pk, "a"), (later.pk, "a")]
 
 
 def test_a_run_that_has_ended_answers_no_more(run, client, post):
@@ -116,8 +122,9 @@ def test_a_correction_is_a_lesson_on_the_callers_own_task(run, client, post, act
 
 
 def test_words_that_the_policy_cannot_take_are_refused_and_not_asked_for_again(run, client, failer):
-    refused = refusal(openai.UnprocessableEntityError, ask, client)
-    assert (refused.code, refused.param) == ("not_answerable", "messages") and "no room" in refused.message
+    refused = refusal(openai.BadRequestError, ask, client)
+    assert (refused.code, refused.param) == ("context_length_exceeded", "messages")
+    assert "maximum context length is 64 tokens" in refused.message and "900 tokens" in refused.message
 
 
 # -- what people say, and until when -----------------------------------------------------------------------------------

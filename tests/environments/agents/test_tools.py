@@ -39,7 +39,8 @@ def test_a_call_and_its_result_are_two_turns(showing, client, episodes, actor):
     ]  # fmt: skip
     wrong = [*said[:-1], {**result, "tool_call_id": "call_0_0_0", "content": "4"}]
     assert refusal(openai.UnprocessableEntityError, ask, client, wrong, tools=[ADD], **IN_A).param == "messages[3]"
-    assert refusal(openai.UnprocessableEntityError, ask, client, said, **IN_A).param == "tools"
+    others = [{**ADD, "function": {**ADD["function"], "name": "other"}}]
+    assert refusal(openai.UnprocessableEntityError, ask, client, said, tools=others, **IN_A).param == "tools"
     chunks = list(client.chat.completions.create(model="tiny", messages=ASKED, tools=[ADD], stream=True))
     assert [one.function.name for chunk in chunks for one in chunk.choices[0].delta.tool_calls or ()] == ["add"]
 

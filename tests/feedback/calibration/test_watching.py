@@ -11,7 +11,7 @@ from apps.runs.config import ConfigError
 from apps.runs.models import Run
 from apps.runs.scorer_choice import Trust
 from tests.feedback.calibration.judging import both_judge
-from workers.coordinator import sweep
+from workers.coordinator import summarize
 
 pytestmark = pytest.mark.django_db
 RIGHT, WRONG = [(1.0, 5), (0.0, 1)], [(1.0, 1), (0.0, 5)]
@@ -131,9 +131,9 @@ def test_a_wrong_threshold_is_refused_by_its_field(plan, trust, field, words):
     assert words in error.value.problems[field]
 
 
-def test_the_sweep_keeps_up_with_what_people_say_and_rests_between(run, bob):
+def test_calibration_keeps_up_with_what_people_say_and_rests_between(run, bob):
     both_judge(run, bob, RIGHT * 6)
-    sweep()
+    summarize()
     assert Calibration.objects.get().figures["labels"] == 12
     assert keep_up() == 0
     both_judge(run, bob, RIGHT)

@@ -17,7 +17,7 @@ from apps.runs.config import ConfigError
 from apps.runs.evaluation import Asked
 from apps.runs.models import Run, WeightVersion
 from workers.answering import answered
-from workers.coordinator import sweep
+from workers.coordinator import summarize, sweep
 
 pytestmark = pytest.mark.django_db
 ASKED = Asked(taskset="sort", samples=3)
@@ -132,7 +132,7 @@ def test_a_schedule_leaves_alone_what_was_stopped_and_what_is_retired(new_run):
     Run.objects.get(is_evaluation=True).stop()
     published(run, 1, 2)
     run.weight_versions.filter(version=1).update(state="retired")
-    sweep()
+    summarize()
     assert set(Run.objects.filter(is_evaluation=True).values_list("evaluates__version", flat=True)) == {0, 2}
 
 

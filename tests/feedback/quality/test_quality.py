@@ -1,5 +1,7 @@
 """What is said of people's decisions: who agrees, who is fast, who leans, who met gold."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from apps.accounts.models import User
@@ -8,13 +10,14 @@ from apps.feedback.forms import FORMS
 from apps.feedback.quality.agreeing import agreements, asked_again, measured, pairs
 from apps.feedback.quality.decisions import Decision, newest_decisions
 from apps.feedback.quality.disputes import disputes
-from apps.feedback.quality.raters import leaning, pace_of, raters
+from apps.feedback.quality.raters import leaning, most_a_minute, pace_of, raters
 from apps.feedback.rater_quality import quality_of
 from apps.rollouts.models import Rollout
 from apps.runs.people import People
 from tests.feedback.asking import ask
 from tests.feedback.quality.deciding import REPLIES, anyhow, better, everybody, first_shown, lenient, strict
 
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 PEOPLE = People(form="rubric", rubric=[{"name": "polite"}, {"name": "right"}])
 
 
@@ -25,11 +28,18 @@ def forget():
 
 def decision(answer, rater=1, shown=(7,), form="stars", item=1, purpose="reward", seconds=5.0, **changes):
     name = {1: "ann", 2: "ben", 3: "cem"}[rater]
-    return Decision(0, rater, name, False, form, answer, list(shown), item, purpose, changes.get("expected"), seconds, "")
+    return Decision(0, rater, name, False, form, answer, list(shown), item, purpose, changes.get("expected"), seconds, "", NOW)
 
 
 def by_words(found):
     return {one.measure.words: one for one in found}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "most"), [([], 0), ([0], 1), ([0, 59, 60, 118], 3), ([0, 0, 0, 61], 3), ([70, 0, 65], 2)]
+)
+def test_the_busiest_minute_of_a_person_is_counted(seconds, most):
+    assert most_a_minute([NOW + timedelta(seconds=after) for after in seconds]) == most
 
 
 def test_people_who_say_the_same_agree():

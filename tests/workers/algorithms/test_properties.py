@@ -4,6 +4,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.profiles import tries
 from tests.workers.algorithms.batches import batch
 from workers.algorithms.aggregation import MODES, aggregate
 from workers.algorithms.losses import LOSSES
@@ -11,7 +12,7 @@ from workers.algorithms.tokens import Tokens, Window
 
 logprobs = st.floats(-30, -1e-4)
 numbers = st.floats(-1e3, 1e3)
-PLAIN = settings(max_examples=150, deadline=None)
+PLAIN = settings(max_examples=tries(50), deadline=None)
 
 
 def one_token(policy: float, behaviour: float, advantage: float) -> Tokens:
@@ -68,7 +69,7 @@ def test_a_zero_advantage_moves_nothing(policy, behaviour):
         assert not LOSSES[name](tokens).values.any(), name
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=tries(20), deadline=None)
 @given(st.integers(0, 10_000), st.lists(st.integers(0, 3), min_size=9, max_size=9), st.sampled_from(MODES))
 def test_the_shares_of_any_division_into_micro_batches_add_up(seed, owners, mode):
     tokens = batch(seed, rows=9)

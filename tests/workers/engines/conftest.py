@@ -74,7 +74,7 @@ def fresh(engine_kind: str) -> Iterator[Callable[..., Engine]]:
     """Build an engine nobody else uses; not started."""
     built: list[Engine] = []
 
-    def make(seed: int = 0) -> Engine:
+    def make(seed: int | None = 0) -> Engine:
         built.append(build(engine_kind, temperature=1.0, seed=seed)[0])
         return built[-1]
 

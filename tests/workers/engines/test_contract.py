@@ -87,6 +87,26 @@ def test_a_seed_repeats_its_reply_alone_and_in_a_crowd(engines, old):
     assert crowd.replies["seeded"].token_ids == alone.token_ids
 
 
+def test_no_two_engines_say_the_same_unless_a_seed_says_so(engines, fresh, old):
+    engine, _ = engines.serving(old)
+    other = fresh(seed=None)
+    other.start(old, 1, read_manifest(old).probe)
+    ten = Sampling(max_tokens=20)
+    said = [tuple(r.token_ids) for one in (engine, other) for r in ask(one, [(5, 6, 7)] * 10, ten)]
+    assert len(set(said)) == 20
+    seeded = replace(ten, seed=5)
+    (first,), (second,) = (ask(one, [(5, 6, 7)], seeded) for one in (engine, other))
+    assert first.token_ids == second.token_ids
+
+
+def test_a_continuation_under_the_same_seed_uses_no_number_twice(engines, old):
+    engine, _ = engines.serving(old)
+    seeded = Sampling(max_tokens=20, seed=5)
+    flat = [(7, 7), (7, 7, 7)]  # hardly another text: the same numbers would give nearly the same reply
+    replies = [tuple(reply.token_ids) for reply in ask(engine, flat, seeded)]
+    assert replies[0] != replies[1]
+
+
 def test_a_continuation_goes_on_like_the_uninterrupted_reply(engines, old):
     cold = 0.01  # as good as greedy, but where two tokens are about equally likely
     engine, _ = engines.serving(old, temperature=cold)

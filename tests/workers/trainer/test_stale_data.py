@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
+from apps.tasksets.selection import chance
 from workers.policies import recipes, warming
 from workers.policies.sampling import sample
 from workers.policies.saving import save_base
@@ -42,7 +42,8 @@ class Warm:
     def ask(self, model: PreTrainedModel, questions: list[str], seed: int) -> list[tuple[list[int], list[int], list[float], float]]:
         """(prompt ids, said ids, their logprobs, 1 for a sorted answer) per question."""
         prompts = [warming.prompt_ids(self.tokenizer, question) for question in questions]
-        said = sample(model, prompts, DIGITS + 2, torch.Generator().manual_seed(seed)).rows()
+        seeds = [chance.seed(seed, n) for n in range(len(prompts))]
+        said = sample(model, prompts, DIGITS + 2, seeds).rows()
         texts = [self.tokenizer.decode(ids, skip_special_tokens=True) for ids, _ in said]
         right = [float(text == "".join(sorted(question))) for text, question in zip(texts, questions, strict=True)]
         return [(prompt, *own, reward) for prompt, own, reward in zip(prompts, said, right, strict=True)]

@@ -63,7 +63,9 @@ def probe_scores(model: PreTrainedModel, token_ids: tuple[int, ...]) -> list[flo
 def _pad_id(policy: Path) -> int:
     """By which the head knows where a text ends; the configuration of a base model often lacks it."""
     tokenizer = AutoTokenizer.from_pretrained(policy, local_files_only=True)
-    for found in (tokenizer.pad_token_id, AutoConfig.from_pretrained(policy, local_files_only=True).eos_token_id):
+    config = AutoConfig.from_pretrained(policy, local_files_only=True)
+    ends = config.eos_token_id if isinstance(config.eos_token_id, list) else [config.eos_token_id]
+    for found in (tokenizer.pad_token_id, *ends):
         if isinstance(found, int):
             return found
     raise ValueError(f"{policy.name}: the tokenizer has no padding token, and the model no end token; a reward model needs one")

@@ -8,6 +8,7 @@ from transformers import AutoTokenizer
 from apps.feedback.models import Demonstration, Lesson, Preference, Thumb
 from apps.rollouts.payload import Tokens
 from apps.tasksets.messages import pictures_of
+from workers.chat_encoder import ChatEncoder
 from workers.trainer.collate import Row
 from workers.trainer.lessons import rows
 
@@ -25,17 +26,18 @@ class Speller:
 
     def __init__(self, policy: Path | str, context: int = 0) -> None:
         self.tokenizer = AutoTokenizer.from_pretrained(policy, local_files_only=True)
+        self.encoder = ChatEncoder(self.tokenizer)
         self.context = context
 
     def prompt(self, messages: list[dict]) -> list[int]:
         """Ready to be answered. Raises ShowsPicture."""
         if pictures_of(messages):
             raise ShowsPicture("a lesson shows a picture, and lessons are learned from in text alone: leave its taskset out")
-        return self.tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
+        return self.encoder.prompt_ids(messages)
 
     def answer(self, text: str) -> list[int]:
         """Said to the end, the end token included."""
-        return [*self.tokenizer.encode(text, add_special_tokens=False), self.tokenizer.eos_token_id]
+        return [*self.encoder.answer_ids(text), self.tokenizer.eos_token_id]
 
     def batch(self, lessons: Sequence[Lesson]) -> list[Row | rows.Pair | rows.Judged]:
         """Each lesson in the form its loss reads. Raises TooLong."""

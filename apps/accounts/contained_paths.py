@@ -1,0 +1,112 @@
+"""Resolve the names that an upload gives for files, so that none of them leads out of its folder.
+
+Everything that reads a name from outside goes through here: members of archives, files listed in
+`state.json` and `dataset_dict.json`, pictures named in rows, shards of a policy's index.
+"""
+
+import os
+import stat
+import unicodedata
+from pathlib import Path
+
+LONGEST_NAME = 1024  # characters of a whole name
+LONGEST_PART = 255  # bytes of one part, as file systems limit it
+QUOTED = 100  # characters of a bad name that an error repeats
+# Characters that look like a slash or backslash and that NFKC normalization leaves alone.
+SLASH_LOOKALIKES = dict.fromkeys(map(ord, "\u2044\u2215\u2571\u29f8\u29f5\u2216\u29f9"), "/")
+
+
+class UnsafePath(ValueError):
+    """The name cannot be used; the message quotes it and says why."""
+
+    def __init__(self, name: object, reason: str) -> None:
+        text = str(name)
+        cut = text[:QUOTED] + ("…" if len(text) > QUOTED else "")
+        super().__init__(f"{cut!r} {reason}")
+        self.reason = reason
+
+
+def safe_parts(name: object) -> tuple[str, ...]:
+    """Return the parts of a relative name with forward slashes. Raises UnsafePath.
+
+    The rules are those of the strictest system that the name may meet, not of this one: a name that
+    is harmless here may lead out on Windows, or on a file system that normalizes Unicode.
+    """
+    if not isinstance(name, str):
+        raise UnsafePath(name, "is not a file name")
+    if not name or len(name) > LONGEST_NAME:
+        raise UnsafePath(name, f"must have 1 to {LONGEST_NAME} characters")
+    if any(unicodedata.category(character) in ("Cc", "Cs") for character in name):
+        raise UnsafePath(name, "contains a control character or an unpaired surrogate")
+    parts = _require_relative(name, name)
+    _require_relative(_folded(name), name)
+    if any(len(part.encode()) > LONGEST_PART for part in parts):
+        raise UnsafePath(name, f"has a part of more than {LONGEST_PART} bytes")
+    return parts
+
+
+def collision_key(parts: tuple[str, ...]) -> tuple[str, ...]:
+    """Return a key that two names share if some file system would take them for the same file."""
+    return tuple(_folded(part).casefold() for part in parts)
+
+
+def single_name(name: object) -> str:
+    """Return the name of a file that lies directly in its folder. Raises UnsafePath."""
+    parts = safe_parts(name)
+    if len(parts) > 1:
+        raise UnsafePath(name, "must be the name of a file, without folders")
+    return parts[0]
+
+
+def contained_file(folder: Path, name: object, *, may_share: bool = False) -> Path:
+    """Return the real path of the plain file that `name` means inside `folder`. Raises UnsafePath.
+
+    A file with several hard links is refused unless `may_share`: its other name may be anywhere.
+    """
+    found, status = _contained(folder, name)
+    if not stat.S_ISREG(status.st_mode):
+        raise UnsafePath(name, "is not a plain file")
+    if status.st_nlink > 1 and not may_share:
+        raise UnsafePath(name, "is a hard link; put a copy of the file in its place")
+    return found
+
+
+def contained_folder(folder: Path, name: object) -> Path:
+    """Return the real path of the folder that `name` means inside `folder`. Raises UnsafePath."""
+    found, status = _contained(folder, name)
+    if not stat.S_ISDIR(status.st_mode):
+        raise UnsafePath(name, "is not a folder")
+    return found
+
+
+def _contained(folder: Path, name: object) -> tuple[Path, os.stat_result]:
+    parts = safe_parts(name)
+    root = folder.resolve()
+    try:
+        found = root.joinpath(*parts).resolve(strict=True)
+        status = found.stat()
+    except (OSError, RuntimeError):  # missing, or links that lead in a circle
+        raise UnsafePath(name, "is not in the folder") from None
+    if root not in found.parents:
+        raise UnsafePath(name, "leads out of the folder")
+    return found, status
+
+
+def _folded(name: str) -> str:
+    """Return the name as the most forgiving reader sees it: look-alikes replaced, invisibles gone."""
+    visible = (part for part in name if unicodedata.category(part) != "Cf")
+    return unicodedata.normalize("NFKC", "".join(visible)).translate(SLASH_LOOKALIKES)
+
+
+def _require_relative(form: str, name: str) -> tuple[str, ...]:
+    """Return the parts of one spelling of the name; raise UnsafePath, which quotes the name itself."""
+    if "\\" in form:
+        raise UnsafePath(name, "contains a backslash; separate folders by /")
+    if form.startswith("/") or (form[1:2] == ":" and form[0].isalpha()):
+        raise UnsafePath(name, "is an absolute path; names are relative to the folder")
+    parts = tuple(form.split("/"))
+    if any(part.strip(" .") == "" and part != "." for part in parts):
+        raise UnsafePath(name, "has an empty part, or one of dots alone")
+    if set(parts) == {"."}:
+        raise UnsafePath(name, "is the folder itself")
+    return tuple(part for part in parts if part != ".")

@@ -1,0 +1,102 @@
+"""Row locks: the one way to take them, and what happens when two transactions still collide.
+
+docs/operations.md, "Lock order", says in which order a transaction locks rows of several tables.
+"""
+
+import functools
+import random
+import time
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+import structlog
+from django.db import OperationalError, connection, transaction
+from django.db.models import Model, QuerySet
+
+P = ParamSpec("P")
+T = TypeVar("T")
+M = TypeVar("M", bound=Model)
+
+log = structlog.get_logger(__name__)
+DEADLOCK = "40P01"
+SERIALIZATION_FAILURE = "40001"
+ATTEMPTS = 5
+FIRST_PAUSE_S = 0.02
+
+
+def lock(rows: QuerySet[M], *of: str, skip_locked: bool = False) -> list[M]:
+    """Lock these rows until the transaction ends, in the order of their ids, and return them.
+
+    `FOR NO KEY UPDATE` excludes other writers, but not an INSERT whose foreign key points at the
+    row: that one checks the key at COMMIT, when its transaction holds other locks already.
+    `of`: selected relations whose rows are locked too, before the rows themselves. Tables that
+    the query merely joins stay unlocked. Django forgets `of` in a query of values, and would lock
+    every joined table: hence a list of objects, and not a query to build on.
+    """
+    if rows._fields is not None:
+        raise TypeError("lock() takes a query of objects, not one of values")
+    names = (*of, "self")
+    rows = rows if rows.query.is_sliced else rows.order_by("pk")
+    return list(rows.select_for_update(of=names, no_key=True, skip_locked=skip_locked))
+
+
+def lock_ids(rows: QuerySet, skip_locked: bool = False) -> list[int]:
+    """As `lock`; returns the ids alone."""
+    return [row.pk for row in lock(rows.only("pk"), skip_locked=skip_locked)]
+
+
+def lock_first(rows: QuerySet[M], *of: str, skip_locked: bool = False) -> M | None:
+    """Lock the row with the lowest id; None when there is none."""
+    found = lock(rows.order_by("pk")[:1], *of, skip_locked=skip_locked)
+    return found[0] if found else None
+
+
+def lock_one(rows: QuerySet[M], *of: str) -> M:
+    """Lock the only row of this query. Raises the model's DoesNotExist."""
+    found = lock(rows, *of)
+    if len(found) != 1:
+        error = rows.model.MultipleObjectsReturned if found else rows.model.DoesNotExist
+        raise error(f"{len(found)} rows of {rows.model.__name__} to lock, not one")
+    return found[0]
+
+
+def is_conflict(error: BaseException) -> bool:
+    """Whether PostgreSQL ended the transaction because of another one: the same work can succeed."""
+    code = getattr(error.__cause__, "sqlstate", None)
+    return isinstance(error, OperationalError) and code in (DEADLOCK, SERIALIZATION_FAILURE)
+
+
+def retrying(work: Callable[P, T]) -> Callable[P, T]:
+    """Run a unit of work again when a deadlock or a serialization failure rolled it back.
+
+    For functions that are one transaction, or can be repeated after any of their transactions.
+    Inside an outer transaction nothing is retried here: the outer unit of work does that.
+    """
+
+    @functools.wraps(work)
+    def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        for attempt in range(1, ATTEMPTS):
+            try:
+                return work(*args, **kwargs)
+            except OperationalError as error:
+                if connection.in_atomic_block or not is_conflict(error):
+                    raise
+                log.info("lock_conflict", work=work.__qualname__, attempt=attempt)
+            pause(attempt)
+        return work(*args, **kwargs)
+
+    return run
+
+
+def unit_of_work(work: Callable[P, T]) -> Callable[P, T]:
+    """Run the function in a transaction of its own, again where another one made it fail.
+
+    The function must not change the objects that it is given before its last statement, and must
+    not use up iterators: they are what the next attempt begins with.
+    """
+    return retrying(transaction.atomic(work))
+
+
+def pause(attempt: int) -> None:
+    """Wait a random time, longer with each attempt, so that the same two do not meet again."""
+    time.sleep(random.uniform(0, FIRST_PAUSE_S * 2**attempt))

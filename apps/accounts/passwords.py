@@ -1,0 +1,25 @@
+"""Refuse passwords that guessing programs try early."""
+
+from django.core.exceptions import ValidationError
+from zxcvbn import zxcvbn
+
+LEAST_SCORE = 3  # of 0 to 4: "safely unguessable", more than 10^8 guesses (Wheeler, USENIX 2016)
+LONGEST_RATED = 72  # characters that are rated; a longer password is not weaker for its end
+
+
+class HardToGuess:
+    """A password validator (AUTH_PASSWORD_VALIDATORS) that estimates the number of guesses."""
+
+    def validate(self, password: str, user: object = None) -> None:
+        """Raise ValidationError when the password is easy to guess, with what makes it so."""
+        names = ("username", "first_name", "last_name", "email")
+        personal = [str(getattr(user, name)) for name in names if getattr(user, name, "")]
+        rated = zxcvbn(password[:LONGEST_RATED], user_inputs=personal)
+        if rated["score"] >= LEAST_SCORE:
+            return
+        advice = [rated["feedback"]["warning"], *rated["feedback"]["suggestions"]]
+        words = " ".join(sentence for sentence in advice if sentence)
+        raise ValidationError(f"This password is easy to guess. {words}".strip(), code="too_easy")
+
+    def get_help_text(self) -> str:
+        return "Your password must be hard to guess. Four or more unrelated words work well."

@@ -1,0 +1,44 @@
+"""Require a second factor of administrators, where the installation says so."""
+
+from collections.abc import Callable
+
+from allauth.mfa.utils import is_mfa_enabled
+from django.conf import settings
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import redirect
+
+OPEN_PREFIXES = ("/accounts/", "/static/")
+SET_UP = "mfa_activate_totp"
+EXPLANATION = "Administrators need a second factor here. Set one up to continue."
+
+
+class StaffSecondFactor:
+    """Send staff without a second factor to the page that sets one up.
+
+    Applies to staff and superusers who are signed in, when `REQUIRE_MFA_FOR_STAFF` is on. REST
+    requests with a session get 403; bearer tokens are refused in `apps.accounts.authentication`.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        if self._may_pass(request):
+            return self.get_response(request)
+        if request.path.startswith("/api/") or request.headers.get("HX-Request"):
+            return JsonResponse({"detail": EXPLANATION}, status=403)
+        messages.warning(request, EXPLANATION)
+        return redirect(SET_UP)
+
+    def _may_pass(self, request: HttpRequest) -> bool:
+        if not settings.REQUIRE_MFA_FOR_STAFF or request.path.startswith(OPEN_PREFIXES):
+            return True
+        return not lacks_second_factor(request.user)
+
+
+def lacks_second_factor(user: object) -> bool:
+    """Tell whether this person administers the installation without a second factor."""
+    if not (user.is_authenticated and (user.is_staff or user.is_superuser)):
+        return False
+    return not is_mfa_enabled(user)

@@ -1,0 +1,31 @@
+"""Token ids that end a reply, as a model folder's own files list them.
+
+Many models have several: Llama 3 lists three in generation_config.json, Qwen two, and their tokenizer
+names only one of them.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from apps.accounts import strict_json
+from apps.policies.folder import CONFIG_LIMIT
+
+FILES = ("generation_config.json", "config.json")
+
+
+def declared_end_tokens(folder: Path) -> list[int]:
+    """In the order of the files, each once; empty where the folder says nothing."""
+    found: list[int] = []
+    for name in FILES:
+        path = folder / name
+        if not path.exists():
+            continue
+        document = strict_json.read(path, CONFIG_LIMIT)
+        found += _ids(document) + _ids(document.get("text_config"))
+    return list(dict.fromkeys(found))
+
+
+def _ids(section: Any) -> list[int]:
+    value = section.get("eos_token_id") if isinstance(section, dict) else None
+    values = value if isinstance(value, list) else [value]
+    return [one for one in values if type(one) is int and one >= 0]

@@ -1,0 +1,84 @@
+"""Folders of the Hub's local cache, in which a snapshot's files are links to blobs.
+
+    models--owner--name/refs/main               the commit that a branch or tag names
+    models--owner--name/snapshots/<commit>/…    links to ../../blobs/<checksum>
+    models--owner--name/blobs/<checksum>        the bytes
+
+A link is followed to a blob of the same cache and nowhere else. As from the Hub itself, only weights,
+configuration and tokenizer are taken; whatever else the snapshot holds stays where it is.
+"""
+
+import os
+import re
+import shutil
+import stat
+from pathlib import Path
+
+from apps.policies.damage import Damage, DamagedWeights
+from apps.policies.folder import KNOWN_FILES, MANIFEST
+
+REVISION = re.compile(r"[\w-][\w.-]*")
+OUTSIDE = "is a link to something other than a blob of this cache"
+
+
+def snapshot_in(folder: Path, revision: str) -> Path | None:
+    """The snapshot that `folder` is, or that it holds for this revision; None for any other folder.
+
+    Raises DamagedWeights where it is a model's cache without that revision.
+    """
+    folder = folder.resolve()
+    if folder.parent.name == "snapshots" and (folder.parent.parent / "blobs").is_dir():
+        return folder
+    if not (folder / "snapshots").is_dir() or not (folder / "blobs").is_dir():
+        return None
+    found = _named(folder, revision)
+    if found is None:
+        there = ", ".join(sorted(path.name for path in (folder / "refs").glob("*")))
+        why = f"this cache holds no revision {revision!r}; it holds {there or 'none'}"
+        raise DamagedWeights(Damage.MISSING_FILE, folder.name, why)
+    return found
+
+
+def copy_snapshot(snapshot: Path, target: Path) -> None:
+    """Copy its model files to the new folder `target`. Raises DamagedWeights, OSError."""
+    blobs = snapshot.parent.parent / "blobs"  # itself no link, or no resolved blob is in it
+    target.mkdir()
+    with os.scandir(snapshot) as entries:
+        wanted = sorted(entry.name for entry in entries if _is_wanted(entry.name))
+    for name in wanted:
+        _copy(_bytes_of(snapshot / name, blobs), target / name)
+
+
+def _named(folder: Path, revision: str) -> Path | None:
+    if not REVISION.fullmatch(revision):
+        return None
+    commit, ref = revision, folder / "refs" / revision
+    if ref.is_file() and not ref.is_symlink():
+        commit = ref.read_text(encoding="ascii", errors="replace")[:100].strip()
+    found = folder / "snapshots" / commit
+    is_plain = bool(REVISION.fullmatch(commit)) and not found.is_symlink()
+    return found if is_plain and found.is_dir() else None
+
+
+def _is_wanted(name: str) -> bool:
+    return name in KNOWN_FILES - {MANIFEST} or name.endswith(".safetensors")
+
+
+def _bytes_of(path: Path, blobs: Path) -> Path:
+    """The file itself, or the blob that it links to. Raises DamagedWeights."""
+    if not path.is_symlink():
+        return path
+    blob = Path(os.path.normpath(path.parent / os.readlink(path)))
+    if blob.parent.resolve() != blobs or blob.is_symlink():
+        raise DamagedWeights(Damage.UNSAFE_FILE, path.name, OUTSIDE)
+    return blob
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Without following a link that takes the file's place meanwhile. Raises DamagedWeights, OSError."""
+    descriptor = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with os.fdopen(descriptor, "rb") as stream:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise DamagedWeights(Damage.UNSAFE_FILE, target.name, "only plain files are allowed")
+        with target.open("xb") as copy:
+            shutil.copyfileobj(stream, copy, 1 << 20)

@@ -1,0 +1,70 @@
+"""Have pictures decoded by a child with bounded memory and time: one child for each process of ours."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from apps.tasksets.picture_child import LENGTH
+from apps.tasksets.pictures import BadPicture, Encoded
+
+LONGEST_S = 20.0  # for one picture
+ROOT = Path(__file__).resolve().parents[2]
+TOO_MUCH = "takes too much memory or time to decode"
+
+
+class Decoder:
+    """A child that decodes one picture after the other. It is started again when it died of one."""
+
+    def __init__(self) -> None:
+        self.owner = os.getpid()
+        self.lock = threading.Lock()
+        self.child: subprocess.Popen | None = None
+
+    def decode(self, raw: bytes) -> Encoded:
+        """Raises BadPicture."""
+        with self.lock:
+            if self.child is None or self.child.poll() is not None:
+                self.child = self._start()
+            limit = threading.Timer(LONGEST_S, self.child.kill)
+            limit.start()
+            try:
+                return self._ask(self.child, raw)
+            except BadPicture:
+                raise
+            except (OSError, EOFError, ValueError):  # it ended, before or while it answered
+                self.child.kill()
+                self.child.wait()
+                raise BadPicture(TOO_MUCH) from None
+            finally:
+                limit.cancel()
+
+    def _start(self) -> subprocess.Popen:
+        command = [sys.executable, "-m", "apps.tasksets.picture_child"]
+        return subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def _ask(self, child: subprocess.Popen, raw: bytes) -> Encoded:
+        child.stdin.write(len(raw).to_bytes(LENGTH) + raw)
+        child.stdin.flush()
+        told = json.loads(child.stdout.readline())
+        if "refusal" in told:
+            raise BadPicture(told["refusal"])
+        png = child.stdout.read(told["bytes"])
+        if len(png) != told["bytes"]:
+            raise EOFError
+        return Encoded(told["sha256"], told["width"], told["height"], png)
+
+
+_decoder = Decoder()
+_starting = threading.Lock()
+
+
+def decode_apart(raw: bytes) -> Encoded:
+    """Decode a picture in this process's child. Raises BadPicture."""
+    global _decoder
+    with _starting:
+        if _decoder.owner != os.getpid():  # forked: the child belongs to the parent
+            _decoder = Decoder()
+    return _decoder.decode(raw)

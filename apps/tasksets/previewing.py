@@ -1,0 +1,86 @@
+"""A file's first rows, columns and splits as a document, so that pages need not decode the file.
+
+Only a confined worker calls this. Pictures are decoded here, too: the preview has their sizes.
+"""
+
+import json
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from apps.tasksets.looking import LONGEST_COLUMN, MOST_COLUMNS, How
+from apps.tasksets.messages import data_of, shown
+from apps.tasksets.pictures import BadPicture, encode
+from apps.tasksets.sources import SUFFIXES, folder, opened
+from apps.tasksets.sources.records import EXCERPT, BadLine, NotReadable, Record, excerpt_of
+
+ROWS = 20
+LONGEST_TEXT = 20_000  # characters of one text
+LONGEST_REASON = 1_000  # characters of what is wrong with a row or a file
+LARGEST = 2 * 1024 * 1024  # bytes of all rows as JSON; those behind are left out
+FILES_BESIDE = "is taken from a file beside an imported taskset alone; send a data: address"
+
+
+def preview_of(path: Path, how: How) -> dict[str, Any]:
+    """Return {columns, rows, pictures, splits, refusal}; a row is [line, fields or null, reason, excerpt].
+
+    Raises OSError, MemoryError.
+    """
+    preview: dict[str, Any] = {"columns": [], "rows": [], "pictures": {}, "splits": [], "refusal": ""}
+    try:
+        preview["splits"] = folder.splits_of(path, SUFFIXES) if path.is_dir() else []
+        records = list(islice(opened(path, how.format, how.split), ROWS))
+    except NotReadable as error:
+        preview["refusal"] = storable(str(error))
+        return preview
+    names = (name for record in records if isinstance(record, Record) for name in record.fields)
+    short = dict.fromkeys(name for name in names if len(name) <= LONGEST_COLUMN)
+    preview["columns"] = list(short)[:MOST_COLUMNS]
+    size = 0
+    for record in records:
+        row = _row(record, preview["pictures"])
+        size += len(json.dumps(row))
+        if size > LARGEST and preview["rows"]:
+            break
+        preview["rows"].append(row)
+    return preview
+
+
+def storable(text: str) -> str:
+    """Return the text as a database takes it: what a decoder says may quote the file."""
+    return text[:LONGEST_REASON].replace("\0", "\u2400").encode(errors="replace").decode()
+
+
+def _row(record: Record | BadLine, pictures: dict[str, list[int]]) -> list:
+    if isinstance(record, BadLine):
+        return [record.number, None, storable(record.reason), record.excerpt]
+    return [record.number, _light(record.fields, pictures), "", excerpt_of(record.raw)[:EXCERPT]]
+
+
+def _light(value: Any, pictures: dict[str, list[int]]) -> Any:
+    """Return the value with texts cut and pictures decoded. It is at most as deep as strict JSON is."""
+    match value:
+        case str():
+            return value if len(value) <= LONGEST_TEXT else value[:LONGEST_TEXT] + "…"
+        case list():
+            return [_light(part, pictures) for part in value]
+        case {"type": "image_url", "image_url": {"url": str(url), **detail}, **rest} if not rest and set(detail) <= {"detail"}:
+            return _picture(url, pictures)
+        case {"type": "image", "path": str(), **rest} if not rest:
+            return _no_picture(FILES_BESIDE)
+        case dict():
+            return {name: _light(part, pictures) for name, part in value.items()}
+    return value
+
+
+def _picture(url: str, pictures: dict[str, list[int]]) -> dict[str, Any]:
+    try:
+        picture = encode(data_of(url))
+    except BadPicture as error:
+        return _no_picture(str(error))
+    pictures[picture.sha256] = [picture.width, picture.height]
+    return shown(picture)
+
+
+def _no_picture(why: str) -> dict[str, Any]:
+    return {"type": "image", "path": why}

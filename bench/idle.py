@@ -1,0 +1,199 @@
+"""What an installation costs that does nothing: processor share and PostgreSQL statements per
+second.
+
+    python bench/idle.py [--window 60] [--port 8341] [--runs 1]
+
+Two states of the whole stack, on a tiny untrained policy: no live run, and a live run that waits
+for people. The share is that of one processor core, over all processes. Aims: at most 3 % and 8 %.
+The last line on standard output is one JSON object; exit code 1 when an aim is missed.
+"""
+
+import argparse
+import json
+import os
+import re
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+AIMS = {"idle": 0.03, "waiting": 0.08}  # cores
+PLAN = {
+    "policy": "tiny",
+    "taskset": "sort",
+    "steps": 1_000_000,
+    "group_size": 4,
+    "groups_per_step": 4,
+    "sampling": {"max_tokens": 8},
+    "rewards": [{"scorer": "sort"}],
+    "engine": "transformers",
+    "people": {"per_group": 2, "deadline_s": 86_400},
+}
+SETTLE_S = 20.0
+LOGGED_S = 20.0
+PATIENCE_S = 600.0
+STATEMENT = re.compile(r"LOG: +(?:statement|execute [^:]+): +(.*)")
+
+
+def main() -> int:
+    options = parse_options()
+    with tempfile.TemporaryDirectory(prefix="rftweb-idle-") as var:
+        folder = Path(var)
+        os.environ.update(RFTWEB_VAR=var, DATABASE_URL="", REDIS_URL="")
+        os.environ.update(DJANGO_SETTINGS_MODULE="rftweb.settings", RFTWEB_LOG_LEVEL="WARNING")
+        import django
+
+        django.setup()
+        from rftweb.supervisor import Supervisor
+
+        stack = Supervisor(folder, port=options.port, quiet=True, stdout=sys.stderr)
+        try:
+            stack.start()
+            stack.wait_ready(PATIENCE_S)
+            found = measured(stack, folder, options)
+        finally:
+            stack.stop()
+    over = [state for state, aim in AIMS.items() if found[state]["cpu_share"] > aim]
+    print(json.dumps({**found, "aims": AIMS, "over": over, "window_s": options.window}))
+    return int(bool(over))
+
+
+def measured(stack: Any, var: Path, options: argparse.Namespace) -> dict[str, dict]:
+    from apps.runs.models import Worker
+
+    everybody = {"explorer", "scorer", "refiner", "trainer", "control"}
+    until(
+        "every worker is here",
+        lambda: everybody <= set(Worker.every.values_list("role", flat=True)),
+    )
+    time.sleep(SETTLE_S)
+    found = {"idle": of_state(stack, var, options.window)}
+    report("no live run", found["idle"])
+    runs = furnish(var, options.runs)
+    until("each waits for people", lambda: all(waits_for_people(run) for run in runs))
+    time.sleep(SETTLE_S)
+    found["waiting"] = of_state(stack, var, options.window)
+    report(f"{options.runs} waiting for people", found["waiting"])
+    return found
+
+
+def of_state(stack: Any, var: Path, window: float) -> dict[str, Any]:
+    before, began = used(stack), time.monotonic()
+    time.sleep(window)
+    after, took = used(stack), time.monotonic() - began
+    share = {role: round((after[role] - before.get(role, 0.0)) / took, 4) for role in after}
+    with statements_logged(var) as log:
+        time.sleep(LOGGED_S)
+    said = Counter(shortened(line) for line in log())
+    return {
+        "cpu_share": round(sum(share.values()), 4),
+        "by_role": share,
+        "statements_per_s": round(said.total() / LOGGED_S, 2),
+        "most_frequent": [[count, text] for text, count in said.most_common(12)],
+    }
+
+
+def used(stack: Any) -> Mapping[str, float]:
+    """Processor seconds by role so far; a child that ended counts with who reaped it."""
+    import psutil
+
+    seconds: Counter[str] = Counter()
+    for name, child in stack.status()["children"].items():
+        parent = psutil.Process(child["pid"])
+        for process in (parent, *parent.children(recursive=True)):
+            try:
+                seconds[name] += sum(process.cpu_times()[:4])
+            except psutil.NoSuchProcess:
+                continue
+    return seconds
+
+
+@contextmanager
+def statements_logged(var: Path) -> Iterator[Any]:
+    """Have PostgreSQL log every statement; yields what gives the statements logged since."""
+    log = var / "log" / "postgres.log"
+    alter("ALTER SYSTEM SET log_statement = 'all'")
+    start = log.stat().st_size
+    try:
+        yield lambda: STATEMENT.findall(log.read_text(errors="replace")[start:])
+    finally:
+        alter("ALTER SYSTEM RESET log_statement")
+
+
+def alter(statement: str) -> None:
+    import psycopg
+    from django.conf import settings
+
+    with psycopg.connect(settings.DATABASE_URL, autocommit=True) as connection:
+        connection.execute(statement)
+        connection.execute("SELECT pg_reload_conf()")
+
+
+def shortened(statement: str) -> str:
+    """One text for statements that differ in their values."""
+    columns = re.sub(r"SELECT .*? FROM ", "SELECT … FROM ", statement)
+    return re.sub(r"\$?\d+|'[^']*'", "?", columns)[:160]
+
+
+def furnish(var: Path, count: int) -> list[Any]:
+    from apps.accounts.models import Project
+    from apps.policies.registering import register
+    from apps.runs import config
+    from apps.runs.models import Run
+    from apps.tasksets.importing import generate
+    from workers.policies.tiny import build_tiny
+
+    build_tiny(var / "tiny")
+    project = Project.objects.create(slug="bench", title="Bench")
+    register(project, "tiny", var / "tiny", "built for a measurement", "Tiny")
+    generate(project, "sort", "sort", 200, 0)
+    plan = config.parse(PLAN)
+    runs = [
+        Run.create(project=project, slug=f"idle-{n}", title="Idle", plan=plan) for n in range(count)
+    ]
+    for run in runs:
+        run.start()
+    return runs
+
+
+def waits_for_people(run: Any) -> bool:
+    """Whether its groups wait, all of them, and the trainer for them."""
+    run.refresh_from_db()
+    states = set(run.groups.values_list("state", flat=True))
+    return states == {"waiting"} and bool(run.waiting_on)
+
+
+def until(what: str, look: Any) -> None:
+    ends = time.monotonic() + PATIENCE_S
+    while not look():
+        if time.monotonic() > ends:
+            raise SystemExit(f"not within {PATIENCE_S:.0f} s: {what}")
+        time.sleep(0.5)
+
+
+def report(state: str, found: Mapping[str, Any]) -> None:
+    roles = ", ".join(f"{role} {share:.1%}" for role, share in found["by_role"].items())
+    rate = f"{found['statements_per_s']:g} statements/s"
+    print(f"{state}: {found['cpu_share']:.1%} of a core, {rate} ({roles})")
+    for count, text in found["most_frequent"]:
+        print(f"    {count / LOGGED_S:6.2f}/s  {text}")
+
+
+def parse_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--window", type=float, default=60.0, help="seconds over which the processor is watched"
+    )
+    parser.add_argument("--port", type=int, default=8341)
+    parser.add_argument("--runs", type=int, default=1, help="runs that wait for people")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,255 @@
+"""Send answers from the event loop, so that a client that reads slowly holds no thread.
+
+An answer that is whole is handed over at once. One that is made while it is sent, a download, is
+made by a thread of a pool of its own into a temporary file, which the loop sends from: the thread is
+free when the file is written, however long the client takes.
+"""
+
+import asyncio
+import os
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+from rftweb.bodies import Refused
+
+PIECE = 64 * 1024  # bytes that are sent at a time
+SEND_S = 20.0  # a client that takes no piece for so long is left
+SLOWEST = 2 * 1024  # bytes per second that a client must take, on average
+AHEAD = 256 * 1024 * 1024  # bytes of a download that are made before they are sent
+THREADS = 4  # that make downloads
+MOST_OPEN = 32  # downloads of a process
+MOST_OPEN_EACH = 4  # of one person
+WHOLE_FILE = 4 * 1024 * 1024  # bytes; a file of ours up to this size is read at once
+Receive, Send = Callable[[], Awaitable[dict]], Callable[[dict], Awaitable[None]]
+
+
+class NotTaken(Exception):
+    """The client does not read, or has left."""
+
+
+@dataclass
+class Answer:
+    """What an application answers. `rest`: an iterable that is still to be made into parts, or None."""
+
+    head: dict[str, Any]
+    parts: list[bytes]
+    rest: Iterable[bytes] | None = None
+
+    @property
+    def owner(self) -> str:
+        return getattr(self.rest, "downloaded_by", "")
+
+
+def begin(application: Callable, environ: dict[str, Any]) -> Answer:
+    """Call the application; of an answer that is whole, take all parts. Runs in a thread of requests."""
+    head: dict[str, Any] = {"type": "http.response.start", "status": 500, "headers": []}
+
+    def start(status: str, headers: list[tuple[str, str]], _error: object = None) -> None:
+        head["status"] = int(status.partition(" ")[0])
+        head["headers"] = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+
+    answer = application(environ, start)
+    if not _is_whole(answer):
+        return Answer(head, [], answer)
+    try:
+        return Answer(head, list(answer))
+    finally:
+        _close(answer)
+
+
+def _is_whole(answer: Any) -> bool:
+    if isinstance(answer, list | tuple) or not getattr(answer, "streaming", True):
+        return True
+    is_file = getattr(answer, "file_to_stream", None) is not None
+    return is_file and int(answer.headers.get("Content-Length") or WHOLE_FILE + 1) <= WHOLE_FILE
+
+
+def _close(answer: Any) -> None:
+    if hasattr(answer, "close"):
+        answer.close()
+
+
+# -- sending -----------------------------------------------------------------------------------------------------------------
+
+
+class Sender:
+    """Sends one answer's messages. Raises NotTaken when the client is too slow or has left."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.waited = 0.0
+        self.sent = 0
+
+    async def send(self, message: dict) -> None:
+        began = time.monotonic()
+        try:
+            async with asyncio.timeout(SEND_S):
+                await self._send(message)
+        except TimeoutError:
+            raise NotTaken from None
+        self.waited += time.monotonic() - began
+        self.sent += len(message.get("body", b""))
+        if self.waited > SEND_S + self.sent / SLOWEST:
+            raise NotTaken
+
+    async def body(self, part: bytes, is_last: bool = False) -> None:
+        await self.send({"type": "http.response.body", "body": part, "more_body": not is_last})
+
+
+async def send_whole(answer: Answer, send: Send) -> None:
+    """Send an answer all of which is there. Raises NotTaken."""
+    sender = Sender(send)
+    body = memoryview(b"".join(answer.parts))
+    await sender.send(answer.head)
+    last = max(0, len(body) - 1) // PIECE * PIECE
+    for begin_at in range(0, last, PIECE):
+        await sender.body(bytes(body[begin_at : begin_at + PIECE]))
+    await sender.body(bytes(body[last:]), is_last=True)
+
+
+class Downloads:
+    """The downloads of one process."""
+
+    def __init__(self) -> None:
+        self.pool = ThreadPoolExecutor(THREADS, thread_name_prefix="download")
+        self.open: Counter[str] = Counter()
+
+    async def send(self, answer: Answer, receive: Receive, send: Send) -> None:
+        """Have the answer made in a thread of downloads, and send it. Raises Refused, NotTaken."""
+        loop = asyncio.get_running_loop()
+        try:
+            self._require_room(answer.owner)
+        except Refused:
+            await loop.run_in_executor(self.pool, _close, answer.rest)
+            raise
+        self.open[answer.owner] += 1
+        spool = Spool(loop)
+        making = loop.run_in_executor(self.pool, _make, answer.rest, spool)
+        leaving = asyncio.ensure_future(_left(receive))
+        leaving.add_done_callback(lambda _: spool.abandon())
+        try:
+            await _send_spooled(answer, spool, Sender(send))
+            await making
+        finally:
+            leaving.cancel()
+            spool.abandon()
+            await asyncio.wait({making})
+            spool.close()
+            self.open[answer.owner] -= 1
+            self.open = +self.open  # forget who has none
+
+    async def send_head(self, answer: Answer, send: Send) -> None:
+        """Answer a HEAD request: nothing is made. Raises NotTaken."""
+        await asyncio.get_running_loop().run_in_executor(self.pool, _close, answer.rest)
+        await send_whole(Answer(answer.head, []), send)
+
+    def _require_room(self, owner: str) -> None:
+        if self.open.total() >= MOST_OPEN:
+            words = f"{MOST_OPEN} downloads are open; try again in a minute."
+            raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "busy", words, retry_after="60")
+        if owner and self.open[owner] >= MOST_OPEN_EACH:
+            words = f"You have {MOST_OPEN_EACH} downloads open; let one finish first."
+            raise Refused(HTTPStatus.TOO_MANY_REQUESTS, "too_many_downloads", words, retry_after="10")
+
+
+async def _left(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        continue
+
+
+async def _send_spooled(answer: Answer, spool: "Spool", sender: Sender) -> None:
+    """The head waits for the first part: an answer that fails before it is answered as a fault."""
+    has_begun = False
+    while part := await spool.next():
+        if not has_begun:
+            await sender.send(answer.head)
+            has_begun = True
+        await sender.body(part)
+    if not has_begun:
+        await sender.send(answer.head)
+    await sender.body(b"", is_last=True)
+
+
+def _make(answer: Iterable[bytes], spool: "Spool") -> None:
+    """Write the answer's parts. Runs in a thread of downloads."""
+    try:
+        for part in answer:
+            spool.write(part)
+    except NotTaken:
+        return
+    except BaseException as error:
+        spool.end(error)
+        raise
+    finally:
+        _close(answer)
+    spool.end()
+
+
+class Spool:
+    """A temporary file that one thread writes and the event loop reads, at most AHEAD bytes behind."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
+        self.changed = asyncio.Event()
+        self.condition = threading.Condition()
+        self.written = 0
+        self.read = 0
+        self.is_over = False
+        self.is_abandoned = False
+        self.error: BaseException | None = None
+
+    def write(self, part: bytes) -> None:
+        """Append. Waits while the reader is far behind. Raises NotTaken once nobody reads."""
+        with self.condition:
+            self.condition.wait_for(lambda: self.is_abandoned or self.written - self.read <= AHEAD)
+            if self.is_abandoned:
+                raise NotTaken
+        view = memoryview(part)
+        while view:
+            view = view[os.pwrite(self.file.fileno(), view, self.written + len(part) - len(view)) :]
+        self.written += len(part)
+        self._tell()
+
+    def end(self, error: BaseException | None = None) -> None:
+        self.error = error
+        self.is_over = True
+        self._tell()
+
+    async def next(self) -> bytes:
+        """Return the next piece, b"" at the end. Raises NotTaken, and what the writing thread raised."""
+        while self.read == self.written:
+            if self.is_abandoned:
+                raise NotTaken
+            if self.error is not None:
+                raise self.error
+            if self.is_over:
+                return b""
+            self.changed.clear()
+            if self.read == self.written and not (self.is_over or self.is_abandoned):
+                await self.changed.wait()
+        part = os.pread(self.file.fileno(), min(PIECE, self.written - self.read), self.read)
+        with self.condition:
+            self.read += len(part)
+            self.condition.notify_all()
+        return part
+
+    def abandon(self) -> None:
+        """Let the writing thread go. Called in the event loop."""
+        with self.condition:
+            self.is_abandoned = True
+            self.condition.notify_all()
+        self.changed.set()
+
+    def close(self) -> None:
+        self.file.close()
+
+    def _tell(self) -> None:
+        self.loop.call_soon_threadsafe(self.changed.set)

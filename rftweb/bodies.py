@@ -1,0 +1,230 @@
+"""Read a request's body, or refuse it before a byte of it is kept.
+
+What is checked first: the host, the address, its limit, and for more than a few bytes that the sender
+is known. While a body arrives it must keep moving. Only large bodies that passed touch the disk.
+"""
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from importlib import import_module
+from io import BytesIO
+from typing import IO, Any
+
+from django.conf import settings
+from django.contrib.auth import get_user
+from django.core.handlers.wsgi import WSGIRequest
+from django.db import Error, close_old_connections
+from django.http.request import split_domain_port, validate_host
+from django.urls import Resolver404, resolve
+from rest_framework.authentication import SessionAuthentication
+from rest_framework.exceptions import APIException
+from rest_framework.request import Request
+
+from apps.accounts.body_limits import SMALL, largest_body
+from apps.accounts.problems import MEDIA_TYPE, document_of
+
+IN_MEMORY = 1024 * 1024  # bytes; longer bodies go through a file
+IDLE_S = 15.0  # a body of which nothing comes for so long is given up
+GRACE_S = 30.0  # before SLOWEST counts
+SLOWEST = 16 * 1024  # bytes per second, on average
+MOST_LARGE = 8  # bodies that go through files at once, in one process
+LINGER_S = 2.0  # how long, and
+LINGER_BYTES = 4 * 1024 * 1024  # how much of a refused body is read, so that its sender sees the answer
+WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+Receive, Send = Callable[[], Awaitable[dict]], Callable[[dict], Awaitable[None]]
+
+
+class ClientLeft(Exception):
+    """The client closed the connection before its request was complete."""
+
+
+class Refused(Exception):
+    """The body is not taken; the message says why and what is."""
+
+    def __init__(self, status: HTTPStatus, kind: str, words: str, **headers: str) -> None:
+        super().__init__(words)
+        self.status, self.kind = status, kind
+        self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
+
+
+@dataclass
+class Arrival:
+    """A body while it arrives."""
+
+    limit: int
+    into: IO[bytes]
+    is_known: bool = True
+    length: int = 0
+    begun: float = field(default_factory=time.monotonic)
+
+    async def read(self, receive: Receive) -> int:
+        """Write the body into the file and return its length. Raises Refused, ClientLeft."""
+        while True:
+            try:
+                async with asyncio.timeout(IDLE_S):
+                    message = await receive()
+            except TimeoutError:
+                raise too_slow(f"nothing came for {IDLE_S:.0f} seconds") from None
+            if message["type"] == "http.disconnect":
+                raise ClientLeft
+            self._keep(message.get("body", b""))
+            if not message.get("more_body"):
+                self.into.seek(0)
+                return self.length
+
+    def _keep(self, part: bytes) -> None:
+        self.length += len(part)
+        if self.length > self.limit:
+            raise too_large(self.limit) if self.is_known else unknown()
+        if time.monotonic() - self.begun > GRACE_S + self.length / SLOWEST:
+            raise too_slow(f"less than {SLOWEST:,} bytes came per second")
+        self.into.write(part)
+
+
+class Bodies:
+    """Decides on the bodies of one process's requests. `large_open` counts those that go through files now."""
+
+    def __init__(self, pool: Executor) -> None:
+        self.pool = pool
+        self.large_open = 0
+
+    async def read(self, scope: dict[str, Any], receive: Receive, into: IO[bytes], environ: dict) -> int:
+        """Write the request's body into the file and return its length. Raises Refused, ClientLeft.
+
+        `environ`: the request as a WSGI application gets it, without its body.
+        """
+        declared = declared_length(scope)
+        if declared == 0:
+            return await Arrival(SMALL, into).read(receive)
+        _require_host(environ)
+        limit = limit_of(scope["method"], scope["path"])
+        if declared is None and limit > settings.DATA_UPLOAD_MAX_MEMORY_SIZE:
+            raise Refused(HTTPStatus.LENGTH_REQUIRED, "length_required", "Send Content-Length with a file.")
+        if declared is not None and declared > limit:
+            raise too_large(limit)
+        is_small = limit <= SMALL or (declared is not None and declared <= SMALL)
+        is_known = is_small or await self._is_known(environ)
+        if declared is not None and not is_known:
+            raise unknown()
+        arrival = Arrival(limit if is_known else min(limit, SMALL), into, is_known)
+        if declared is None or declared <= IN_MEMORY:
+            return await arrival.read(receive)
+        return await self._read_large(arrival, receive)
+
+    async def _read_large(self, arrival: Arrival, receive: Receive) -> int:
+        if self.large_open >= MOST_LARGE:
+            words = f"{MOST_LARGE} large bodies are being received; try again in a few seconds."
+            raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "busy", words, retry_after="5")
+        self.large_open += 1
+        try:
+            return await arrival.read(receive)
+        finally:
+            self.large_open -= 1
+
+    async def _is_known(self, environ: dict) -> bool:
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(self.pool, is_known, environ)
+        except Error:
+            words = "The database is away; try again."
+            raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "database_away", words, retry_after="5") from None
+
+
+def declared_length(scope: dict[str, Any]) -> int | None:
+    """Return the Content-Length, 0 if there is no body, or None if the body comes in chunks."""
+    headers = dict(scope["headers"])
+    if b"transfer-encoding" in headers:
+        return None
+    said = headers.get(b"content-length", b"0")
+    return int(said) if said.isdigit() else None
+
+
+def limit_of(method: str, path: str) -> int:
+    """Return how many bytes of a body the address takes from anybody whom it may know."""
+    if method in WITHOUT_BODY:
+        return SMALL
+    try:
+        return largest_body(resolve(path).func)
+    except Resolver404:
+        return SMALL
+
+
+def is_known(environ: dict) -> bool:
+    """Return whether the request has a living session or token of the kind that its view takes."""
+    close_old_connections()
+    request = WSGIRequest({**environ, "wsgi.input": BytesIO(), "CONTENT_LENGTH": "0"})
+    store = import_module(settings.SESSION_ENGINE).SessionStore
+    request.session = store(request.COOKIES.get(settings.SESSION_COOKIE_NAME))
+    if get_user(request).is_authenticated:
+        return True
+    view = getattr(resolve(request.path_info).func, "cls", None)
+    kinds = [kind for kind in getattr(view, "authentication_classes", ()) if kind is not SessionAuthentication]
+    try:
+        return any(kind().authenticate(Request(request)) for kind in kinds)
+    except APIException:  # its view says what is wrong, once the body is small enough
+        return False
+
+
+def too_large(limit: int) -> Refused:
+    words = f"The body is larger than {limit} bytes."
+    return Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large", words)
+
+
+def unknown() -> Refused:
+    words = f"Sign in, or send a valid token: others may send at most {SMALL} bytes."
+    return Refused(HTTPStatus.UNAUTHORIZED, "not_authenticated", words, www_authenticate="Bearer")
+
+
+def too_slow(reason: str) -> Refused:
+    return Refused(HTTPStatus.REQUEST_TIMEOUT, "too_slow", f"The body came too slowly: {reason}.")
+
+
+def _require_host(environ: dict) -> None:
+    host = environ.get("HTTP_HOST", "")
+    domain, _ = split_domain_port(host)
+    if not domain or not validate_host(domain, settings.ALLOWED_HOSTS):
+        words = "This host name is not ours; RFTWEB_HOSTS lists those that are."
+        raise Refused(HTTPStatus.BAD_REQUEST, "unknown_host", words)
+
+
+async def refuse(refusal: Refused, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+    """Answer in words and close the connection, whatever of the body is still on its way."""
+    media_type, body = _document(refusal, scope["path"])
+    fields = {
+        "content-type": media_type, "content-length": str(len(body)), "connection": "close",
+        "x-content-type-options": "nosniff", "cache-control": "no-store", **refusal.headers,
+    }  # fmt: skip
+    headers = [(name.encode(), value.encode()) for name, value in fields.items()]
+    await send({"type": "http.response.start", "status": int(refusal.status), "headers": headers})
+    await send({"type": "http.response.body", "body": body, "more_body": True})
+    await _linger(receive)
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def _document(refusal: Refused, path: str) -> tuple[str, bytes]:
+    words = str(refusal)
+    if path.startswith("/v1/"):  # as OpenAI's clients read errors
+        error = {"message": words, "type": "invalid_request_error", "code": refusal.kind}
+        return "application/json", json.dumps({"error": error}).encode()
+    if path.startswith(("/api/", "/openenv/")):
+        return MEDIA_TYPE, json.dumps(document_of(refusal.status, refusal.kind, words)).encode()
+    return "text/plain; charset=utf-8", f"{words}\n".encode()
+
+
+async def _linger(receive: Receive) -> None:
+    """Read on for a moment: a connection that is closed with bytes unread loses the answer, too."""
+    length = 0
+    try:
+        async with asyncio.timeout(LINGER_S):
+            while length < LINGER_BYTES:
+                message = await receive()
+                length += len(message.get("body", b""))
+                if message["type"] == "http.disconnect" or not message.get("more_body"):
+                    return
+    except TimeoutError:
+        return

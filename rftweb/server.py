@@ -1,0 +1,47 @@
+"""Serve pages, REST and sockets: `python -m rftweb.server --host 127.0.0.1 --port 8000 --workers 2`.
+
+uvicorn with the connections of rftweb.http_protocol, and as many open files as the system lets it have.
+"""
+
+import argparse
+import resource
+from collections.abc import Sequence
+
+import uvicorn
+
+APPLICATION = "rftweb.asgi:application"
+PROTOCOL = "rftweb.http_protocol:BoundedHttp"
+MOST_FILES = 65_536
+GRACEFUL_S = 5
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m rftweb.server", description="Serve pages, REST and sockets.")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen at (default: %(default)s)")
+    parser.add_argument("--port", type=int, default=8000, help="(default: %(default)s)")
+    parser.add_argument("--workers", type=int, default=1, help="processes (default: %(default)s)")
+    parser.add_argument("--lifespan", choices=("on", "off"), default="on", help="whether it is listed among the workers")
+    given = parser.parse_args(arguments)
+    raise_file_limit()
+    uvicorn.run(
+        APPLICATION,
+        host=given.host,
+        port=given.port,
+        workers=given.workers,
+        http=PROTOCOL,
+        lifespan=given.lifespan,
+        access_log=False,
+        timeout_graceful_shutdown=GRACEFUL_S,
+    )
+
+
+def raise_file_limit() -> None:
+    """Each connection and each body in a file takes one; the usual soft limit is 1,024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_FILES if hard == resource.RLIM_INFINITY else min(MOST_FILES, hard)
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+if __name__ == "__main__":
+    main()

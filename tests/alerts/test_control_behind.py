@@ -1,0 +1,85 @@
+"""A control plane that is behind is told of without it: alerts open and go out from the web
+process.
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from django.db import connection
+from django.db.models.functions import Now
+
+from apps.alerts.evaluating import look_at_control, look_at_runs
+from apps.alerts.models import Alert, Channel, Delivery
+from apps.runs import control_plane
+from apps.runs.models import Worker, after
+from rftweb.control_watch import ControlWatch
+from tests.alerts.conftest import stall
+from tests.alerts.sinks import receiver
+
+
+@pytest.fixture
+def hook(settings):
+    with receiver() as took:
+        settings.ENVIRONMENT_HOSTS = [f"127.0.0.1:{took.port}"]
+        yield took
+
+
+def sweep_was(seconds_ago: float) -> None:
+    Worker.every.update(started_at=after(-3_600))
+    Worker.every.filter(role="control").update(swept_at=after(-seconds_ago))
+
+
+def test_the_age_counts_from_the_last_sweep_or_from_the_start_of_the_oldest_process(healthy):
+    assert control_plane.look().behind_s < 60
+    sweep_was(200)
+    assert 200 <= control_plane.look().behind_s < 260
+    Worker.every.update(started_at=Now())  # all were started anew: they have a minute
+    assert not control_plane.look().is_behind
+
+
+def test_who_is_there_is_counted_by_its_heartbeat(healthy):
+    plane = control_plane.look()
+    assert (plane.workers, plane.beats) == (1, 1)
+    Worker.every.filter(role="control").update(heartbeat_at=after(-100))
+    assert control_plane.look().workers == 0
+
+
+def test_a_look_at_the_control_plane_opens_its_alert_and_leaves_all_others(healthy):
+    sweep_was(200)
+    stall(healthy)
+    assert look_at_control() == {"opened": 1}
+    assert look_at_control() == {}
+    assert look_at_runs() == {"opened": 1}  # no_progress
+    assert look_at_control() == {}
+    assert set(Alert.objects.open().values_list("rule", flat=True)) == {
+        "control_behind",
+        "no_progress",
+    }
+    sweep_was(1)
+    assert look_at_control() == {"closed": 1}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_web_processes_open_it_once_and_send_it_though_no_worker_lives(healthy, hook, alice):
+    Channel.make(healthy.project, "webhook", hook.address, alice)
+    sweep_was(200)
+
+    def watch(_: int) -> None:
+        one = ControlWatch()
+        try:
+            one.step()
+            one.join(60)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(2) as processes:
+        list(processes.map(watch, range(2)))
+    assert Alert.objects.get().rule == "control_behind"
+    assert Delivery.objects.get().state == Delivery.State.SENT and len(hook.calls) == 1
+
+
+def test_a_healthy_control_plane_is_left_alone(healthy):
+    sweep_was(5)
+    watch = ControlWatch()
+    watch.step()
+    assert watch._acting is None and not Alert.objects.exists()

@@ -1,0 +1,99 @@
+"""Time patterns against long runs of their own characters: `python -m tests.architecture.regex_timing`.
+
+On standard input a JSON list of [pattern, flags, method]; on standard output a JSON list of
+[number, seconds, what it was run against] of those that are slow. Runs apart, as a pattern may not end.
+"""
+
+import json
+import re
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from itertools import combinations
+
+LENGTH = 40_000  # characters: what takes the square of it takes seconds
+SLOW_S = 0.25  # processor time; a linear pattern takes a few milliseconds
+GIVEN_UP_S = 1.0
+CLASSES = {"d": "1", "w": "a", "s": " ", "S": "x", "W": "!", "D": "x", "n": "\n", "t": "\t", ".": "x"}
+ENDS = ("", "\0", "!")
+MOST_PAIRED = 9  # characters of a pattern that are tried in pairs
+
+
+class TooSlow(Exception):
+    """The alarm rang while a pattern was at work."""
+
+
+def characters_of(pattern: str) -> list[str]:
+    """One character of each kind that the pattern mentions."""
+    escaped = re.findall(r"\\(.)", pattern)
+    plain = re.sub(r"\\.|\(\?[a-zA-Z<=!:]|\{[0-9,]*\}|[\[\]()|*+?^$]", "", pattern)
+    found = [CLASSES.get(one, one) for one in escaped]
+    found += ["x" if one == "." else one for one in plain]
+    return list(dict.fromkeys([*found, " ", "a", "1", "\n"]))[:40]
+
+
+def words_of(pattern: str) -> list[str]:
+    """Literal words in the pattern: what it needs before its repetitions begin."""
+    return re.findall(r"[A-Za-z]{2,}[:/<=]*|[<#`$*_~-]{1,3}", pattern)[:6]
+
+
+def attacks(pattern: str) -> Iterator[str]:
+    characters = characters_of(pattern)
+    for character in characters:
+        yield from (character * LENGTH + end for end in ENDS)
+    for pair in combinations(characters[:MOST_PAIRED], 2):
+        yield "".join(pair) * (LENGTH // 2) + ENDS[1]
+    for word in words_of(pattern):
+        yield word * (LENGTH // len(word))
+        yield from (word + character * LENGTH for character in characters[:MOST_PAIRED])
+
+
+def seconds(expression: re.Pattern, method: str, text: str) -> float:
+    began = time.process_time()
+    try:
+        signal.setitimer(signal.ITIMER_VIRTUAL, GIVEN_UP_S)
+        try:
+            _apply(expression, method, text)
+        finally:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+    except TooSlow:  # also when it rang just before it was set off
+        pass
+    return time.process_time() - began
+
+
+def _apply(expression: re.Pattern, method: str, text: str) -> None:
+    if method != "search":
+        getattr(expression, method)(text)
+        return
+    for _ in expression.finditer(text):
+        pass
+
+
+def slowest(pattern: str, flags: int, method: str) -> tuple[float, str]:
+    """The first slow attack; else the last one."""
+    expression = re.compile(pattern, flags)
+    taken, text = 0.0, ""
+    for text in attacks(pattern):
+        taken = seconds(expression, method, text)
+        if taken > SLOW_S:
+            break
+    return taken, f"{text[:12]!r}…{text[-3:]!r}"
+
+
+def _ring(*_: object) -> None:
+    raise TooSlow
+
+
+def main() -> None:
+    signal.signal(signal.SIGVTALRM, _ring)
+    slow = []
+    for number, (pattern, flags, method) in enumerate(json.load(sys.stdin)):
+        taken, text = slowest(pattern, flags, method)
+        if taken > SLOW_S:
+            slow.append([number, round(taken, 2), text])
+    json.dump(slow, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,192 @@
+"""All that writes to a run at once: in one order of locks, and so without a deadlock."""
+
+import itertools
+import multiprocessing
+import random
+import time
+import traceback
+from collections.abc import Callable
+from functools import partial
+from multiprocessing.synchronize import Barrier, Event
+from pathlib import Path
+
+import pytest
+from django.db import connection, connections, transaction
+
+from apps.accounts import locking
+from apps.accounts.models import Membership
+from apps.runs.models import Run
+from tests.collisions.order import ORDER, tables_locked_by, watched
+from tests.collisions.writers import WRITERS, Scene
+
+OPERATIONS = Path(__file__).parents[2] / "docs" / "operations.md"
+PAIRS = list(itertools.combinations_with_replacement(WRITERS, 2))
+LONGEST_DELAY_S = 0.004  # by which one of the two begins later, at random
+A_ROUND_S = 30.0
+LONGEST_S = 1_800.0  # on a machine that does ten other things
+
+
+@pytest.fixture
+def scene(new_run, project, alice, bob) -> Scene:
+    """A run with work for every station."""
+    Membership.objects.filter(user=bob).update(role=Membership.Role.RESEARCHER)
+    run = new_run(
+        steps=100_000, max_staleness=1_000, group_size=2, groups_per_step=2,
+        people={"form": "stars", "per_group": 1},
+    )  # fmt: skip
+    run.claim_trainer("trainer", 3_600)
+    return Scene(run.pk, alice, bob)
+
+
+def settle_in(scene: Scene, rounds: int = 3) -> None:
+    """Give every station something to find."""
+    for _ in range(rounds):
+        for name in ("explorer", "scorer", "rating", "refiner", "watch"):
+            WRITERS[name](scene)
+
+
+# -- the order -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sql", "tables"),
+    [
+        ('SELECT 1 FROM "runs_run" FOR NO KEY UPDATE OF "runs_run"', {"runs_run"}),
+        ("WITH d AS (SELECT id FROM rollouts_group ORDER BY id FOR NO KEY UPDATE SKIP LOCKED) "
+         "UPDATE rollouts_group g SET fence = 1", {"rollouts_group"}),
+        ("SELECT 1 FROM feedback_slot s JOIN rollouts_group g ON true FOR NO KEY UPDATE OF g, s",
+         {"feedback_slot", "rollouts_group"}),
+        ("INSERT INTO runs_usage (a) VALUES (1) ON CONFLICT (a) DO UPDATE SET a = 2", {"runs_usage"}),
+        ("INSERT INTO runs_run (a) VALUES (1) ON CONFLICT DO NOTHING", set()),
+        ('DELETE FROM "rollouts_rollout"', {"rollouts_rollout"}),
+        ('SELECT 1 FROM "runs_run"', set()),
+    ],
+)  # fmt: skip
+def test_a_statement_tells_what_it_locks(sql, tables):
+    assert tables_locked_by(sql) == tables
+
+
+@pytest.mark.django_db(transaction=True)
+def test_every_writer_locks_in_the_documented_order(scene, monkeypatch):
+    settle_in(scene)
+    with watched(monkeypatch) as watch:
+        for name in [*WRITERS] * 3:
+            WRITERS[name](scene)
+            assert watch.wrong == [], name
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_watch_sees_who_goes_back(scene, monkeypatch):
+    with watched(monkeypatch) as watch, transaction.atomic():
+        scene.run.topic.record("noted")
+        Run.locked(scene.run_id)
+    assert [(held, table) for held, table, _ in watch.wrong] == [("streaming_topic", "runs_run")]
+
+
+def test_the_order_is_written_down():
+    text = OPERATIONS.read_text().partition("## Lock order")[2].partition("\n## ")[0]
+    places = [text.find(f"`{tables[0]}`") for tables in ORDER]
+    assert -1 not in places and places == sorted(places)
+    assert [table for tables in ORDER for table in tables if f"`{table}`" not in text] == []
+
+
+# -- collisions ----------------------------------------------------------------------------------
+
+
+FORK = multiprocessing.get_context("fork")
+
+
+class Side:
+    """One of two processes, with its own connection, that begin every round together."""
+
+    def __init__(self, works: list[Callable[[], None]], meeting: Barrier, over: Event) -> None:
+        self.works, self.meeting, self.over = works, meeting, over
+        self.told, tell = FORK.Pipe(duplex=False)
+        self.process = FORK.Process(target=self._play, args=(tell,))
+        self.process.start()
+
+    def _play(self, tell) -> None:
+        """Stops at the first transaction that another one made PostgreSQL end, and says in which round."""
+        random.seed()
+        conflicts: list[int] = []
+        locking.pause = lambda attempt: (conflicts.append(attempt), self.over.set())
+        try:
+            for number, work in enumerate(self.works):
+                self.meeting.wait(A_ROUND_S)
+                if self.over.is_set():
+                    break
+                time.sleep(random.uniform(0, LONGEST_DELAY_S))  # another interleaving each time
+                work()
+                if conflicts:
+                    tell.send((number, ""))
+        except BaseException:
+            self.over.set()
+            self.meeting.abort()
+            tell.send((number, traceback.format_exc()))
+        connection.close()
+        tell.close()
+
+    def end(self) -> list[tuple[int, str]]:
+        self.process.join(LONGEST_S)
+        found = []
+        while self.told.poll():
+            try:
+                found.append(self.told.recv())
+            except EOFError:
+                break
+        return found
+
+
+def collide(rounds: list[tuple[Callable, Callable]]) -> list[tuple[int, str]]:
+    """(round, error) of what went wrong; the error is empty where only a lock was in the way."""
+    connections.close_all()
+    meeting, over = FORK.Barrier(2), FORK.Event()
+    sides = [Side([pair[n] for pair in rounds], meeting, over) for n in range(2)]
+    found = [one for side in sides for one in side.end()]
+    return [one for one in found if "BrokenBarrierError" not in one[1]] or found
+
+
+def deadlocks() -> int:
+    """Of this database since it was made, also those that were tried again."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_stat_clear_snapshot()")
+        cursor.execute("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
+        return cursor.fetchone()[0]
+
+
+def collide_all(scene: Scene, rounds: int) -> None:
+    settle_in(scene)
+    before, pairs = deadlocks(), [pair for pair in PAIRS for _ in range(rounds)]
+    works = {name: partial(writer, scene) for name, writer in WRITERS.items()}
+    wrong = collide([(works[first], works[second]) for first, second in pairs])
+    assert [(pairs[number], error) for number, error in wrong] == []
+    assert deadlocks() == before
+    run = scene.run
+    assert run.is_live and run.step and run.groups_opened > run.groups_dropped > 0, "they had work"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_no_two_writers_deadlock(scene):
+    collide_all(scene, rounds=1)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(LONGEST_S)
+@pytest.mark.django_db(transaction=True)
+def test_no_two_writers_deadlock_in_5000_rounds(scene):
+    collide_all(scene, rounds=-(-5_000 // len(PAIRS)))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_that_lock_in_opposite_order_are_caught(scene):
+    @locking.unit_of_work
+    def run_first():
+        Run.locked(scene.run_id)
+        scene.run.topic.record("noted")
+
+    @locking.unit_of_work
+    def topic_first():
+        scene.run.topic.record("noted")
+        Run.locked(scene.run_id)
+
+    assert collide([(run_first, topic_first)] * 500)

@@ -1,0 +1,116 @@
+"""The demo goes on: a completed run is followed by the next, and untouched old ones are deleted."""
+
+import pytest
+from django.apps import apps
+from django.conf import settings
+from django.db import connection
+
+from apps.accounts.models import User
+from apps.dashboard.reconciliation import reconcile
+from apps.feedback.models import Rating
+from apps.runs.models import Run
+from rftweb.demonstration import clearing
+from rftweb.demonstration.furnishing import furnish, newest_run, runs_named
+from rftweb.demonstration.going_on import go_on
+from workers.policies.tiny import build_tiny
+
+
+@pytest.fixture
+def project(db, tmp_path):
+    return (
+        furnish({"tone": tmp_path / "tone"}).project
+        if build_tiny(tmp_path / "tone", "tone")
+        else None
+    )
+
+
+def completed(project, steps=None) -> Run:
+    run = newest_run(project, "tone", steps)
+    run.start()
+    Run.objects.filter(pk=run.pk).update(state=Run.State.COMPLETED)
+    return run
+
+
+def test_after_a_completed_run_the_next_begins_by_itself(project):
+    completed(project, 9)
+    lines: list[str] = []
+    run = go_on(project, "tone", 9, lines.append)
+    assert (run.slug, run.state, run.planned_steps) == ("tone-2", Run.State.RUNNING, 9)
+    assert lines == ["tone has completed; tone-2 begins"]
+    assert go_on(project, "tone", 9, lines.append) is None
+
+
+@pytest.mark.parametrize("act", [Run.pause, Run.stop])
+def test_what_people_paused_or_stopped_stays_so(project, act):
+    run = newest_run(project, "tone", None)
+    run.start()
+    act(run)
+    assert go_on(project, "tone", None, print) is None and Run.objects.count() == 1
+
+
+def test_old_runs_go_and_their_numbers_are_not_given_again(project):
+    for _ in range(clearing.KEPT + 2):
+        completed(project)
+    folder = settings.WEIGHTS_ROOT / f"run-{runs_named(project, 'tone')[-1].pk}"
+    folder.mkdir(parents=True)
+    lines: list[str] = []
+    go_on(project, "tone", None, lines.append)
+    names = [run.slug for run in runs_named(project, "tone")]
+    assert names == ["tone-6", "tone-5", "tone-4", "tone-3"]
+    assert len(lines) == 3 and not folder.exists()
+
+
+@pytest.fixture
+def ended(seeded_run) -> Run:
+    """A run with rows of every kind that learning leaves, rated by the simulated rater alone."""
+    User.objects.filter(ratings__run=seeded_run).update(is_simulated=True)
+    Run.objects.filter(pk=seeded_run.pk).update(state=Run.State.COMPLETED, notes="", tags=[])
+    seeded_run.refresh_from_db()
+    return seeded_run
+
+
+@pytest.fixture
+def seeded_run(db, kept_run) -> Run:
+    kept_run.put_back()
+    return Run.objects.get()
+
+
+def test_a_run_is_deleted_with_all_that_hangs_on_it(ended):
+    assert clearing.clear_old([ended], kept=0) == [ended.slug]
+    left = {
+        model.__name__: model._base_manager.count()
+        for model in apps.get_models()
+        if _is_of_runs(model)
+    }
+    assert not {name: count for name, count in left.items() if count}
+    assert not {check: found for check, found in reconcile(None).items() if found}
+    connection.check_constraints()
+
+
+def _is_of_runs(model) -> bool:
+    return any(
+        field.is_relation and field.related_model is Run for field in model._meta.concrete_fields
+    )
+
+
+def test_its_deletion_loads_no_rows(ended, django_assert_max_num_queries):
+    with django_assert_max_num_queries(2_000) as seen:
+        clearing.clear_old([ended], kept=0)
+    assert not [query for query in seen.captured_queries if len(query["sql"]) > 20_000]
+
+
+@pytest.mark.parametrize("touch", ["rating", "note", "pin", "built upon"])
+def test_what_a_person_left_something_in_stays(ended, touch):
+    if touch == "rating":
+        User.objects.filter(pk=Rating.objects.filter(run=ended).first().rater_id).update(
+            is_simulated=False
+        )
+    elif touch == "note":
+        Run.objects.filter(pk=ended.pk).update(notes="look at step 2")
+    elif touch == "pin":
+        ended.weight_versions.filter(version=1).update(pinned_at=ended.created_at)
+    else:
+        lesson = apps.get_model("feedback", "Demonstration")
+        lesson.objects.create(project=ended.project, run=ended, prompt=[], source="test", key="k")
+    ended.refresh_from_db()
+    assert clearing.clear_old([ended], kept=0) == [] and Run.objects.filter(pk=ended.pk).exists()

@@ -1,0 +1,50 @@
+"""One click on a finished run begins the next with the same settings."""
+
+import pytest
+from django.urls import reverse
+
+from apps.runs.again import next_name
+from apps.runs.models import Run
+
+
+def press(client, run) -> str:
+    return client.post(reverse("run-act", args=["lab", run.slug, "again"])).get("Location", "")
+
+
+@pytest.mark.parametrize("state", Run.ENDED)
+def test_a_finished_run_is_run_again_with_one_click(client, seeded, state):
+    Run.objects.filter(pk=seeded.run.pk).update(state=state)
+    client.force_login(seeded.alice)
+    here = reverse("run", args=["lab", seeded.run.slug])
+    part = reverse("run-part", args=["lab", seeded.run.slug, "now"])
+    assert all("Run again" in client.get(page).content.decode() for page in (here, part))
+    assert press(client, seeded.run) == reverse("run", args=["lab", "tone-8"])
+    new = Run.objects.get(slug="tone-8")
+    assert (new.state, new.step, new.owner) == (Run.State.RUNNING, 0, seeded.alice)
+    assert new.config == Run.objects.get(pk=seeded.run.pk).config
+
+
+def test_one_that_learns_is_not(client, seeded):
+    client.force_login(seeded.alice)
+    page = reverse("run", args=["lab", seeded.run.slug])
+    assert "Run again" not in client.get(page).content.decode()
+    assert press(client, seeded.run) == page
+    assert Run.objects.count() == 1 and b"was not run again" in client.get(page).content
+
+
+def test_raters_run_nothing_again(client, seeded):
+    Run.objects.filter(pk=seeded.run.pk).update(state="completed")
+    client.force_login(seeded.bob)
+    assert "Run again" not in client.get(reverse("run", args=["lab", "tone-7"])).content.decode()
+    assert press(client, seeded.run) == "" and Run.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("slug", "after"),
+    [("a", "a-2"), ("a-2", "a-3"), ("a-b", "a-b-2"), ("a-9", "a-10"), ("7", "7-2")],
+)
+def test_the_next_name_counts_on(new_run, slug, after):
+    run = new_run()
+    Run.objects.filter(pk=run.pk).update(slug=slug)
+    run.refresh_from_db()
+    assert next_name(run) == after

@@ -1,0 +1,37 @@
+"""A wall whose runs are all over says so, and leads to what streams now."""
+
+import pytest
+from django.urls import reverse
+
+from apps.runs.models import Run
+
+WORDS = "Nothing streams here now: tone-7 is "
+
+
+def asked(client, *topics: object) -> str:
+    answer = client.get(reverse("live-over"), {"topic": topics})
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+@pytest.mark.parametrize("state", ["paused", "stopped", "completed"])
+def test_it_says_so_on_the_page_and_when_it_asks_again(client, seeded, state):
+    client.force_login(seeded.alice)
+    page = f"{reverse('live')}?run={seeded.run.pk}"
+    assert WORDS not in client.get(page).content.decode()
+    assert asked(client, seeded.run.topic_id).strip() == ""
+    Run.objects.filter(pk=seeded.run.pk).update(state=state)
+    assert WORDS + state in client.get(page).content.decode()
+    assert f'href="{reverse("live")}"' in asked(client, seeded.run.topic_id)
+
+
+def test_a_stranger_learns_nothing_of_it(client, seeded):
+    Run.objects.filter(pk=seeded.run.pk).update(state="completed")
+    client.force_login(seeded.carol)
+    assert asked(client, seeded.run.topic_id).strip() == ""
+
+
+@pytest.mark.parametrize("topic", ["x", "9" * 30, "-1"])
+def test_what_is_no_topic_is_not_found(client, seeded, topic):
+    client.force_login(seeded.alice)
+    assert client.get(reverse("live-over"), {"topic": topic}).status_code == 404

@@ -1,0 +1,221 @@
+"""What common frameworks send, written down as they send it: taken, or refused by the field's name.
+
+The bodies follow what LangChain, LlamaIndex, the OpenAI Agents SDK, LiteLLM and the Vercel AI SDK
+put on the wire for chats, tools and streams; their packages are not installed here.
+"""
+
+import json
+
+import httpx
+import openai
+import pytest
+
+from apps.environments.agents import tools
+from apps.environments.agents.conversation import ASSISTANT, spoken
+from apps.environments.agents.refusals import Refused
+from apps.environments.models import EpisodeTurn
+from apps.environments.wishes import Wishes
+from apps.policies.models import Policy
+from tests.environments.agents.test_chat import ASKED, IN_A, ask, refusal
+from tests.environments.agents.test_tools import ADD, CALL, TEMPLATE
+
+SYSTEM = {"role": "system", "content": "You add."}
+USER = {"role": "user", "content": "1+2?"}
+PARTS = {"role": "user", "content": [{"type": "text", "text": "1+2?"}]}
+STREAMED = {"stream": True, "stream_options": {"include_usage": True}}
+TAKEN = {
+    "langchain": {"messages": [SYSTEM, USER], "n": 1, "stream": False, "temperature": None},
+    "langchain-tools": {"messages": [USER], "tools": [ADD], "parallel_tool_calls": False},
+    "langchain-names": {"messages": [SYSTEM, {**USER, "name": "ann"}]},
+    "llama-index": {"messages": [SYSTEM, USER], "temperature": 1.0, "max_tokens": 50},
+    "agents-sdk": {
+        "messages": [SYSTEM, USER], "tools": [{**ADD, "function": {**ADD["function"], "strict": True}}],
+        "tool_choice": "auto", "store": False, "metadata": {}, "reasoning_effort": None,
+    },
+    "litellm": {"messages": [SYSTEM, USER], "user": "me", "logit_bias": {}},
+    "vercel": {"messages": [SYSTEM, PARTS], "max_tokens": 50, "tool_choice": "auto", "tools": [ADD], **STREAMED},
+}  # fmt: skip
+REFUSED = {
+    "llama-index": ({"temperature": 0.1}, "temperature"),
+    "langchain-zero": ({"temperature": 0}, "temperature"),
+    "langchain-structured": (
+        {"response_format": {"type": "json_schema", "json_schema": {"name": "x"}}}, "response_format",
+    ),
+    "litellm-json": ({"response_format": {"type": "json_object"}}, "response_format"),
+    "langchain-logprobs": ({"logprobs": True, "top_logprobs": 5}, "top_logprobs"),
+    "agents-sdk-forced": ({"tool_choice": "required"}, "tool_choice"),
+    "vercel-reasoning": ({"reasoning_effort": "low"}, "reasoning_effort"),
+    "pattern": (
+        {"tools": [{"type": "function", "function": {
+            "name": "add", "strict": True, "parameters": {"properties": {"a": {"pattern": "(a+)+$"}}},
+        }}]}, "tools[0].function.parameters",
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture
+def showing(policy, tmp_path) -> None:
+    (tmp_path / "chat_template.jinja").write_text(TEMPLATE)
+    Policy.objects.filter(pk=policy.pk).update(folder=str(tmp_path))
+
+
+@pytest.fixture
+def send(address, key):
+    def post(verb: str, content: bytes, content_type: str | None = "application/json", session: str = ""):
+        headers = {"Authorization": f"Bearer {key}"}
+        headers |= {"Content-Type": content_type} if content_type else {}
+        headers |= {"X-Rftweb-Episode": session} if session else {}
+        return httpx.post(f"{address}/v1/{verb}", content=content, headers=headers, timeout=20)
+
+    return post
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_frameworks_send_is_taken(showing, agent, run, opened, send, actor):
+    for name, body in TAKEN.items():
+        opened(agent, run)
+        answer = send("chat/completions", json.dumps({"model": "tiny", **body}).encode())
+        assert answer.status_code == 200, (name, answer.text)
+        assert "one" in answer.text, name
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_cannot_be_honoured_names_its_field(showing, client, episodes):
+    for name, (more, param) in REFUSED.items():
+        extra = {"extra_body": more}
+        refused = refusal(openai.UnprocessableEntityError, ask, client, **extra)
+        assert refused.param == param and param in refused.message, name
+
+
+# -- tools over two turns ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def called(showing, client, episodes, actor):
+    """The policy has called the tool: the messages so far, with its answer as the client has it."""
+    actor.says = [CALL, "3", f"{CALL}{CALL}", "done"]
+    choice = ask(client, tools=[ADD], **IN_A).choices[0]
+    message = choice.message.model_dump(exclude_none=True)
+    return [*ASKED, message], message["tool_calls"][0]["id"]
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    "respelt",
+    [
+        lambda message: message,
+        lambda message: {**message, "reasoning_content": "I think", "refusal": None, "audio": None},
+        lambda message: {**message, "provider_specific_fields": {"refusal": None}, "name": "adder"},
+        lambda message: {**message, "content": None, "annotations": []},
+    ],
+)
+def test_an_answer_goes_back_with_what_clients_add_to_it(client, called, respelt):
+    said, call = called
+    said[-1] = respelt(said[-1])
+    said[-1]["tool_calls"][0]["function"]["arguments"] = '{"b":2.0,"a":1.0}'
+    result = {"role": "tool", "tool_call_id": call, "name": "add", "content": "3"}
+    assert ask(client, [*said, result], tools=[ADD], **IN_A).choices[0].message.content == "3"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_other_arguments_than_the_policys_are_another_conversation(client, called):
+    said, call = called
+    said[-1]["tool_calls"][0]["function"]["arguments"] = '{"b": 2, "a": true}'
+    result = {"role": "tool", "tool_call_id": call, "content": "3"}
+    refused = refusal(openai.UnprocessableEntityError, ask, client, [*said, result], **IN_A)
+    assert (refused.code, refused.param) == ("conversation_differs", "messages[2]")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_call_is_answered_once(client, called):
+    said, call = called
+    result = {"role": "tool", "tool_call_id": call, "content": "3"}
+    refused = refusal(openai.UnprocessableEntityError, ask, client, [*said, result, result], **IN_A)
+    assert refused.param == "messages[4].tool_call_id" and "messages[3]" in refused.message
+
+
+@pytest.mark.django_db(transaction=True)
+def test_without_tools_no_further_call_is_read(client, called):
+    """A turn without tools, or with tool_choice none: the policy's words are a text."""
+    said, call = called
+    said += [{"role": "tool", "tool_call_id": call, "content": "3"}]
+    second = ask(client, said, **IN_A).choices[0].message
+    said += [{"role": "assistant", "content": second.content}, {"role": "user", "content": "Again."}]
+    third = ask(client, said, tools=[ADD], tool_choice="none", **IN_A).choices[0]
+    assert (third.finish_reason, third.message.tool_calls) == ("stop", None)
+    assert third.message.content == f"{CALL}{CALL}"
+    said += [{"role": "assistant", "content": third.message.content}, {"role": "user", "content": "Now."}]
+    assert ask(client, said, tools=[ADD], **IN_A).choices[0].message.content == "done"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_one_call_at_a_time_is_one_call(showing, client, episodes, actor):
+    actor.says = [f"{CALL}{CALL}"]
+    message = ask(client, tools=[ADD], parallel_tool_calls=False, **IN_A).choices[0].message
+    assert len(message.tool_calls) == 1
+    assert EpisodeTurn.objects.get().wishes == {"one_call": True}
+
+
+def test_one_call_ends_the_action_behind_its_end():
+    wishes = Wishes(one_call=True)
+    assert wishes.has_stops and not wishes.is_met_by(CALL[:-1])
+    assert wishes.is_met_by(f"{CALL} more") and wishes.shown(f"{CALL} more") == CALL
+    assert Wishes.of(wishes.kept) == wishes
+
+
+def test_a_strict_tool_is_called_with_what_fits_its_schema_alone():
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}}
+    strict = [{"type": "function", "function": {"name": "add", "strict": True, "parameters": schema}}]
+    assert tools.read(CALL, strict) == (CALL, []) and len(tools.read(CALL, [ADD])[1]) == 1
+
+
+# -- words ---------------------------------------------------------------------------------------
+
+
+def test_a_name_is_put_before_a_persons_words():
+    said = spoken([{**USER, "name": "ann"}, {"role": ASSISTANT, "content": "3", "name": "adder"}, USER])
+    assert [message.content for message in said] == ["ann: 1+2?", "3", "1+2?"]
+
+
+@pytest.mark.parametrize(
+    ("message", "param"),
+    [
+        ({**USER, "name": "a b"}, "messages[0].name"),
+        ({**USER, "name": "<|im_end|>"}, "messages[0].name"),
+        ({**USER, "reasoning_content": "x"}, "messages[0].reasoning_content"),
+        ({**USER, "audio": {"id": "x"}}, "messages[0].audio"),
+    ],
+)
+def test_what_the_policy_would_not_see_is_refused(message, param):
+    with pytest.raises(Refused) as refused:
+        spoken([message])
+    assert refused.value.param == param
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_example_has_no_words_that_the_policy_would_not_see(client, episodes):
+    example = {"role": "assistant", "content": "3", "reasoning_content": "hm"}
+    refused = refusal(openai.UnprocessableEntityError, ask, client, [USER, example, USER])
+    assert refused.param == "messages[1].reasoning_content"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_bare_texts_id_begins_as_openais_and_names_it_in_feedback(client, episodes, actor, send):
+    said = client.completions.create(model="tiny", prompt="Once upon")
+    assert said.id == f"cmpl-{EpisodeTurn.objects.get().episode_id}-0"
+    word = json.dumps({"completion_id": said.id, "thumb": "up"}).encode()
+    assert send("feedback", word).json()["interaction_id"] == said.id
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_byte_order_mark_is_no_fault(episodes, actor, send):
+    body = json.dumps({"model": "tiny", "messages": [USER]}).encode()
+    assert send("chat/completions", b"\xef\xbb\xbf" + body).status_code == 200
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(("given", "words"), [("text/plain", "'text/plain'"), (None, "no Content-Type")])
+def test_another_content_type_is_named(episodes, send, given, words):
+    answer = send("chat/completions", b"{}", given)
+    said = answer.json()["error"]["message"]
+    assert answer.status_code == 415 and words in said and "application/json" in said

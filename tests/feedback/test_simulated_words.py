@@ -1,0 +1,164 @@
+"""What the simulated rater says is counted and shown as simulated, never as a person's."""
+
+import importlib
+import uuid
+
+import pytest
+from django.db import connection
+from django.template.loader import render_to_string
+from django.urls import reverse
+
+from apps.accounts.models import Membership, User
+from apps.buffer.models import Experience
+from apps.dashboard.bought import bought
+from apps.dashboard.people_now import people_now
+from apps.feedback.aggregating import aggregate
+from apps.feedback.claiming import claim
+from apps.feedback.evaluation.results import _judge
+from apps.feedback.exporting.rows import Wanted, rows_of
+from apps.feedback.starring import Stars, give
+from apps.rewards.judgements import judgements_of
+from apps.rewards.models import Reward
+from apps.rollouts.models import Group, Rollout
+from apps.runs.models import Run, TrainStep
+from rftweb.sql.making import make
+from tests.feedback.asking import ask
+from tests.feedback.test_aggregating import decide
+from workers.trainer import figures
+
+pytestmark = pytest.mark.django_db
+STARS = {"stars": 5}
+
+
+@pytest.fixture
+def sim(project) -> User:
+    user = User.objects.create(username="simulated-rater", is_simulated=True)
+    Membership.objects.create(project=project, user=user, role=Membership.Role.RATER)
+    return user
+
+
+@pytest.fixture
+def judged(new_run, finish, bob, sim) -> Run:
+    """Two groups of two: one judged by bob and the simulated rater, one by that alone."""
+    people = {"per_group": 2, "overlap": 2, "deadline_s": 600, "open_claims": 100}
+    run = new_run(group_size=2, max_staleness=8, people=people)
+    ask(run, finish, ["one", "two"], groups=1)
+    decide(bob, run, STARS)
+    decide(sim, run, {"stars": 1})
+    run.change_config(None, people={"overlap": 1})
+    ask(run, finish, ["three", "four"], groups=1)
+    decide(sim, run, {"stars": 1})
+    aggregate(list(Group.objects.filter(run=run).select_related("run")))
+    return run
+
+
+def together(run: Run, nth: int) -> list[Reward]:
+    group = Group.objects.filter(run=run).order_by("pk")[nth]
+    return list(Reward.objects.filter(rollout__group=group, scorer="people").order_by("pk"))
+
+
+def test_what_raters_say_together_tells_how_much_of_it_is_simulated(judged):
+    for reward in together(judged, 0):
+        assert (reward.kind, reward.is_simulated) == ("human", False)
+        assert reward.kind_label == "Human, 1 of 2 ratings simulated"
+    for reward in together(judged, 1):
+        assert (reward.kind, reward.kind_label) == ("simulated", "Simulated rater, no person")
+
+
+def test_rewards_are_parted_into_those_of_people_and_the_simulated(judged, bob, sim):
+    by_people = Reward.objects.by_people().filter(rollout__run=judged)
+    simulated = Reward.objects.simulated().filter(rollout__run=judged)
+    human = Reward.objects.filter(rollout__run=judged, source="human")
+    assert set(by_people) | set(simulated) == set(human) and not set(by_people) & set(simulated)
+    assert {reward.by for reward in by_people} == {bob, None}
+    assert {reward.by for reward in simulated} == {sim, None}
+
+
+def test_a_chip_of_a_simulated_word_is_not_a_persons(judged, bob, sim):
+    def chip(reward: Reward) -> str:
+        return render_to_string("dashboard/_chip.html", {"judgement": reward})
+
+    ones = {one.by: chip(one) for one in Reward.objects.exclude(by=None).select_related("by")}
+    assert 'class="chip human' in ones[bob] and "simulated" not in ones[bob]
+    assert 'class="chip simulated' in ones[sim] and "no person" in ones[sim]
+    alone = chip(together(judged, 1)[0])
+    assert 'class="chip simulated' in alone and "people" not in alone
+
+
+def test_an_updates_metrics_tell_people_from_the_simulated(judged):
+    batch = [
+        Experience(run=judged, rollout=one, group=one.group, reward=0.5, weight_version=0)
+        for one in Rollout.objects.filter(run=judged).select_related("group")
+    ]
+    found = figures.of_batch(judged, TrainStep(run=judged, number=1, version=0), batch)
+    assert (found["reward_human"], found["reward_simulated"]) == (1.0, 0.0)
+    assert (found["people_share"], found["simulated_share"]) == (0.5, 1.0)
+
+
+def test_sums_of_a_runs_people_leave_the_simulated_out(judged):
+    now = people_now(judged)
+    assert (now.hourly, now.hourly_simulated) == (2, 4)
+    found = bought(judged)
+    assert (found.people.decisions, found.simulated.decisions, found.judged) == (2, 4, 2)
+    assert [gap.people for gap in found.parting.widest] == [1.0, 1.0]
+
+
+def test_who_holds_an_item_is_named_as_simulated(judged, finish, sim):
+    ask(judged, finish, ["five", "six"], groups=1)
+    assert claim(sim, judged.pk)
+    assert people_now(judged).names == ("simulated-rater (simulated)",)
+
+
+def test_an_export_of_groups_has_them_in_a_column_of_their_own(judged):
+    Group.objects.filter(run=judged).update(state="admitted", reason="")
+    first, second = rows_of("groups", Wanted(judged))
+    assert first["people"] == [1.0, 1.0] and first["simulated"] == [0.0, 0.0]
+    assert second["people"] == [None, None] and second["simulated"] == [0.0, 0.0]
+
+
+def test_the_quality_page_counts_people_and_the_simulated_rater(client, alice, judged):
+    client.force_login(alice)
+    html = client.get(reverse("run-quality", args=["lab", judged.slug])).content.decode()
+    assert "6 decisions by 1 person and 1 simulated rater" in html
+
+
+def test_stars_of_the_simulated_rater_are_simulated(run, finish, sim):
+    (group,) = finish(run, ["12345"])
+    rating = give(sim, Stars(group.rollouts.first().pk, 4, uuid.uuid4()))
+    reward = Reward.objects.select_related("by").get(rollout=rating.rollout)
+    assert (reward.kind, reward.is_simulated) == ("simulated", True)
+
+
+def test_sql_views_say_which_rewards_are_simulated(judged):
+    make()
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT scorer, by, is_simulated FROM desk.rewards WHERE source = 'human' "
+            "GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
+        )
+        found = cursor.fetchall()
+    assert found == [
+        ("people", None, False),
+        ("people", None, True),
+        ("stars", "bob", False),
+        ("stars", "simulated-rater", True),
+    ]
+
+
+def test_the_migration_marks_what_was_said_before(judged):
+    module = "apps.feedback.migrations.0013_say_which_rewards_are_simulated"
+    before = {reward.pk: reward.details for reward in Reward.objects.filter(scorer="people")}
+    for reward in Reward.objects.filter(scorer="people"):
+        details = {name: reward.details[name] for name in ("rule", "ratings")}
+        Reward.objects.filter(pk=reward.pk).update(details=details)
+    with connection.cursor() as cursor:
+        cursor.execute(importlib.import_module(module).MARK)
+    after = {reward.pk: reward.details for reward in Reward.objects.filter(scorer="people")}
+    assert after == before
+
+
+def test_judgements_of_an_evaluation_name_the_simulated_rater(judged):
+    rollouts = list(Rollout.objects.filter(run=judged).order_by("pk").values_list("pk", flat=True))
+    said = judgements_of(rollouts)
+    names = [sorted({_judge(one) for one in said[pk] if one.is_human}) for pk in rollouts]
+    assert names == [["people", "simulated"]] * 2 + [["simulated"]] * 2

@@ -1,0 +1,91 @@
+"""What people send is decoded with bounded memory, and never in a web process."""
+
+import io
+import subprocess
+import sys
+
+import pyarrow as arrow
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+
+from apps.accounts import confining
+from apps.feedback.parquet import NotParquet, lines_apart
+from apps.tasksets import picture_process
+from apps.tasksets.pictures import BadPicture, encode
+from apps.tasksets.sources import opened
+from apps.tasksets.sources.records import NotReadable
+from apps.tasksets.unpacking import unpack
+
+GREEDY = """
+from apps.accounts.confining import confine
+confine(64 << 20)
+kept = bytearray(32 << 20)
+try:
+    bytearray(64 << 20)
+except MemoryError:
+    print("refused")
+"""
+
+
+def png(size: tuple[int, int] = (8, 8)) -> bytes:
+    stream = io.BytesIO()
+    Image.new("RGB", size, "red").save(stream, "PNG")
+    return stream.getvalue()
+
+
+def repeated(text: str, rows: int) -> arrow.Array:
+    """One text in every row, which a file holds once."""
+    return arrow.DictionaryArray.from_arrays(arrow.array([0] * rows, arrow.int32()), arrow.array([text]))
+
+
+def parquet(texts: arrow.Array) -> io.BytesIO:
+    stream = io.BytesIO()
+    pq.write_table(arrow.table({"prompt": texts}), stream, compression="zstd", store_schema=False)
+    stream.seek(0)
+    return stream
+
+
+def test_a_confined_process_gets_no_more_memory():
+    done = subprocess.run([sys.executable, "-c", GREEDY], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "refused\n", done.stderr
+
+
+def test_a_web_process_decodes_no_tables_and_no_archives(monkeypatch, tmp_path):
+    monkeypatch.setattr(confining, "_serves", True)
+    for decode in (lambda: opened(tmp_path), lambda: unpack(tmp_path / "a.zip", tmp_path / "a")):
+        with pytest.raises(confining.DecodesNothing):
+            decode()
+    assert list(lines_apart(parquet(arrow.array(["a"])))) == [b'{"prompt": "a"}\n']
+
+
+@pytest.mark.slow
+def test_a_parquet_file_of_lessons_that_needs_much_memory_is_refused_with_the_limit():
+    bomb = parquet(repeated("x" * 20_000_000, 200))
+    assert len(bomb.getvalue()) < 10_000
+    with pytest.raises(NotParquet, match="more than 1024 MB of memory"):
+        list(lines_apart(bomb))
+    with pytest.raises(NotParquet, match="cannot be read"):
+        list(lines_apart(io.BytesIO(b"PAR1 and no more")))
+
+
+def test_pictures_are_decoded_by_a_child_that_is_started_again_when_it_died(monkeypatch):
+    first = encode(png())
+    decoder = picture_process._decoder
+    assert (first.width, first.height) == (8, 8) and decoder.child.poll() is None
+    with pytest.raises(BadPicture, match="no picture that we read"):
+        encode(b"no picture")
+    died = decoder.child
+    monkeypatch.setattr(picture_process, "LONGEST_S", 0)
+    with pytest.raises(BadPicture, match="too much memory or time"):
+        while True:  # the child is killed while it answers, or before
+            encode(png((2000, 2000)))
+    monkeypatch.undo()
+    assert encode(png()) == first and decoder.child is not died
+
+
+def test_a_table_of_very_many_columns_is_refused_before_its_rows_are_read(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text(",".join(f"c{n}" for n in range(50_000)) + "\n" + "," * 49_999 + "\n")
+    with pytest.raises(NotReadable, match="50,000 columns; at most 2,000"):
+        list(opened(path))

@@ -1,0 +1,59 @@
+"""Where an interpreter lies outside the system's folders, its guest sees its files and none of the folders above."""
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from apps.rewards.sandbox import Limits, languages, prepare
+
+LIMITS = Limits(cpu_s=10, wall_s=60, memory_mb=256)
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """Somebody's home, which other users may read: `~/bin/node`, and a secret."""
+    folder = Path(tempfile.mkdtemp(prefix="home-", dir="/var/tmp"))  # a guest's own /tmp hides ours
+    folder.chmod(0o755)
+    (folder / "bin").mkdir()
+    (folder / "secret").write_text("the secret")
+    languages._found.cache_clear()
+    yield folder
+    languages._found.cache_clear()
+    shutil.rmtree(folder)
+
+
+def test_a_program_in_a_home_does_not_show_the_home(home, monkeypatch):
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("no node on this machine")
+    shutil.copy(os.path.realpath(node), home / "bin" / "node")
+    (home / "bin" / "other").write_text("another secret")
+    monkeypatch.setenv("PATH", f"{home / 'bin'}:{os.environ['PATH']}")
+    assert languages.require("javascript").path == str(home / "bin" / "node")
+    source = f"const fs = require('fs'); for (const at of ['/', '/bin']) console.log(fs.readdirSync('{home}' + at).join())"
+    ended = prepare(source, "javascript").run(b"", LIMITS)
+    assert ended.stdout.decode().splitlines() == ["bin", "node"], ended
+
+
+@pytest.mark.parametrize(
+    ("language", "tool"),
+    [
+        ("python", os.path.realpath(sys.executable)),
+        ("python", "/usr/bin/python3"),
+        ("c", "/usr/bin/gcc"),
+    ],
+)
+def test_what_is_mounted_is_inside_of_the_tools_own_folders(language, tool):
+    found = languages.needed(languages.LANGUAGES[language], tool)
+    above = [path for path in found if Path(tool).is_relative_to(path) and path != tool]
+    assert above == []
+    assert all(Path(path).exists() for path in found)
+    if tool.startswith("/usr/bin/"):
+        assert found == ()
+    else:
+        assert any(Path(path, "os.py").exists() for path in found)

@@ -1,0 +1,111 @@
+"""Every token that a policy's files name as an end ends its replies."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+
+from apps.policies.end_tokens import declared_end_tokens
+from apps.policies.manifest import read_manifest, seal
+from apps.policies.models import Policy
+from apps.rollouts.models import Group, Rollout
+from workers.explorer.speaker import Speaker
+
+LLAMA = (
+    "{% for m in messages %}<|start_header_id|>{{ m['role'] }}<|end_header_id|>\n\n{{ m['content'] }}<|eot_id|>{% endfor %}"
+    "{% if add_generation_prompt %}<|start_header_id|>assistant<|end_header_id|>\n\n{% endif %}"
+)
+QWEN = (
+    "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+GEMMA = (
+    "{% for m in messages %}<start_of_turn>{{ m['role'] }}\n{{ m['content'] }}<end_of_turn>\n{% endfor %}"
+    "{% if add_generation_prompt %}<start_of_turn>model\n{% endif %}"
+)
+LLAMA_MARKS = ["<|start_header_id|>", "<|end_header_id|>", "<|end_of_text|>", "<|eom_id|>", "<|eot_id|>"]
+QWEN_MARKS = ["<|im_start|>", "<|endoftext|>", "<|im_end|>"]
+GEMMA_MARKS = ["<start_of_turn>", "<eos>", "<end_of_turn>"]
+
+
+def folder_of(folder: Path, template: str, marks: list[str], eos: str, declared: dict[str, list[str]]) -> Path:
+    """A byte tokenizer with these special tokens, and files that name end tokens by their texts."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    tokenizer = Tokenizer(models.BPE({letter: n for n, letter in enumerate(alphabet)}, []))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    others = [mark for mark in marks if mark != eos]
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, eos_token=eos, additional_special_tokens=others, chat_template=template
+    )
+    fast.save_pretrained(folder)
+    for name, texts in declared.items():
+        ids = fast.convert_tokens_to_ids(texts)
+        (folder / name).write_text(json.dumps({"eos_token_id": ids if len(ids) > 1 else ids[0]}))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("template", "marks", "eos", "declared", "expected"),
+    [
+        (LLAMA, LLAMA_MARKS, "<|eot_id|>", {"generation_config.json": LLAMA_MARKS[2:]}, ["<|eot_id|>", *LLAMA_MARKS[2:4]]),
+        (LLAMA, LLAMA_MARKS, "<|end_of_text|>", {"config.json": LLAMA_MARKS[2:]}, ["<|eot_id|>", *LLAMA_MARKS[2:4]]),
+        (
+            QWEN,
+            QWEN_MARKS,
+            "<|im_end|>",
+            {"generation_config.json": ["<|im_end|>", "<|endoftext|>"], "config.json": ["<|im_end|>"]},
+            ["<|im_end|>", "<|endoftext|>"],
+        ),
+        (GEMMA, GEMMA_MARKS, "<eos>", {"generation_config.json": ["<eos>", "<end_of_turn>"]}, ["<end_of_turn>", "<eos>"]),
+        (QWEN, QWEN_MARKS, "<|im_end|>", {}, ["<|im_end|>"]),
+    ],
+    ids=["llama", "llama whose tokenizer names another", "qwen", "gemma", "nothing declared"],
+)
+def test_all_ends_that_the_files_name_end_a_reply_the_templates_own_first(
+    tmp_path, template, marks, eos, declared, expected
+):
+    speaker = Speaker(folder_of(tmp_path, template, marks, eos, declared))
+    assert speaker.tokenizer.convert_ids_to_tokens(list(speaker.stop_token_ids)) == expected
+    said = speaker.tokenizer.encode("yes", add_special_tokens=False)
+    for end in speaker.stop_token_ids:
+        assert speaker.text([*said, end]) == "yes"
+    between = speaker.between([{"role": "user", "content": "a"}], [{"role": "user", "content": "b"}])
+    assert speaker.tokenizer.decode(between).count("b") == 1
+
+
+def test_an_end_token_outside_the_vocabulary_and_one_that_is_no_number_are_passed_over(tmp_path):
+    folder_of(tmp_path, QWEN, QWEN_MARKS, "<|im_end|>", {})
+    (tmp_path / "config.json").write_text('{"eos_token_id": [99999, null, "x", true], "text_config": {"eos_token_id": 7}}')
+    assert declared_end_tokens(tmp_path) == [99999, 7]
+    assert 99999 not in Speaker(tmp_path).stop_token_ids
+
+
+@pytest.mark.django_db(transaction=True)
+def test_replies_of_a_run_end_with_any_of_them(new_run, tiny_policy, tmp_path, stage):
+    folder = tmp_path / "unfinished"
+    shutil.copytree(tiny_policy.folder, folder)
+    (folder / "manifest.json").unlink()
+    tokenizer_end = Speaker(folder).tokenizer.eos_token_id
+    ends = [tokenizer_end, 7, 9]
+    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": ends}))
+    probe = read_manifest(tiny_policy.folder).probe
+    sealed = seal(folder, tmp_path / "sealed", 0, None, probe)
+    fields = {"folder": str(tmp_path / "sealed"), "fingerprint": sealed.fingerprint}
+    Policy.objects.filter(pk=tiny_policy.pk).update(**fields)
+    new_run(sampling={"max_tokens": 100}, engine="transformers", group_size=16, max_staleness=0)
+
+    def ended() -> bool:
+        stage.explorer.serve()
+        return Group.objects.exists() and not Group.objects.filter(state="sampling").exists()
+
+    stage.eventually(ended, 300)
+    rollouts = list(Rollout.objects.filter(stop_reason="stop"))
+    assert {rollout.tokens.completion_ids[-1] for rollout in rollouts} == set(ends)
+    for rollout in rollouts:
+        tokens = rollout.tokens
+        assert not set(tokens.completion_ids[:-1]) & set(ends) and set(tokens.action_mask) == {1}
+        assert rollout.text == stage.seat.speaker.text(list(tokens.completion_ids[:-1]))

@@ -1,0 +1,80 @@
+"""Prompts that leave no room for a reply are found before they are drawn, counted, shown, and left out."""
+
+import pytest
+from django.urls import reverse
+
+from apps.rollouts.models import Rollout
+from apps.runs.models import Run, Worker
+from workers.explorer import prompt_lengths
+from workers.explorer.station import Explorer
+
+CONTEXT = 128  # of the untrained policy, whose every character is a token
+
+
+@pytest.fixture
+def explorer(transactional_db):
+    made = Explorer(Worker.objects.create(key="explorer@test", role=Worker.Role.EXPLORER, host="test", pid=1))
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def wordy_run(new_run, tiny_policy, taskset):
+    """A run over four tasks, of which some are this many characters long."""
+
+    def make(lengths: dict[int, int]) -> Run:
+        for index, length in lengths.items():
+            taskset.tasks.filter(index=index).update(prompt=[{"role": "user", "content": "1" * length}])
+        return new_run(sampling={"max_tokens": 8}, engine="transformers")
+
+    return make
+
+
+@pytest.mark.parametrize("at_start", [True, False], ids=["found when it begins", "found when drawn"])
+def test_a_task_that_is_too_long_is_left_out_and_its_draw_takes_another(
+    wordy_run, explorer, monkeypatch, client, alice, at_start
+):
+    if not at_start:
+        monkeypatch.setattr(prompt_lengths, "START_TASKS", 0)
+    run = wordy_run({1: CONTEXT, 2: 5_000, 3: 100})
+    explorer.serve()
+    assert run.groups.count() == 4
+    assert set(run.groups.values_list("task__index", flat=True)) == {0, 3}
+    reasons = dict(run.left_out.values_list("task__index", "reason"))
+    assert set(reasons) == {1, 2}
+    assert reasons[2] == "prompt length: 5,003 tokens leave no room for a reply; the policy reads 128"
+    client.force_login(alice)
+    page = client.get(reverse("run", args=[run.project.slug, run.slug])).content.decode()
+    assert "<b>2 tasks left out:</b>" in page
+    pipeline = client.get(reverse("run-pipeline", args=[run.project.slug, run.slug])).content.decode()
+    assert "5,003 tokens leave no room" in pipeline
+
+
+def test_a_run_all_of_whose_prompts_are_too_long_pauses_before_it_draws_any(wordy_run, explorer):
+    run = wordy_run(dict.fromkeys(range(4), 300))
+    explorer.serve()
+    run.refresh_from_db()
+    assert run.state == Run.State.PAUSED
+    assert "no task of sort would be left to draw: prompt length: 303 tokens leave no room" in run.state_reason
+    assert not run.groups.exists() and not run.left_out.exists()
+
+
+def test_what_fits_exactly_is_drawn(wordy_run, explorer, eventually):
+    run = wordy_run({0: CONTEXT - 4})  # three tokens of the template, one of the reply
+    assert eventually(
+        lambda: explorer.serve() and Rollout.objects.filter(run=run, group__task__index=0).exclude(state="sampling").exists()
+    )
+    ended = Rollout.objects.filter(run=run, group__task__index=0).exclude(state="sampling")
+    assert set(ended.values_list("state", "completion_tokens")) == {("finished", 1)}
+    assert not run.left_out.exists()
+
+
+def test_a_template_that_refuses_a_task_pauses_the_run_with_its_words(wordy_run, explorer):
+    run = wordy_run({})
+    explorer.due = {run.pk}
+    explorer._seat_for(run)
+    [seat] = explorer.seats.values()
+    seat.speaker.tokenizer.chat_template = "{{ raise_exception('no system role here') }}"
+    explorer.serve()
+    run.refresh_from_db()
+    assert run.state == Run.State.PAUSED and "no system role here" in run.state_reason

@@ -1,0 +1,136 @@
+"""No two samples of a run share their random numbers, whoever draws them, and a repeated run draws the same."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from django.db import connection
+
+from apps.rollouts.models import Group, Rollout
+from apps.runs.models import Run, Worker
+from workers.explorer import station
+
+pytestmark = pytest.mark.django_db(transaction=True)
+ROOT = Path(__file__).parents[3]
+LONG = 8  # tokens: by chance alone, no two replies of the untrained policy are equal for so long
+SAMPLING = {"max_tokens": 40}
+
+
+@pytest.fixture
+def make_run(new_run, tiny_policy) -> Callable[..., Run]:
+    """Runs of 6 groups of 4 by one configuration, all of whose groups may be open at once."""
+
+    def make(**sampling: object) -> Run:
+        return new_run(
+            sampling={**SAMPLING, **sampling}, engine="transformers", group_size=4, groups_per_step=6, max_staleness=0
+        )
+
+    return make
+
+
+@pytest.fixture
+def explorers(settings, monkeypatch) -> Callable[[], station.Explorer]:
+    settings.LEASE_SECONDS = 300
+    monkeypatch.setattr(station, "DRAIN_SECONDS", 0.005)
+    monkeypatch.setattr(station, "ROLLOUTS_IN_FLIGHT", 8)  # two groups at a time: the others are left to others
+    made: list[station.Explorer] = []
+
+    def make() -> station.Explorer:
+        key = f"explorer-{len(made)}@test"
+        made.append(station.Explorer(Worker.objects.create(key=key, role="explorer", host="test", pid=1)))
+        return made[-1]
+
+    yield make
+    for explorer in made:
+        explorer.stop()
+
+
+def sample_all(run: Run, eventually, *explorers: station.Explorer) -> None:
+    def ended() -> bool:
+        for explorer in explorers:
+            explorer.serve()
+        return run.groups.count() == 6 and not run.groups.filter(state="sampling").exists()
+
+    eventually(ended, 300)
+
+
+def replies(run: Run) -> dict[tuple[int, int], tuple[int, ...]]:
+    """Sampled tokens by draw and sample index."""
+    rows = Rollout.objects.filter(run=run, state="finished").select_related("group", "payload")
+    return {(row.group.draw_index, row.sample_index): row.tokens.completion_ids for row in rows}
+
+
+def copies(run: Run) -> int:
+    said = Counter(ids for ids in replies(run).values() if len(ids) >= LONG)
+    assert len(said) > 6, "too few long replies to tell"
+    return sum(said.values()) - len(said)
+
+
+def test_two_explorers_side_by_side_make_no_copies_and_say_what_one_would(make_run, explorers, eventually):
+    first, second, third = explorers(), explorers(), explorers()
+    run = make_run()
+    sample_all(run, eventually, first, second)
+    assert len(set(run.groups.filter(rollouts__state="finished").values_list("pk", flat=True))) == 6
+    assert copies(run) == 0
+    run.stop()
+    again = make_run()
+    sample_all(again, eventually, third)
+    assert replies(again) == replies(run)
+
+
+def test_an_engine_that_is_built_anew_makes_no_copies(make_run, explorers, eventually):
+    first, second = explorers(), explorers()
+    run = make_run()
+
+    def some_are_in() -> bool:
+        first.serve()
+        return run.groups.exclude(state="sampling").exists()
+
+    eventually(some_are_in, 300)
+    first.stop()
+    sample_all(run, eventually, second)
+    assert copies(run) == 0
+
+
+def test_a_reply_said_in_slices_is_that_said_in_one_go(make_run, explorers, eventually):
+    whole, sliced = make_run(), None
+    sample_all(whole, eventually, explorers())
+    whole.stop()
+    sliced = make_run(slice_tokens=8)
+    sample_all(sliced, eventually, explorers(), explorers())
+    assert replies(sliced) == replies(whole)
+
+
+def test_after_kill_9_another_explorer_makes_no_copies(make_run, explorers, eventually):
+    run = make_run()
+    command = [sys.executable, "-m", "tests.workers.explorer.mortal_explorer", connection.settings_dict["NAME"], "begun"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as mortal:
+        try:
+            assert mortal.stdout.readline() == "begun\n"
+        finally:
+            os.kill(mortal.pid, signal.SIGKILL)
+    before = replies(run)
+    assert before
+    Group.objects.filter(lease_owner="mortal").update(lease_until="2020-01-01T00:00:00Z")
+    sample_all(run, eventually, explorers())
+    assert before.items() <= replies(run).items() and len(replies(run)) == 24
+    assert copies(run) == 0
+
+
+def test_the_attempt_after_a_failure_says_something_else(make_run, explorers, eventually):
+    def of_attempt(count: int) -> dict[tuple[int, int], tuple[int, ...]]:
+        run = make_run()
+        explorer = explorers()
+        Group.open(run, "gone", 300, 6, 0)
+        Group.objects.filter(run=run).update(attempts=count, lease_owner="", lease_until=None)
+        sample_all(run, eventually, explorer)
+        run.stop()
+        return replies(run)
+
+    first, second = of_attempt(0), of_attempt(1)
+    assert not [key for key in first if len(first[key]) >= LONG and first[key] == second[key]]

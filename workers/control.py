@@ -1,0 +1,99 @@
+"""The control worker: short jobs in threads, so that none of them waits for another.
+
+Each job of the control queue runs at most once at a time (apps.streaming.wakeups), and there are
+more threads than kinds of jobs: a webhook that answers slowly, or a long look for suspicions,
+delays no sweep. What needs minutes or much memory (imports, exports) runs in a process of its own,
+which these jobs only start.
+"""
+
+import os
+import time
+from typing import Any
+
+import structlog
+from celery import Task
+from celery.signals import (
+    celeryd_after_setup,
+    task_postrun,
+    task_prerun,
+    worker_ready,
+    worker_shutdown,
+)
+from django.conf import settings
+
+from apps.runs import log_keeper
+from apps.runs.attendance import Presence
+from apps.runs.models import Worker
+from apps.streaming import bells, wakeups
+from workers.processes import QUIET
+
+log = structlog.get_logger(__name__)
+QUEUE = "control"
+JOBS = frozenset(
+    job for job, route in settings.CELERY_TASK_ROUTES.items() if route["queue"] == QUEUE
+)
+_running: dict[str, float] = {}  # since when, by job
+_presence: Presence | None = None
+
+
+@task_prerun.connect
+def note_start(task: Task, **_: object) -> None:
+    if task.name in JOBS:
+        _running[task.name] = time.monotonic()
+        renew_marks()
+
+
+@task_postrun.connect
+def note_end(task: Task, **_: object) -> None:
+    if _running.pop(task.name, None) is not None:
+        try:
+            wakeups.drop_mark(task.name)
+        except bells.DEAD_REDIS as error:
+            log.warning("mark_not_dropped", job=task.name, error=str(error))
+
+
+def renew_marks() -> None:
+    """Tell everybody which jobs run here. Without Redis nobody sends any, so nothing is lost."""
+    running = list(_running)
+    if not running:
+        return
+    try:
+        wakeups.keep_marks(running)
+    except bells.DEAD_REDIS as error:
+        log.warning("marks_not_renewed", jobs=running, error=str(error))
+
+
+def doing() -> str:
+    """What runs now, for the page of workers. Called every few seconds, and renews the marks."""
+    renew_marks()
+    now = time.monotonic()
+    running = sorted(_running.items(), key=lambda one: one[1])
+    return ", ".join(f"{job} for {now - since:.0f} s" for job, since in running) or "waiting"
+
+
+def _serves_control(app: Any) -> bool:
+    return QUEUE in app.amqp.queues.consume_from
+
+
+@celeryd_after_setup.connect
+def settle_in(instance: Any, **_: object) -> None:
+    """Prepare a worker without pool children; these have their own start (workers.processes)."""
+    if _serves_control(instance.app):
+        for name, value in QUIET.items():
+            os.environ.setdefault(name, value)
+        log_keeper.begin(QUEUE)
+
+
+@worker_ready.connect
+def be_present(sender: Any, **_: object) -> None:
+    global _presence
+    if _serves_control(sender.app):
+        _presence = Presence(Worker.Role.CONTROL, doing)
+        _presence.begin()
+
+
+@worker_shutdown.connect
+def say_goodbye(**_: object) -> None:
+    if _presence is not None:
+        _presence.end()
+        log_keeper.end()
