@@ -35,6 +35,8 @@ def engine_arguments(
         generation_config="vllm",  # or the folder's own file would change how we sample
         dtype="float32" if small and not on_gpu else "bfloat16",
         max_num_seqs=ROWS,
+        # Between two parts of a prompt vLLM rewinds a request's generator, which one of a CPU cannot do: it would end vLLM.
+        enable_chunked_prefill=on_gpu,
         logprobs_mode="processed_logprobs",  # after temperature; vLLM's default is before
         enforce_eager=not on_gpu,
         gpu_memory_utilization=memory_share,

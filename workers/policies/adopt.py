@@ -21,6 +21,7 @@ from apps.policies.hub_cache import copy_snapshot, snapshot_in
 from apps.policies.manifest import DamagedWeights, Manifest, Probe, scan_policy_folder, seal, verify
 from workers import adapters
 from workers.chat_encoder import ChatEncoder, UnsafeTemplate
+from workers.policies.chat_check import notes_on_chat
 from workers.policies.sampling import probe_logprobs
 from workers.vision import loading
 from workers.vision.eyes import Eyes
@@ -62,7 +63,10 @@ def adopt(source: str, revision: str, final: Path) -> Manifest:
         _bring(source, revision, unfinished)
         if ADAPTER_CONFIG in scan_policy_folder(unfinished).files:  # a loader would go and look for its base
             raise NotAPolicy(LONE_ADAPTER)
-        return seal(unfinished, final, version=0, parent=None, probe=_probe(unfinished))
+        probe = _probe(unfinished)
+        for note in notes_on_chat(unfinished):
+            print(f"{source}: note: {note}", file=sys.stderr)
+        return seal(unfinished, final, version=0, parent=None, probe=probe)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
 

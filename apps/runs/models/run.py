@@ -16,7 +16,7 @@ from django.db.models.functions import Now
 from apps.accounts.locking import lock_first, lock_one, retrying, unit_of_work
 from apps.accounts.models import AuditEntry, Project, User
 from apps.policies.models import Policy
-from apps.runs import absent, evaluated, limits, pictures, scales, sources
+from apps.runs import absent, adapters, evaluated, limits, pictures, scales, sources
 from apps.runs.admission import Pace, pace_of_evaluation
 from apps.runs.changing import changed
 from apps.runs.config import ConfigError, RunConfig, parse
@@ -164,7 +164,7 @@ class Run(models.Model):
         version, unfit = evaluated.version_of(project, plan, policy)
         missing |= unfit
         if policy:
-            missing |= pictures.problems_of(plan, policy, tasksets)
+            missing |= pictures.problems_of(plan, policy, tasksets) | adapters.problems_of(plan, policy)
         if not missing:
             missing |= scales.problems_of(plan, tasksets) | limits.problems_of(plan, tasksets)
         if missing:
@@ -349,6 +349,7 @@ class Run(models.Model):
                 )
             plan = changed(locked.settings, fields, has_begun=locked.state != self.State.CREATED)
             problems = pictures.problems_of(plan, locked.policy, locked.tasksets)
+            problems |= adapters.problems_of(plan, locked.policy)
             problems = problems or scales.problems_of(plan, locked.tasksets)
             if not problems and locked.state == self.State.CREATED:  # what they go by is fixed once it has begun
                 problems = limits.problems_of(plan, locked.tasksets)

@@ -92,6 +92,14 @@ def test_nothing_cached_under_old_weights_outlives_them(lasting, versions):
     assert after.max() < 0.02
 
 
+def test_prompts_longer_than_one_step_takes_leave_a_seeds_numbers_as_they_are(lasting):
+    seeded = Sampling(max_tokens=20, seed=5)
+    prompts = long_prompts(12)
+    alone = [Talk(lasting, [prompt], seeded).finish()[0].token_ids for prompt in prompts[:2]]
+    together = [reply.token_ids for reply in Talk(lasting, prompts, seeded).finish()]
+    assert together[:2] == alone
+
+
 def test_loads_amid_traffic_lose_no_token_and_mix_no_version(lasting, versions):
     talk = Talk(lasting, long_prompts(8), Sampling(max_tokens=200))
     talk.until(talk.begun)

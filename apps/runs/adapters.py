@@ -1,0 +1,21 @@
+"""Low-rank adapters that a run asks for and its policy has no layers for: refused before the run starts."""
+
+from apps.policies.layers import adaptable_layers, missing_targets, short_names
+from apps.policies.models import Policy
+from apps.runs.config import RunConfig
+
+MOST_NAMED = 30
+
+
+def problems_of(plan: RunConfig, policy: Policy) -> dict[str, str]:
+    """By dotted field; empty when all targets are there."""
+    layers = adaptable_layers(policy.folder) if plan.lora else None
+    if layers is None:
+        return {}
+    missing = missing_targets(plan.lora.target_modules, layers)
+    if not missing:
+        return {}
+    names = short_names(layers)
+    known = ", ".join(names[:MOST_NAMED]) + (", …" if len(names) > MOST_NAMED else "")
+    wrong = ", ".join(repr(target[:60]) for target in missing[:MOST_NAMED])
+    return {"lora.target_modules": f"policy {policy.slug!r} has no layer {wrong}; it has {known or 'none'}"}

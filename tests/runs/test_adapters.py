@@ -1,0 +1,38 @@
+"""A run whose adapters have no place in its policy is refused when it is made, with the names that there are."""
+
+import pytest
+from django.urls import reverse
+
+from apps.policies.models import Policy
+from apps.runs.config import ConfigError, to_yaml
+from apps.runs.models import Run
+from workers.policies.tiny import build_tiny
+
+pytestmark = pytest.mark.django_db
+WRONG = {"rank": 2, "target_modules": ["q_proj", "c_attn"]}
+WORDS = "policy 'tiny' has no layer 'c_attn'; it has down_proj, gate_proj, k_proj, o_proj, q_proj, up_proj, v_proj"
+
+
+@pytest.fixture
+def real(policy, tmp_path) -> Policy:
+    build_tiny(tmp_path / "policy")
+    Policy.objects.filter(pk=policy.pk).update(folder=str(tmp_path / "policy"))
+    return policy
+
+
+def test_a_target_that_the_policy_lacks_is_refused_when_a_run_is_made_or_changed(real, project, plan, new_run):
+    with pytest.raises(ConfigError) as refused:
+        new_run(lora=WRONG)
+    assert refused.value.problems == {"lora.target_modules": WORDS}
+    assert not Run.objects.exists()
+    run = Run.create(project=project, slug="later", title="Later", plan=plan(lora={"rank": 2}))
+    with pytest.raises(ConfigError) as refused:
+        run.change_config(None, lora={"target_modules": ["c_attn"]})
+    assert "lora.target_modules" in refused.value.problems
+
+
+def test_the_form_of_a_new_run_says_so_at_the_field(real, taskset, client, alice, plan):
+    client.force_login(alice)
+    sent = {"project": real.project.slug, "yaml": to_yaml(plan(lora=WRONG)), "yaml_before": ""}
+    page = client.post(reverse("run-new-check"), {**sent, "slug": "adapted"})
+    assert page.status_code == 200 and "has no layer &#x27;c_attn&#x27;" in page.content.decode()
