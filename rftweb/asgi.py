@@ -9,7 +9,6 @@ from channels.security.websocket import WebsocketDenier
 from django.core.wsgi import get_wsgi_application
 from django.urls import get_resolver, re_path
 
-from apps.accounts import confining
 from apps.accounts.later import SCOPE, Later
 from rftweb.lifeline import die_with_parent
 from rftweb.threads import InThreads
@@ -28,7 +27,6 @@ from apps.streaming.routing import sockets  # noqa: E402
 from rftweb.attended import Attended  # noqa: E402
 
 log_keeper.begin("web")
-confining.serve()
 get_resolver().url_patterns  # noqa: B018 - all views are loaded, which the first request would do
 gc.collect()
 gc.freeze()  # what is loaded stays: a full collection that walks through it takes 60 ms of whoever asks then

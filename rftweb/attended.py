@@ -5,6 +5,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from apps.accounts import confining
 from apps.runs.attendance import Presence
 from apps.runs.models import Worker
 from rftweb.control_watch import ControlWatch
@@ -49,6 +50,7 @@ class Attended:
         presence = Presence(Worker.Role.WEB, self.doing, ControlWatch().step)
         while (said := (await receive())["type"]) != "lifespan.shutdown":
             if said == "lifespan.startup":
+                confining.serve()
                 presence.begin()
                 await send({"type": "lifespan.startup.complete"})
         await asyncio.to_thread(presence.end)

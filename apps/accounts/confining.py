@@ -16,7 +16,10 @@ class DecodesNothing(RuntimeError):
 
 
 def serve() -> None:
-    """Say that this process answers requests: from now on it decodes no tables and archives."""
+    """Say that this process answers requests: from now on it decodes no tables and archives.
+
+    Called when a server starts its application, and not when the application is merely imported.
+    """
     global _serves
     _serves = True
 

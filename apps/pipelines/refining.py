@@ -87,7 +87,8 @@ def _close(plan: RunConfig, decision: Decision) -> None:
         log.error("operator_failed", run=group.run, group=group.pk, reason=decision.failed)
         group.fail(decision.failed)
         return
-    lock_ids(group.held())
+    if not lock_ids(group.held().filter(state=Group.State.JUDGED)):
+        raise StaleFence(f"group {group.pk} is closed, or another refiner has it")
     _record_tasks(plan, [decision])
     record(group, decision.passes, put_made(decision))
     group.drop(decision.dropped, failed=is_failed(plan, decision))

@@ -51,7 +51,7 @@ def test_a_taskset_is_generated_listed_and_its_slug_taken_once(project):
 
 
 def test_more_tasks_than_there_are_is_refused_with_the_bound(project):
-    assert "from 1 to 576" in refusal("taskset", "generate", "tone", "--size", 577)
+    assert "from 1 to 4608" in refusal("taskset", "generate", "tone", "--size", 4609)
 
 
 def test_pages_are_drawn_where_they_can_be_rendered_and_refused_elsewhere(project, monkeypatch):

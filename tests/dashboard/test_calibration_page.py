@@ -214,4 +214,4 @@ def test_more_labels_cost_no_more_queries(client, new_run, bob, alice):
         return len(captured)
 
     queries(1)
-    assert queries(2) == queries(40) <= 9
+    assert queries(2) == queries(40) <= 10

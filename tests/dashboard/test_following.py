@@ -132,7 +132,7 @@ def test_typed_tokens_are_marked_one_by_one_and_have_no_probability_of_their_own
 
 def test_following_costs_the_same_for_any_number_of_turns(client, alice, typed, django_assert_max_num_queries):
     client.force_login(alice)
-    with django_assert_max_num_queries(16):
+    with django_assert_max_num_queries(17):
         assert client.get(f"/live/{typed.pk}/").status_code == 200
 
 

@@ -13,12 +13,14 @@ from workers import station_wakeups
 from workers.clock import CoalescingScheduler
 from workers.control import JOBS, note_end, note_start
 
+app.loader.import_task_module("workers.coordinator")  # registers the job `sweep`
 QUEUES = [queue.name for queue in settings.CELERY_TASK_QUEUES]
 
 
 @pytest.fixture(autouse=True)
 def lengths():
     """How many messages each queue holds; all are emptied before and after."""
+    app.set_current()  # tests of brokers make apps of their own, the newest of which is current
     with app.connection_for_write() as connection:
         client = connection.default_channel.client
         client.delete(*QUEUES, *map(wakeups.mark, JOBS))

@@ -12,6 +12,7 @@ from apps.policies.models import Policy
 from apps.runs.config import ScorerChoice
 from apps.tasksets.models import Task
 from apps.tasksets.storing import Origin
+from workers.chat_encoder import ChatEncoder
 from workers.explorer.speaker import Speaker
 from workers.guessing.guesses import guess, instructed
 from workers.policies.tiny import build_tiny
@@ -76,6 +77,7 @@ def test_a_policy_that_thinks_is_kept_from_it(untrained, end):
     assert speaker.without_thoughts(plain) == plain, "this one's template knows no thoughts"
     speaker.tokenizer.chat_template = "{{ '<think>' }}"
     speaker.tokenizer.add_tokens(["<think>", "</think>"])
+    speaker.encoder = ChatEncoder(speaker.tokenizer)  # which knows the tokens that it began with
     begun = (*plain, *speaker.tokenizer.encode(end, add_special_tokens=False))
     said = speaker.tokenizer.decode(speaker.without_thoughts(begun))
     assert said.count("<think>") == said.count("</think>") == 1, "thoughts that are over"

@@ -8,7 +8,7 @@ from django.db.models.functions import Now
 
 from apps.environments.choosing import find as find_environment
 from apps.environments.closing import rests
-from apps.policies.manifest import read_manifest
+from apps.policies.manifest import DamagedWeights, read_manifest
 from apps.rollouts.models import Group
 from apps.runs.admission import groups_allowed
 from apps.runs.models import Run
@@ -44,6 +44,9 @@ def rests_now(run: Run) -> bool:
 
 
 def expected_bytes(run: Run) -> int:
-    """Roughly what an engine of the run's policy takes."""
-    files = read_manifest(Path(run.policy.folder)).files
+    """Roughly what an engine of the run's policy takes; 0 where it cannot be loaded anyway."""
+    try:
+        files = read_manifest(Path(run.policy.folder)).files
+    except (DamagedWeights, OSError):
+        return 0
     return COPIES * sum(entry.bytes for entry in files.values())

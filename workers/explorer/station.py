@@ -172,7 +172,7 @@ class Explorer:
             with self._all_kept():
                 self.seats[run.pk] = Seat.take(run, self.worker)
             self.turns.begin(run.pk, time.monotonic())
-            self._say(run, "")
+            self._say(run.pk, "")
         except EngineDied as death:
             self._bury(run, str(death))
         except LookupError as missing:
@@ -185,12 +185,11 @@ class Explorer:
         if self._made_way_lately(run):
             why = built_lately(settings.ENGINE_TURN_SECONDS)
         self.unseated[run.pk] = f"{WAITS_FOR_ENGINE}: {why}"
-        self._say(run, f"an engine: {why}")
 
-    def _say(self, run: Run, cause: str) -> None:
-        """Of other runs their trainer says what they wait for."""
-        if run.is_evaluation and run.waiting_on != cause[:200]:
-            Run.objects.filter(pk=run.pk, state=Run.State.RUNNING).update(waiting_on=cause[:200])
+    def _say(self, run: int, cause: str) -> None:
+        """What an evaluation waits for; of other runs their trainer says it."""
+        known = Run.objects.filter(pk=run, state=Run.State.RUNNING, is_evaluation=True)
+        known.exclude(waiting_on=cause[:200]).update(waiting_on=cause[:200])
 
     def _may_come_early(self, run: Run) -> bool:
         """A run that serves gets its engine before the first call where a seat is free."""
@@ -367,6 +366,8 @@ class Explorer:
         words = {seat.run.pk: f"{len(seat.flights)} rollouts, {seat.rate():.0f} tok/s" for seat in flying}
         doing = [f"{seat.run.slug}: {words[seat.run.pk]}" for seat in flying]
         words |= self.unseated
+        for run, why in self.unseated.items():
+            self._say(run, why.removeprefix("waits for "))
         doing += [f"{chair.version}: {len(chair.held)} chats" for chair in self.chats.chairs.values() if chair.held]
         idle = "takes nothing, as it was told" if self.worker.takes_nothing else "waiting for room to open groups"
         self.worker.beat("; ".join(doing) or idle, words)

@@ -16,7 +16,7 @@ from types import MappingProxyType
 import structlog
 import torch
 from django.conf import settings
-from django.db import DatabaseError
+from django.db import Error
 from django.db.models.functions import Now
 from safetensors import SafetensorError
 
@@ -124,7 +124,7 @@ class Desk:
             return True
         try:
             return Run.objects.filter(pk=self.run.pk, state__in=Run.ENDED).exists()
-        except DatabaseError:  # away: the commit waits for it, or finds the lease lost
+        except Error:  # away: the commit waits for it, or finds the lease lost
             return False
 
     def _is_due(self, step: TrainStep) -> bool:
@@ -318,6 +318,9 @@ class Desk:
         Not if another trainer has the run by now, if the run has ended, or if this trainer made an
         update that was not committed.
         """
+        if self.host.trainer is None:
+            return
+        self.host.rest()
         self.run.refresh_from_db()
         if not self._has_more_than_checkpoints() or self.run.state in Run.ENDED:
             return
@@ -329,7 +332,7 @@ class Desk:
             run.note_checkpoint(self.host.step, None)
 
     def _has_more_than_checkpoints(self) -> bool:
-        if self.host.trainer is None or not 0 < self.host.step <= self.run.step:
+        if not 0 < self.host.step <= self.run.step:
             return False
         there = map(checkpoint.step_of, checkpoint.sealed(self.host.spec.output))
         newest = max((step for step in there if step <= self.run.step), default=0)

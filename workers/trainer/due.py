@@ -4,7 +4,6 @@ A few statements cover all runs; only runs with enough ready groups are looked a
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from django.db.models import Count, Min
 
@@ -25,29 +24,24 @@ UNOFFERED = (
 )
 
 
-@dataclass
-class Due:
-    """`now`: ids of runs with an update, or another act that needs their trainer, to be made now.
+def due_among(runs: Sequence[Run]) -> set[int]:
+    """Ids of runs with an update, or another act that needs their trainer, to be made now.
 
-    `soon`: ids of the others whose groups are being sampled or scored: an update will follow.
+    Also retires groups over the staleness bound: nobody else would, and they block new ones.
     """
-
-    now: set[int] = field(default_factory=set)
-    soon: set[int] = field(default_factory=set)
-
-
-def due_among(runs: Sequence[Run]) -> Due:
-    """Also retires groups over the staleness bound: nobody else would, and they block new ones."""
     known = [run.pk for run in runs]
     if not known:
-        return Due()
+        return set()
     steps = TrainStep.objects.filter(run__in=known, state=TrainStep.State.PLANNED)
     begun = set(steps.values_list("run", flat=True)) | _unoffered(known)
     ready = _ready_groups(known)
-    due = Due(begun | {run.pk for run in runs if _is_due(run, *ready.get(run.pk, (0, 0)))})
-    working = Group.objects.filter(run__in=set(known) - due.now, state__in=IN_MACHINES_HANDS)
-    due.soon = set(working.order_by().values_list("run", flat=True).distinct())
-    return due
+    return begun | {run.pk for run in runs if _is_due(run, *ready.get(run.pk, (0, 0)))}
+
+
+def soon_among(runs: Sequence[Run]) -> set[int]:
+    """Ids of those whose groups are being sampled or scored: an update will follow."""
+    working = Group.objects.filter(run__in=[run.pk for run in runs], state__in=IN_MACHINES_HANDS)
+    return set(working.order_by().values_list("run", flat=True).distinct())
 
 
 def _unoffered(known: Sequence[int]) -> set[int]:

@@ -77,20 +77,21 @@ class Gate(Generic[Batch]):
             self._changed.notify_all()
         while is_unwanted and not self._rests_within(LOOK_SECONDS):
             if is_unwanted():
-                self._interrupt()
+                self.interrupt()
         self.wait()
-
-    def _interrupt(self) -> None:
-        with self._changed:
-            self._interrupting = True
-            self._changed.notify_all()
 
     def _rests_within(self, seconds: float) -> bool:
         with self._changed:
             return self._changed.wait_for(lambda: self._at_rest, seconds)
 
-    def stop(self) -> None:
-        """End the thread at its next rest."""
+    def interrupt(self) -> None:
+        """End the update under way, and with it the thread, at its next `heed`."""
         with self._changed:
-            self._stopping = True
+            self._interrupting = True
+            self._changed.notify_all()
+
+    def stop(self) -> None:
+        """End the thread at its next rest, or at its next `heed`."""
+        with self._changed:
+            self._stopping = self._interrupting = True
             self._changed.notify_all()

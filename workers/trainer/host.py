@@ -68,13 +68,17 @@ class TrainerHost:
         self.gate.grant(Batch(rows, knobs or self.spec.knobs, skip, save), is_unwanted)
         return replace(self.recorder.finish(self.step), checkpoint=save)
 
-    def save(self) -> None:
-        """Write a checkpoint of the last complete update.
+    def rest(self) -> None:
+        """End an update under way. Afterwards this host can only `save` and stop.
 
         Raises what ended the thread, unless the thread was interrupted.
         """
+        self.gate.interrupt()
         with suppress(Interrupted):
             self.gate.wait()
+
+    def save(self) -> None:
+        """Write a checkpoint of the last complete update. Call `rest` before."""
         write_checkpoint(self.trainer)
 
     @property

@@ -4,7 +4,7 @@ No second module is kept: a parameter's storage is exchanged, the pass is made, 
 version and moving average cost one copy of what differs, and all of them compute by the very same code.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
@@ -28,6 +28,7 @@ class Reference:
 
     def __init__(self, plan: ReferenceModel, lent: Tensors, adapters_off: bool = False) -> None:
         self.plan, self.lent, self.adapters_off = plan, lent, adapters_off
+        self.heed: Callable[[], None] = lambda: None  # called before each pass; may raise
 
     @torch.no_grad()
     def logprobs(
@@ -38,9 +39,14 @@ class Reference:
         model.eval()
         try:
             with self._without_adapters(model), exchanged(model, self.lent), autocast():
-                return torch.cat([forward.score(model, part, gallery)[0].float() for part in forward.split(batch, rows)])
+                parts = forward.split(batch, rows)
+                return torch.cat([self._score(model, part, gallery) for part in parts])
         finally:
             model.train(was_training)
+
+    def _score(self, model: PreTrainedModel, part: Tensors, gallery: Gallery) -> torch.Tensor:
+        self.heed()
+        return forward.score(model, part, gallery)[0].float()
 
     def _without_adapters(self, model: PreTrainedModel):
         return model.disable_adapter() if self.adapters_off else nullcontext()

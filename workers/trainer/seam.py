@@ -82,7 +82,9 @@ class SeamTrainer(GRPOTrainer):
         self.temperature_now = spec.temperature  # of the head that the next pass goes through
         self.reference = None
         if spec.objective.needs_reference:
-            self.reference = reference.build(spec.objective.reference, self.model, has_adapters=spec.lora is not None)
+            has_adapters = spec.lora is not None
+            self.reference = reference.build(spec.objective.reference, self.model, has_adapters)
+            self.reference.heed = gate.heed
 
     # -- what a checkpoint holds beside model, optimizer, schedule and random state -----------------------------------
 

@@ -8,7 +8,7 @@ back. An error ends one run's stay here, not the worker.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import structlog
@@ -22,7 +22,7 @@ from apps.runs.models import NotPossible, Run, StaleFence, Worker
 from workers import residence, stopping
 from workers.seats import built_lately, seat_wanted
 from workers.trainer.desk import CAUSE_SECONDS, Desk
-from workers.trainer.due import Due, cause_of_waiting, due_among
+from workers.trainer.due import cause_of_waiting, due_among, soon_among
 from workers.trainer.gate import Interrupted
 from workers.trainer.keeper import Keeper
 from workers.trainer.lessons.desk import LessonDesk
@@ -58,13 +58,13 @@ class Trainer:
             self._leave_all()
             running = []
         due = due_among(running)
-        ready = [run for run in running if run.pk in due.now]
+        ready = [run for run in running if run.pk in due]
         made = [self._turn(run, due) for run in ready if not stopping.is_asked()]
         for run in running:
-            if run.pk not in due.now:
+            if run.pk not in due:
                 self._wait(run)
         if not any(made) and not stopping.is_asked():
-            self._prepare(running, due)
+            self._prepare(running)
         self._trim(due)
         self.keeper.say(
             {desk.run.pk: (desk.run.slug, _doing(desk)) for desk in self.desks.values()},
@@ -72,7 +72,7 @@ class Trainer:
         )
         return any(made)
 
-    def _turn(self, run: Run, due: Due) -> bool:
+    def _turn(self, run: Run, due: Collection[int]) -> bool:
         def act() -> bool:
             desk = self._desk_for(run, due)
             made = desk.turn() if desk else False
@@ -104,15 +104,17 @@ class Trainer:
 
     # -- seats -------------------------------------------------------------------------------------
 
-    def _desk_for(self, run: Run, due: Due | None = None) -> Desk | None:
+    def _desk_for(self, run: Run, due: Collection[int] = ()) -> Desk | None:
         """The run's desk; a new one where its lease is free and there is, or can be made, room."""
         if run.pk in self.keeper.lost:
             self._leave(run)
         if run.pk in self.desks:
             return self.desks[run.pk]
+        if self._is_elsewhere(run):
+            return None
         leaves = None
         if not self._has_room(run):
-            leaves = self._who_makes_way(due or Due())
+            leaves = self._who_makes_way(due)
             if leaves is None:
                 self._say_no_seat(run)
                 return None
@@ -125,6 +127,12 @@ class Trainer:
             self._make_way(leaves)
         return self._open(run)
 
+    def _is_elsewhere(self, run: Run) -> bool:
+        """Whether another trainer held it when it was read; only a claim decides."""
+        if run.lease_until is None or run.lease_owner == self.worker.key:
+            return False
+        return run.lease_until > timezone.now()
+
     def _open(self, run: Run) -> Desk:
         self.keeper.hold(run, run.fence)
         desk = self.desks[run.pk] = desk_for(run)
@@ -135,19 +143,21 @@ class Trainer:
     def _has_room(self, run: Run) -> bool:
         if len(self.desks) < settings.TRAINERS_PER_WORKER:
             return True
-        has_adapters = run.settings.lora is not None
-        expected = self.sizes.get(run.pk) or expected_bytes(Path(run.policy.folder), has_adapters)
-        return residence.fits(self._resident_bytes(), expected)
+        if run.pk not in self.sizes:
+            has_adapters = run.settings.lora is not None
+            self.sizes[run.pk] = expected_bytes(Path(run.policy.folder), has_adapters)
+        return residence.fits(self._resident_bytes(), self.sizes[run.pk])
 
     def _resident_bytes(self) -> int:
-        self.sizes |= {run: desk.host.bytes for run, desk in self.desks.items()}
-        return sum(self.sizes[run] for run in self.desks)
+        built = {run: desk.host.bytes for run, desk in self.desks.items()}
+        self.sizes |= {run: size for run, size in built.items() if size}
+        return sum(self.sizes.get(run, 0) for run in self.desks)
 
-    def _who_makes_way(self, due: Due) -> Desk | None:
+    def _who_makes_way(self, due: Collection[int]) -> Desk | None:
         """One not live, else the least recently used without work, else one that had its turn."""
         now = time.monotonic()
         may = [desk for desk in self.desks.values() if _may_leave(desk, due, now)]
-        may.sort(key=lambda desk: (desk.run.is_live, desk.run.pk in due.now, desk.used_at))
+        may.sort(key=lambda desk: (desk.run.is_live, desk.run.pk in due, desk.used_at))
         return may[0] if may else None
 
     def _made_way_lately(self, run: Run) -> bool:
@@ -161,43 +171,49 @@ class Trainer:
             self.made_way[desk.run.pk] = desk.taken_at
         self._leave(desk.run, keeps=True)
 
-    def _prepare(self, running: list[Run], due: Due) -> None:
+    def _prepare(self, running: list[Run]) -> None:
         """Load one run whose groups are being sampled or scored, if a seat is free."""
-        for run in running:
-            is_here = run.pk in self.desks or run.pk not in due.soon or _is_held(run)
-            if is_here or self._made_way_lately(run):
-                continue
-            if len(self.desks) < settings.TRAINERS_PER_WORKER:
-                self._guarded(run, lambda: bool(self._desk_for(run, due)))  # noqa: B023
+        if len(self.desks) >= settings.TRAINERS_PER_WORKER:
             return
+        away = [run for run in running if run.pk not in self.desks and not self._is_elsewhere(run)]
+        away = [run for run in away if not self._made_way_lately(run)]
+        soon = soon_among(away) if away else set()
+        if run := next((run for run in away if run.pk in soon), None):
+            self._guarded(run, lambda: bool(self._desk_for(run)))
 
-    def _trim(self, due: Due) -> None:
+    def _trim(self, due: Collection[int]) -> None:
         """Models grow with their first update; the least recently used makes way then."""
-        if (
-            len(self.desks) <= settings.TRAINERS_PER_WORKER
-            or self._resident_bytes() <= residence.bound()
-        ):
+        if len(self.desks) <= settings.TRAINERS_PER_WORKER:
             return
-        if desk := self._who_makes_way(due):
+        is_too_much = self._resident_bytes() > residence.bound()
+        if is_too_much and (desk := self._who_makes_way(due)):
             self._make_way(desk)
 
     # -- waiting -----------------------------------------------------------------------------------
 
     def _wait(self, run: Run) -> None:
         """It has nothing to do, and says what it waits for; without a seat once a second."""
+        if run.pk in self.keeper.lost:
+            self._leave(run)
         if desk := self.desks.get(run.pk):
-            if run.pk not in self.keeper.lost:
-                self._guarded(run, desk.wait)
-            return
-        now = time.monotonic()
-        if now - self.said_at.get(run.pk, 0.0) > CAUSE_SECONDS and not _is_held(run):
-            self.said_at[run.pk] = now
+            self._guarded(run, desk.wait)
+        elif not self._is_elsewhere(run) and self._looks_again(run):
             self._say(run, cause_of_waiting(run))
 
+    def _looks_again(self, run: Run) -> bool:
+        """Once a second: what a run waits for takes several statements to find out."""
+        now = time.monotonic()
+        if now - self.said_at.get(run.pk, 0.0) <= CAUSE_SECONDS:
+            return False
+        self.said_at[run.pk] = now
+        return True
+
     def _say_no_seat(self, run: Run) -> None:
-        is_again = self._made_way_lately(run)
-        holders = [desk.run for desk in self.desks.values()]
-        why = built_lately(settings.TRAINER_TURN_SECONDS) if is_again else seat_wanted(run, holders)
+        if self._made_way_lately(run):
+            why = built_lately(settings.TRAINER_TURN_SECONDS)
+        else:
+            held = Run.objects.filter(lease_until__gte=Now())  # by all trainers, which say the same
+            why = seat_wanted(run, list(held.only("slug", "project_id")))
         self._say(run, f"a trainer seat: {why}")
 
     def _say(self, run: Run, cause: str) -> None:
@@ -214,8 +230,11 @@ class Trainer:
 
     def _leave_ended(self, running: set[int]) -> None:
         """Paused runs keep their place while nobody needs it; ended ones go."""
-        for desk in [desk for run_id, desk in self.desks.items() if run_id not in running]:
-            desk.run.refresh_from_db()
+        away = [desk for run_id, desk in self.desks.items() if run_id not in running]
+        known = Run.objects.filter(pk__in=[desk.run.pk for desk in away])
+        states = dict(known.values_list("pk", "state")) if away else {}
+        for desk in away:
+            desk.run.state = states.get(desk.run.pk, Run.State.STOPPED)
             if desk.run.state in Run.ENDED or desk.run.pk in self.keeper.lost:
                 self._leave(desk.run)
 
@@ -268,17 +287,12 @@ def desk_for(run: Run) -> Desk:
     return kind(run, run.fence)
 
 
-def _may_leave(desk: Desk, due: Due, now: float) -> bool:
+def _may_leave(desk: Desk, due: Collection[int], now: float) -> bool:
     if not desk.run.is_live:
         return True
-    if desk.run.pk not in due.now:
+    if desk.run.pk not in due:
         return now - desk.used_at >= QUIET_SECONDS
     return now - desk.taken_at >= settings.TRAINER_TURN_SECONDS
-
-
-def _is_held(run: Run) -> bool:
-    """Whether a trainer held it when it was read; only a claim on the database's clock decides."""
-    return run.lease_until is not None and run.lease_until > timezone.now()
 
 
 def _doing(desk: Desk) -> str:

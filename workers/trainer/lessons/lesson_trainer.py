@@ -57,7 +57,9 @@ class LessonTrainer(Trainer):
         self.remove_callback(PrinterCallback)
         self.reference = None
         if not self.scores_texts:
-            self.reference = reference.build(spec.objective.reference, self.model, has_adapters=spec.lora is not None)
+            has_adapters = spec.lora is not None
+            self.reference = reference.build(spec.objective.reference, self.model, has_adapters)
+            self.reference.heed = gate.heed
 
     @property
     def scores_texts(self) -> bool:
