@@ -21,7 +21,7 @@ WITHOUT_REWARDS = re.compile(r"\d+ of \d+ rollouts have a reward")
 
 @dataclass(frozen=True)
 class Fruitless:
-    """`groups`: how many were dropped in a row; `causes`: (how often, in words), the most common first."""
+    """`groups`: dropped in a row; `causes`: (how often, in words), the most common first."""
 
     groups: int
     since: datetime
@@ -31,8 +31,8 @@ class Fruitless:
 def window_of(run: Run) -> int:
     """Groups that the run's rule looks at; 0 where it looks at none.
 
-    A run that serves is left out: it is usual that nobody says what an answer was worth, and a paused
-    run would turn its callers away.
+    A run that serves is left out: it is usual that nobody says what an answer was worth, and a
+    paused run would turn its callers away.
     """
     plan = run.settings
     rule = plan.alerts.nothing_learned
@@ -42,12 +42,13 @@ def window_of(run: Run) -> int:
 
 
 def fruitless_runs(runs: Iterable[Run]) -> dict[int, Fruitless]:
-    """By run (id): those whose newest window of groups, since they were started or resumed, was all dropped."""
+    """By run (id): those whose newest window of groups, since their last start, was all dropped."""
     windows = {run: window_of(run) for run in runs if run.is_live}
     asked = {run.pk: (run, size) for run, size in windows.items() if 0 < size <= run.groups_dropped}
     if not asked:
         return {}
-    return {run_id: _described(run_id, first, since) for run_id, first, since in _all_dropped(asked)}
+    windows_dropped = _all_dropped(asked)
+    return {run_id: _described(run_id, first, since) for run_id, first, since in windows_dropped}
 
 
 def _all_dropped(asked: Mapping[int, tuple[Run, int]]) -> list[tuple[int, int, datetime]]:
@@ -69,12 +70,13 @@ def _described(run_id: int, first: int, since: datetime) -> Fruitless:
 
 
 def most_common(reasons: Iterable[str]) -> list[tuple[int, str]]:
-    """Reasons that differ in numbers alone are one cause, told in the words of its most common form."""
+    """Count reasons that differ in numbers alone as one cause, in its most common words."""
     forms: dict[str, Counter[str]] = {}
     for reason in reasons:
         forms.setdefault(NUMBER.sub("#", reason), Counter())[reason] += 1
     causes = [(sum(form.values()), form.most_common(1)[0][0]) for form in forms.values()]
-    return [(count, words[:LONGEST_CAUSE]) for count, words in sorted(causes, reverse=True)[:CAUSES]]
+    most = sorted(causes, reverse=True)[:CAUSES]
+    return [(count, words[:LONGEST_CAUSE]) for count, words in most]
 
 
 def _why_without_rewards(groups: Sequence[int]) -> dict[int, str]:
@@ -85,15 +87,17 @@ def _why_without_rewards(groups: Sequence[int]) -> dict[int, str]:
     return found | dict(failed.order_by("-pk").values_list("group", "stop_reason"))
 
 
-# The window's first group is the oldest of so many that were dropped last. Nothing was learned if no group
-# from that one on was admitted, and no update was made since it was dropped.
+# The window's first group is the oldest of so many that were dropped last. Nothing was learned if
+# no group from that one on was admitted, and no update was made since it was dropped.
 ALL_DROPPED = """
     SELECT w.run, d.id, d.closed_at
-    FROM unnest(%s::bigint[], %s::int[], %s::timestamptz[], %s::timestamptz[]) AS w(run, size, since, trained_at)
+    FROM unnest(%s::bigint[], %s::int[], %s::timestamptz[], %s::timestamptz[])
+        AS w(run, size, since, trained_at)
     CROSS JOIN LATERAL (
         SELECT id, closed_at FROM rollouts_group
         WHERE run_id = w.run AND state = 'dropped' AND closed_at > w.since AND NOT answer_only
         ORDER BY id DESC OFFSET w.size - 1 LIMIT 1) d
     WHERE (w.trained_at IS NULL OR w.trained_at < d.closed_at) AND NOT EXISTS (
         SELECT 1 FROM rollouts_group g
-        WHERE g.run_id = w.run AND g.state = 'admitted' AND g.draw_index IS NOT NULL AND g.id >= d.id)"""
+        WHERE g.run_id = w.run AND g.state = 'admitted' AND g.draw_index IS NOT NULL
+            AND g.id >= d.id)"""

@@ -1,7 +1,7 @@
 """Token ids that end a reply, as a model folder's own files list them.
 
-Many models have several: Llama 3 lists three in generation_config.json, Qwen two, and their tokenizer
-names only one of them.
+Many models have several: Llama 3 lists three in generation_config.json, Qwen two, and their
+tokenizer names only one of them.
 """
 
 from pathlib import Path

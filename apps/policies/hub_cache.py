@@ -4,8 +4,8 @@
     models--owner--name/snapshots/<commit>/…    links to ../../blobs/<checksum>
     models--owner--name/blobs/<checksum>        the bytes
 
-A link is followed to a blob of the same cache and nowhere else. As from the Hub itself, only weights,
-configuration and tokenizer are taken; whatever else the snapshot holds stays where it is.
+A link is followed to a blob of the same cache and nowhere else. As from the Hub itself, only
+weights, configuration and tokenizer are taken; what else the snapshot holds stays where it is.
 """
 
 import os
@@ -75,7 +75,7 @@ def _bytes_of(path: Path, blobs: Path) -> Path:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Without following a link that takes the file's place meanwhile. Raises DamagedWeights, OSError."""
+    """Copy without following a link put in its place. Raises DamagedWeights, OSError."""
     descriptor = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with os.fdopen(descriptor, "rb") as stream:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):

@@ -12,7 +12,7 @@ EMBEDDINGS = frozenset({"wte", "wpe"})  # others have `embed` in their names
 
 
 def adaptable_layers(folder: Path | str) -> list[str] | None:
-    """Full names of the layers, `model.layers.0.self_attn.q_proj`; None where the weights cannot be read."""
+    """Full names such as `model.layers.0.self_attn.q_proj`; None if the weights cannot be read."""
     try:
         return _linear(read_manifest(folder).tensors.items())
     except (DamagedWeights, OSError):

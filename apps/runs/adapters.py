@@ -1,4 +1,4 @@
-"""Low-rank adapters that a run asks for and its policy has no layers for: refused before the run starts."""
+"""Refuse low-rank adapters that a run's policy has no layers for, before the run starts."""
 
 from apps.policies.layers import adaptable_layers, missing_targets, short_names
 from apps.policies.models import Policy
@@ -18,4 +18,5 @@ def problems_of(plan: RunConfig, policy: Policy) -> dict[str, str]:
     names = short_names(layers)
     known = ", ".join(names[:MOST_NAMED]) + (", …" if len(names) > MOST_NAMED else "")
     wrong = ", ".join(repr(target[:60]) for target in missing[:MOST_NAMED])
-    return {"lora.target_modules": f"policy {policy.slug!r} has no layer {wrong}; it has {known or 'none'}"}
+    words = f"policy {policy.slug!r} has no layer {wrong}; it has {known or 'none'}"
+    return {"lora.target_modules": words}

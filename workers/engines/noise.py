@@ -1,7 +1,7 @@
-"""Random numbers for sampling, each a function of a request's seed and of the token's place in the text.
+"""Random numbers for sampling, each a function of a request's seed and a token's place in the text.
 
 Nothing else enters: not the batch, not how often the engine was started, not how many requests came
-before. So a sample that is drawn alone, among others, or in several stretches gets the same numbers.
+before. So a sample gets the same numbers alone, among others, or in several stretches.
 A uniform number picks a token by inverting the cumulative distribution.
 """
 

@@ -1,7 +1,7 @@
-"""Tasks whose prompts leave no room for a reply in the policy's context: found before they are drawn, and left out.
+"""Leave out tasks whose prompts leave no room for a reply in the policy's context.
 
-All tasks of a run that begins are looked at, the longest first, within a time limit. Those that remain
-are looked at when a draw is about to take them, so no group is ever opened for one.
+All tasks of a run that begins are looked at, the longest first, within a time limit. Those that
+remain are looked at when a draw is about to take them, so no group is ever opened for one.
 """
 
 import time
@@ -55,7 +55,7 @@ def sieve_of_lengths(seat: "Seat", operators: Sieve | None) -> Sieve | None:
 
 
 def leave_out_too_long(seat: "Seat") -> None:
-    """Leave out of a run that begins what is too long. Raises NothingToDraw where nothing would be left."""
+    """Leave out of a run that begins what is too long. Raises NothingToDraw if no task is left."""
     if not _is_checked(seat) or seat.run.groups_opened:
         return
     began, found = time.monotonic(), {}
@@ -79,8 +79,10 @@ def _leave_out(run: Run, found: Mapping[int, tuple[str, str]]) -> None:
 
 
 def _is_checked(seat: "Seat") -> bool:
-    """An environment speaks first, and an evaluation asks every task: what is too long fails there, and is counted."""
-    return bool(seat.run.policy.context_tokens and seat.episodes is None and not seat.plan.evaluation)
+    """Not where an environment speaks first, nor in an evaluation, which asks every task."""
+    if seat.episodes is not None or seat.plan.evaluation:
+        return False
+    return bool(seat.run.policy.context_tokens)
 
 
 def _look(
@@ -103,7 +105,8 @@ def _too_long(seat: "Seat", tasks: Sequence[Task]) -> dict[int, tuple[str, str]]
         with suppress(TemplateError, Unreadable):
             prompt = seat.speaker.prompt(task.prompt, pngs=scripts.shown_in(seat, task.prompt))
             if (length := len(prompt.token_ids)) >= context:
-                found[task.pk] = TOO_LONG, f"{length:,} tokens leave no room for a reply; the policy reads {context:,}"
+                why = f"{length:,} tokens leave no room for a reply; the policy reads {context:,}"
+                found[task.pk] = TOO_LONG, why
     return found
 
 
@@ -118,7 +121,8 @@ def _fits_surely(task: Task, speaker: Speaker, context: int) -> bool:
 
 def _longest(seat: "Seat") -> Sequence[int]:
     """Ids of tasks whose prompts may be too long, by their bytes, the longest first."""
-    size = Func(Cast(F("prompt"), TextField()), function="octet_length", output_field=IntegerField())
+    text = Cast(F("prompt"), TextField())
+    size = Func(text, function="octet_length", output_field=IntegerField())
     least = seat.run.policy.context_tokens - seat.speaker.tokens_around
     long = seat.run.tasks.annotate(size=size).filter(size__gte=least).order_by("-size", "pk")
     return long.values_list("pk", flat=True)[:START_TASKS]

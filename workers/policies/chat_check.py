@@ -16,7 +16,7 @@ class UnusableTemplate(ValueError):
 
 
 def notes_on_chat(folder: Path) -> list[str]:
-    """What the template cannot do, in sentences for whoever adds the policy. Raises UnusableTemplate."""
+    """Say in sentences what the template cannot do. Raises UnusableTemplate."""
     speaker = Speaker(folder)
     asked = _rendered(speaker, [USER])
     if ASKED not in asked:
@@ -42,8 +42,8 @@ def _about_prompts(speaker: Speaker, asked: str) -> Iterator[str]:
     if asked == _rendered(speaker, [USER], begins_answer=False):
         end = asked.partition(ASKED)[2]
         yield (
-            "the chat template has no generation prompt: add_generation_prompt changes nothing. A reply "
-            f"begins right behind {end!r}; check that the model was trained so"
+            "the chat template has no generation prompt: add_generation_prompt changes nothing. A "
+            f"reply begins right behind {end!r}; check that the model was trained so"
         )
 
 
@@ -60,8 +60,8 @@ def _about_dialogues(speaker: Speaker) -> Iterator[str]:
     as_user = _rendered_or_none(speaker, [USER, {**ASSISTANT, "role": "user"}, USER])
     if as_user == answered:
         yield (
-            "the chat template writes turns of the assistant like those of users: in a dialogue the "
-            "model cannot tell who said what"
+            "the chat template writes turns of the assistant like those of users: in a dialogue "
+            "the model cannot tell who said what"
         )
 
 
