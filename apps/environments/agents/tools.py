@@ -6,16 +6,13 @@ from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError
-
 from apps.accounts import strict_json
 from apps.environments.agents.refusals import unsupported, wrong
+from apps.environments.json_schemas import BadSchema, errors_in, require_schema
 from apps.environments.observations import LONGEST
 
 MOST = 128
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-UNCHECKED = re.compile(r'"(pattern|patternProperties|\$ref|\$dynamicRef)":')
 CALL = re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)
 LARGEST_FILE = 16 * 2**20
 NO_TOOLS = (
@@ -51,11 +48,9 @@ def _require_function(path: str, tool: object) -> None:
 def _require_checkable(path: str, schema: object) -> None:
     """`strict` promises arguments of this schema: a call with others is none. Raises Refused."""
     try:
-        Draft202012Validator.check_schema(schema)
-    except SchemaError as error:
-        raise wrong(path, f"is no JSON Schema: {error.message[:200]}") from None
-    if UNCHECKED.search(json.dumps(schema)):
-        raise unsupported(path, "cannot hold pattern, patternProperties or $ref where strict is true")
+        require_schema(schema)
+    except BadSchema as error:
+        raise wrong(path, str(error)) from None
 
 
 def shows_tools(folder: str) -> bool:
@@ -90,7 +85,11 @@ def read(text: str, offered: Sequence[dict] = ()) -> tuple[str, list[dict]]:
 def _fitting(call: dict | None, strict: dict[str, dict]) -> dict | None:
     if call is None or call["name"] not in strict:
         return call
-    return call if Draft202012Validator(strict[call["name"]]).is_valid(call["arguments"]) else None
+    try:
+        is_fitting = next(errors_in(strict[call["name"]], call["arguments"]), None) is None
+    except BadSchema:  # it refers to nothing, or takes too many checks: nothing is known to fit it
+        is_fitting = False
+    return call if is_fitting else None
 
 
 def _call(inside: str) -> dict | None:

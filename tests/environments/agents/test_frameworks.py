@@ -47,7 +47,7 @@ REFUSED = {
     "vercel-reasoning": ({"reasoning_effort": "low"}, "reasoning_effort"),
     "pattern": (
         {"tools": [{"type": "function", "function": {
-            "name": "add", "strict": True, "parameters": {"properties": {"a": {"pattern": "(a+)+$"}}},
+            "name": "add", "strict": True, "parameters": {"properties": {"a": {"pattern": "(?=a)b"}}},
         }}]}, "tools[0].function.parameters",
     ),
 }  # fmt: skip
@@ -219,3 +219,17 @@ def test_another_content_type_is_named(episodes, send, given, words):
     answer = send("chat/completions", b"{}", given)
     said = answer.json()["error"]["message"]
     assert answer.status_code == 415 and words in said and "application/json" in said
+
+
+@pytest.mark.parametrize(
+    ("schema", "fits"),
+    [
+        ({"properties": {"a": {"type": "integer"}}}, True),
+        ({"properties": {"a": {"$schema": "http://json-schema.org/draft-07/schema#", "minimum": 9}}}, False),
+        ({"$ref": "#/$defs/none"}, False),
+        ({"$ref": "#"}, False),
+    ],
+)
+def test_a_strict_tools_schema_is_applied_as_those_of_environments(schema, fits):
+    strict = [{"type": "function", "function": {"name": "add", "strict": True, "parameters": schema}}]
+    assert bool(tools.read(CALL, strict)[1]) == fits
