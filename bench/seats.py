@@ -80,15 +80,24 @@ def furnish(var: Path, options: argparse.Namespace) -> dict[str, list]:
         "checkpoints": {"every": 50},
     }
     training = {
-        **common, "taskset": "sort", "group_size": 8, "sampling": {"max_tokens": 16},
+        **common,
+        "taskset": "sort",
+        "group_size": 8,
+        "sampling": {"max_tokens": 16},
         "rewards": [{"scorer": "sort"}],
-    }  # fmt: skip
+    }
     people = {"people": {"per_group": 1, "deadline_s": 86_400}}
     serving = {
-        **common, "taskset": "asked", "environment": {"name": "agent"}, "rewards": [], "serve": {},
-        "group_size": 1, "algorithm": {"name": "reinforce_plus_plus"}, "max_staleness": 1000,
+        **common,
+        "taskset": "asked",
+        "environment": {"name": "agent"},
+        "rewards": [],
+        "serve": {},
+        "group_size": 1,
+        "algorithm": {"name": "reinforce_plus_plus"},
+        "max_staleness": 1000,
         "sampling": {"max_tokens": 16},
-    }  # fmt: skip
+    }
     made = {
         "train": [begin(project, f"train-{n}", training) for n in range(TRAIN)],
         "serve": [begin(project, "serve", serving)],

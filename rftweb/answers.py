@@ -53,7 +53,9 @@ def begin(application: Callable, environ: dict[str, Any]) -> Answer:
 
     def start(status: str, headers: list[tuple[str, str]], _error: object = None) -> None:
         head["status"] = int(status.partition(" ")[0])
-        head["headers"] = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+        head["headers"] = [
+            (name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers
+        ]
 
     answer = application(environ, start)
     if not _is_whole(answer):
@@ -156,7 +158,9 @@ class Downloads:
             raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "busy", words, retry_after="60")
         if owner and self.open[owner] >= MOST_OPEN_EACH:
             words = f"You have {MOST_OPEN_EACH} downloads open; let one finish first."
-            raise Refused(HTTPStatus.TOO_MANY_REQUESTS, "too_many_downloads", words, retry_after="10")
+            raise Refused(
+                HTTPStatus.TOO_MANY_REQUESTS, "too_many_downloads", words, retry_after="10"
+            )
 
 
 async def _left(receive: Receive) -> None:

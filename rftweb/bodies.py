@@ -34,7 +34,9 @@ GRACE_S = 30.0  # before SLOWEST counts
 SLOWEST = 16 * 1024  # bytes per second, on average
 MOST_LARGE = 8  # bodies that go through files at once, in one process
 LINGER_S = 2.0  # how long, and
-LINGER_BYTES = 4 * 1024 * 1024  # how much of a refused body is read, so that its sender sees the answer
+LINGER_BYTES = (
+    4 * 1024 * 1024
+)  # how much of a refused body is read, so that its sender sees the answer
 WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 Receive, Send = Callable[[], Awaitable[dict]], Callable[[dict], Awaitable[None]]
 
@@ -93,7 +95,9 @@ class Bodies:
         self.pool = pool
         self.large_open = 0
 
-    async def read(self, scope: dict[str, Any], receive: Receive, into: IO[bytes], environ: dict) -> int:
+    async def read(
+        self, scope: dict[str, Any], receive: Receive, into: IO[bytes], environ: dict
+    ) -> int:
         """Write the request's body into the file and return its length. Raises Refused, ClientLeft.
 
         `environ`: the request as a WSGI application gets it, without its body.
@@ -104,7 +108,9 @@ class Bodies:
         _require_host(environ)
         limit = limit_of(scope["method"], scope["path"])
         if declared is None and limit > settings.DATA_UPLOAD_MAX_MEMORY_SIZE:
-            raise Refused(HTTPStatus.LENGTH_REQUIRED, "length_required", "Send Content-Length with a file.")
+            raise Refused(
+                HTTPStatus.LENGTH_REQUIRED, "length_required", "Send Content-Length with a file."
+            )
         if declared is not None and declared > limit:
             raise too_large(limit)
         is_small = limit <= SMALL or (declared is not None and declared <= SMALL)
@@ -132,7 +138,9 @@ class Bodies:
             return await loop.run_in_executor(self.pool, is_known, environ)
         except Error:
             words = "The database is away; try again."
-            raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "database_away", words, retry_after="5") from None
+            raise Refused(
+                HTTPStatus.SERVICE_UNAVAILABLE, "database_away", words, retry_after="5"
+            ) from None
 
 
 def declared_length(scope: dict[str, Any]) -> int | None:
@@ -163,7 +171,11 @@ def is_known(environ: dict) -> bool:
     if get_user(request).is_authenticated:
         return True
     view = getattr(resolve(request.path_info).func, "cls", None)
-    kinds = [kind for kind in getattr(view, "authentication_classes", ()) if kind is not SessionAuthentication]
+    kinds = [
+        kind
+        for kind in getattr(view, "authentication_classes", ())
+        if kind is not SessionAuthentication
+    ]
     try:
         return any(kind().authenticate(Request(request)) for kind in kinds)
     except APIException:  # its view says what is wrong, once the body is small enough
@@ -196,9 +208,13 @@ async def refuse(refusal: Refused, scope: dict[str, Any], receive: Receive, send
     """Answer in words and close the connection, whatever of the body is still on its way."""
     media_type, body = _document(refusal, scope["path"])
     fields = {
-        "content-type": media_type, "content-length": str(len(body)), "connection": "close",
-        "x-content-type-options": "nosniff", "cache-control": "no-store", **refusal.headers,
-    }  # fmt: skip
+        "content-type": media_type,
+        "content-length": str(len(body)),
+        "connection": "close",
+        "x-content-type-options": "nosniff",
+        "cache-control": "no-store",
+        **refusal.headers,
+    }
     headers = [(name.encode(), value.encode()) for name, value in fields.items()]
     await send({"type": "http.response.start", "status": int(refusal.status), "headers": headers})
     await send({"type": "http.response.body", "body": body, "more_body": True})

@@ -9,7 +9,9 @@ import asyncio
 from django.conf import settings
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-REQUEST_S = 20.0  # a connection that has no complete request line and headers after so long is closed
+REQUEST_S = (
+    20.0  # a connection that has no complete request line and headers after so long is closed
+)
 CLOSE_S = 20.0  # a closed connection whose client does not take the rest is cut
 LOOK_EVERY_S = 5.0
 FULL = (

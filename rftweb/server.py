@@ -16,11 +16,20 @@ GRACEFUL_S = 5
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m rftweb.server", description="Serve pages, REST and sockets.")
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen at (default: %(default)s)")
+    parser = argparse.ArgumentParser(
+        prog="python -m rftweb.server", description="Serve pages, REST and sockets."
+    )
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="address to listen at (default: %(default)s)"
+    )
     parser.add_argument("--port", type=int, default=8000, help="(default: %(default)s)")
     parser.add_argument("--workers", type=int, default=1, help="processes (default: %(default)s)")
-    parser.add_argument("--lifespan", choices=("on", "off"), default="on", help="whether it is listed among the workers")
+    parser.add_argument(
+        "--lifespan",
+        choices=("on", "off"),
+        default="on",
+        help="whether it is listed among the workers",
+    )
     given = parser.parse_args(arguments)
     raise_file_limit()
     uvicorn.run(

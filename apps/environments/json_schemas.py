@@ -19,15 +19,26 @@ from referencing.exceptions import Unresolvable
 from apps.accounts.patterns import BadPattern, compile_pattern
 
 MOST_CHECKS = 20_000  # of one document: subschemas applied, those of large values counting more
-CHECK_CHARACTERS = 2_000  # of a value that count as one more check: an error repeats the whole value
+CHECK_CHARACTERS = (
+    2_000  # of a value that count as one more check: an error repeats the whole value
+)
 NOTHING_ELSE = Registry()  # a schema refers to itself alone; jsonschema would fetch other addresses
 NO_FORMATS = FormatChecker(formats=())  # the format "regex" would compile with `re`
 SCHEMAS_BY_NAME = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
 LISTED_SCHEMAS = ("allOf", "anyOf", "oneOf", "prefixItems")
 SINGLE_SCHEMAS = (
-    "items", "contains", "additionalProperties", "propertyNames", "if", "then", "else", "not",
-    "unevaluatedItems", "unevaluatedProperties", "contentSchema",
-)  # fmt: skip
+    "items",
+    "contains",
+    "additionalProperties",
+    "propertyNames",
+    "if",
+    "then",
+    "else",
+    "not",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+    "contentSchema",
+)
 
 
 class BadSchema(ValueError):
@@ -77,7 +88,9 @@ class _Work:
         size = len(value) if isinstance(value, str) else self.sizes.get(id(value), 0)
         self.checks += 1 + size // CHECK_CHARACTERS
         if self.checks > MOST_CHECKS:
-            raise BadSchema(f"takes more than {MOST_CHECKS:,} checks; make the schema or the document smaller")
+            raise BadSchema(
+                f"takes more than {MOST_CHECKS:,} checks; make the schema or the document smaller"
+            )
 
 
 _work: ContextVar[_Work] = ContextVar("work of the document that is checked")
@@ -119,7 +132,9 @@ def _check_pattern(validator: Any, pattern: Any, value: Any, _: Any) -> Iterator
         yield ValidationError(f"{value!r} does not match {pattern!r}")
 
 
-def _check_pattern_properties(validator: Any, patterns: Any, value: Any, _: Any) -> Iterator[ValidationError]:
+def _check_pattern_properties(
+    validator: Any, patterns: Any, value: Any, _: Any
+) -> Iterator[ValidationError]:
     if not isinstance(value, dict):
         return
     for pattern, subschema in patterns.items():
@@ -129,12 +144,20 @@ def _check_pattern_properties(validator: Any, patterns: Any, value: Any, _: Any)
                 yield from validator.descend(part, subschema, path=name, schema_path=pattern)
 
 
-def _check_additional(validator: Any, rule: Any, value: Any, schema: Any) -> Iterator[ValidationError]:
+def _check_additional(
+    validator: Any, rule: Any, value: Any, schema: Any
+) -> Iterator[ValidationError]:
     if not isinstance(value, dict):
         return
     known = schema.get("properties", {})
-    compiled = [_pattern(pattern, "patternProperties") for pattern in schema.get("patternProperties", {})]
-    extras = [name for name in value if name not in known and not any(one.search(name) for one in compiled)]
+    compiled = [
+        _pattern(pattern, "patternProperties") for pattern in schema.get("patternProperties", {})
+    ]
+    extras = [
+        name
+        for name in value
+        if name not in known and not any(one.search(name) for one in compiled)
+    ]
     if rule is False and extras:
         names = ", ".join(repr(name) for name in extras[:10])
         yield ValidationError(f"Additional properties are not allowed ({names} unexpected)")
@@ -144,7 +167,11 @@ def _check_additional(validator: Any, rule: Any, value: Any, schema: Any) -> Ite
 
 
 def _check_unique(validator: Any, rule: Any, value: Any, _: Any) -> Iterator[ValidationError]:
-    if rule is True and isinstance(value, list) and len({_key(part) for part in value}) < len(value):
+    if (
+        rule is True
+        and isinstance(value, list)
+        and len({_key(part) for part in value}) < len(value)
+    ):
         yield ValidationError(f"{value!r} has non-unique elements")
 
 
@@ -175,7 +202,9 @@ def _iter_errors(self: Any, instance: Any, _schema: Any = None) -> Iterator[Vali
     return _iter_uncounted(self, instance)
 
 
-def _descend(self: Any, instance: Any, schema: Any, *place: Any, **named: Any) -> Iterator[ValidationError]:
+def _descend(
+    self: Any, instance: Any, schema: Any, *place: Any, **named: Any
+) -> Iterator[ValidationError]:
     _work.get().count(instance)
     return _descend_uncounted(self, instance, schema, *place, **named)
 
@@ -197,7 +226,9 @@ def _require_keywords(schema: Any) -> None:
     """Refuse the one combination that jsonschema would check with `re`."""
     names = {name for part in _parts(schema) if isinstance(part, dict) for name in part}
     if {"unevaluatedProperties", "patternProperties"} <= names:
-        raise BadSchema("unevaluatedProperties: is not supported beside patternProperties; use additionalProperties")
+        raise BadSchema(
+            "unevaluatedProperties: is not supported beside patternProperties; use additionalProperties"
+        )
 
 
 def _parts(schema: Any) -> Iterator[Any]:
@@ -221,7 +252,9 @@ def _patterns(schema: Any) -> Iterator[tuple[str, str]]:
             continue
         if isinstance(part.get("pattern"), str):
             yield f"{place}pattern", part["pattern"]
-        yield from ((f"{place}patternProperties", pattern) for pattern in part.get("patternProperties", {}))
+        yield from (
+            (f"{place}patternProperties", pattern) for pattern in part.get("patternProperties", {})
+        )
         pending.extend(_subschemas(place, part))
 
 

@@ -27,7 +27,12 @@ def _answer(raw: bytes, said: BinaryIO) -> None:
     try:
         picture = decode(raw)
         png = picture.png
-        told = {"sha256": picture.sha256, "width": picture.width, "height": picture.height, "bytes": len(png)}
+        told = {
+            "sha256": picture.sha256,
+            "width": picture.width,
+            "height": picture.height,
+            "bytes": len(png),
+        }
     except BadPicture as error:
         told = {"refusal": str(error)}
     said.write(json.dumps(told).encode() + b"\n" + png)

@@ -26,7 +26,13 @@ def preview_of(path: Path, how: How) -> dict[str, Any]:
 
     Raises OSError, MemoryError.
     """
-    preview: dict[str, Any] = {"columns": [], "rows": [], "pictures": {}, "splits": [], "refusal": ""}
+    preview: dict[str, Any] = {
+        "columns": [],
+        "rows": [],
+        "pictures": {},
+        "splits": [],
+        "refusal": "",
+    }
     try:
         preview["splits"] = folder.splits_of(path, SUFFIXES) if path.is_dir() else []
         records = list(islice(opened(path, how.format, how.split), ROWS))
@@ -64,7 +70,9 @@ def _light(value: Any, pictures: dict[str, list[int]]) -> Any:
             return value if len(value) <= LONGEST_TEXT else value[:LONGEST_TEXT] + "…"
         case list():
             return [_light(part, pictures) for part in value]
-        case {"type": "image_url", "image_url": {"url": str(url), **detail}, **rest} if not rest and set(detail) <= {"detail"}:
+        case {"type": "image_url", "image_url": {"url": str(url), **detail}, **rest} if (
+            not rest and set(detail) <= {"detail"}
+        ):
             return _picture(url, pictures)
         case {"type": "image", "path": str(), **rest} if not rest:
             return _no_picture(FILES_BESIDE)

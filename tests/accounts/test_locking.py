@@ -27,13 +27,24 @@ def sql_of(work) -> list[str]:
     ("work", "locks"),
     [
         (lambda: lock(Run.objects.all()), 'NO KEY UPDATE OF "runs_run"'),
-        (lambda: lock(Run.objects.all(), skip_locked=True), 'NO KEY UPDATE OF "runs_run" SKIP LOCKED'),
-        (lambda: lock_ids(Group.objects.filter(run__state="running")), 'NO KEY UPDATE OF "rollouts_group"'),
-        (lambda: lock_first(Group.objects.select_related("run"), "run"),
-         'NO KEY UPDATE OF "runs_run", "rollouts_group"'),
-        (lambda: lock_first(Group.objects.filter(run__state="x")), 'NO KEY UPDATE OF "rollouts_group"'),
+        (
+            lambda: lock(Run.objects.all(), skip_locked=True),
+            'NO KEY UPDATE OF "runs_run" SKIP LOCKED',
+        ),
+        (
+            lambda: lock_ids(Group.objects.filter(run__state="running")),
+            'NO KEY UPDATE OF "rollouts_group"',
+        ),
+        (
+            lambda: lock_first(Group.objects.select_related("run"), "run"),
+            'NO KEY UPDATE OF "runs_run", "rollouts_group"',
+        ),
+        (
+            lambda: lock_first(Group.objects.filter(run__state="x")),
+            'NO KEY UPDATE OF "rollouts_group"',
+        ),
     ],
-)  # fmt: skip
+)
 def test_only_the_named_tables_are_locked_and_no_keys(db, work, locks):
     assert sql_of(work) == [locks]
 

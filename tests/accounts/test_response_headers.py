@@ -15,7 +15,9 @@ def browser(admin) -> Client:
     return client
 
 
-@pytest.mark.parametrize("address", ["/runs/", "/api/v1/runs/", "/accounts/login/", "/nothing-here/"])
+@pytest.mark.parametrize(
+    "address", ["/runs/", "/api/v1/runs/", "/accounts/login/", "/nothing-here/"]
+)
 def test_camera_and_microphone_are_off_everywhere(browser, address):
     policy = browser.get(address)["Permissions-Policy"]
     assert "camera=()" in policy

@@ -33,7 +33,9 @@ def looked_at(run: Run) -> Run:
 
 def test_a_window_of_dropped_groups_pauses_the_run_with_the_most_common_causes(barren):
     same = "its rewards spread no wider than 0.01"
-    drop(barren, same, same, "duplicates: 0.91 alike", "duplicates: 0.97 alike", "length: too short")
+    drop(
+        barren, same, same, "duplicates: 0.91 alike", "duplicates: 0.97 alike", "length: too short"
+    )
     assert looked_at(barren).is_live
     drop(barren, same)
     assert looked_at(barren).state == Run.State.PAUSED
@@ -75,7 +77,9 @@ def test_groups_without_rewards_tell_why_there_are_none(barren):
     for _ in range(6):
         [group] = Group.open(barren, "test", 60, 1, 0)
         rollouts = Rollout.objects.filter(group=group)
-        Rollout.write_outcomes([Outcome(row.pk, None, "", "the engine returned nothing (error)") for row in rollouts])
+        Rollout.write_outcomes(
+            [Outcome(row.pk, None, "", "the engine returned nothing (error)") for row in rollouts]
+        )
         group.drop("0 of 4 rollouts have a reward; a group needs 2", failed=True)
     assert "6 × the engine returned nothing (error)" in looked_at(barren).state_reason
 
@@ -89,5 +93,12 @@ def test_the_window_is_a_field_and_the_rule_can_be_switched_off(barren, rule):
 
 
 def test_causes_that_differ_in_numbers_alone_are_one():
-    reasons = ["failed 3 times: away", "failed 2 times: away", "failed 3 times: away", *["dull"] * 2, "a", "b"]
+    reasons = [
+        "failed 3 times: away",
+        "failed 2 times: away",
+        "failed 3 times: away",
+        *["dull"] * 2,
+        "a",
+        "b",
+    ]
     assert most_common(reasons) == [(3, "failed 3 times: away"), (2, "dull"), (1, "b")]

@@ -24,7 +24,12 @@ class Expression:
 
 
 def expressions() -> list[Expression]:
-    files = [path for top in TOPS for path in sorted((ROOT / top).rglob("*.py")) if "migrations" not in path.parts]
+    files = [
+        path
+        for top in TOPS
+        for path in sorted((ROOT / top).rglob("*.py"))
+        if "migrations" not in path.parts
+    ]
     return [found for path in files for found in _in_file(path)]
 
 
@@ -45,14 +50,24 @@ def _in_file(path: Path) -> Iterator[Expression]:
 
 
 def _names_one(node: ast.AST) -> bool:
-    is_assigned = isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and len(node.targets) == 1
+    is_assigned = (
+        isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and len(node.targets) == 1
+    )
     return is_assigned and isinstance(node.targets[0], ast.Name)
 
 
 def _methods_of(tree: ast.Module, name: str) -> set[str]:
     """How the module applies the pattern of this name; something else where it hands it on."""
-    uses = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)]
-    called = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)]
+    uses = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
+    ]
+    called = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+    ]
     methods = {node.attr for node in called if node.value.id == name}
     applied = sum(node.value.id == name for node in called)
     return methods if applied == len(uses) and methods else {"search"}
@@ -60,7 +75,11 @@ def _methods_of(tree: ast.Module, name: str) -> set[str]:
 
 def _method(function: ast.expr) -> str:
     """The name of a function of `re` or of a field, or "" for another function."""
-    if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name) and function.value.id == "re":
+    if (
+        isinstance(function, ast.Attribute)
+        and isinstance(function.value, ast.Name)
+        and function.value.id == "re"
+    ):
         return function.attr if function.attr in FUNCTIONS else ""
     name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
     return "compile" if name in FIELDS else ""
@@ -70,7 +89,11 @@ def _constants(tree: ast.Module) -> dict[str, str]:
     """The module's own names for texts."""
     found: dict[str, str] = {}
     for node in tree.body:
-        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+        if (
+            isinstance(node, ast.Assign)
+            and len(node.targets) == 1
+            and isinstance(node.targets[0], ast.Name)
+        ):
             text = _text(node.value, found)
             if text is not None:
                 found[node.targets[0].id] = text
@@ -89,7 +112,9 @@ def _text(node: ast.expr, constants: dict[str, str]) -> str | None:
         case ast.BinOp(left=left, op=ast.Add(), right=right):
             parts = [_text(left, constants), _text(right, constants)]
         case ast.JoinedStr(values=values):
-            inner = [value.value if isinstance(value, ast.FormattedValue) else value for value in values]
+            inner = [
+                value.value if isinstance(value, ast.FormattedValue) else value for value in values
+            ]
             parts = [_text(value, constants) for value in inner]
         case _:
             return None
@@ -99,6 +124,8 @@ def _text(node: ast.expr, constants: dict[str, str]) -> str | None:
 def _flags(call: ast.Call) -> int:
     """The flags that the call names, as `re.IGNORECASE | re.ASCII`."""
     arguments = [*call.args[1:], *(keyword.value for keyword in call.keywords)]
-    names = {node.attr for one in arguments for node in ast.walk(one) if isinstance(node, ast.Attribute)}
+    names = {
+        node.attr for one in arguments for node in ast.walk(one) if isinstance(node, ast.Attribute)
+    }
     found = [getattr(re, name, None) for name in names]
     return sum(int(flag) for flag in found if isinstance(flag, re.RegexFlag))

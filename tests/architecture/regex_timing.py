@@ -15,7 +15,17 @@ from itertools import combinations
 LENGTH = 40_000  # characters: what takes the square of it takes seconds
 SLOW_S = 0.25  # processor time; a linear pattern takes a few milliseconds
 GIVEN_UP_S = 1.0
-CLASSES = {"d": "1", "w": "a", "s": " ", "S": "x", "W": "!", "D": "x", "n": "\n", "t": "\t", ".": "x"}
+CLASSES = {
+    "d": "1",
+    "w": "a",
+    "s": " ",
+    "S": "x",
+    "W": "!",
+    "D": "x",
+    "n": "\n",
+    "t": "\t",
+    ".": "x",
+}
 ENDS = ("", "\0", "!")
 MOST_PAIRED = 9  # characters of a pattern that are tried in pairs
 

@@ -16,25 +16,40 @@ BOUNDED: dict[str, str] = {}
 def slow_ones(found: list[Expression]) -> list[str]:
     asked = json.dumps([[one.pattern, one.flags, one.method] for one in found])
     command = [sys.executable, "-m", "tests.architecture.regex_timing"]
-    done = subprocess.run(command, cwd=ROOT, input=asked, text=True, capture_output=True, timeout=600, check=True)
+    done = subprocess.run(
+        command, cwd=ROOT, input=asked, text=True, capture_output=True, timeout=600, check=True
+    )
     told = json.loads(done.stdout)
-    return [f"{found[number].place} {found[number].pattern!r}: {taken} s on {text}" for number, taken, text in told]
+    return [
+        f"{found[number].place} {found[number].pattern!r}: {taken} s on {text}"
+        for number, taken, text in told
+    ]
 
 
 def test_all_regular_expressions_are_collected():
     places = [one.place for one in expressions()]
     assert len(places) > 150
-    for known in ("apps/accounts/redacting.py", "apps/rewards/", "apps/tasksets/sources/hub.py", "workers/"):
+    for known in (
+        "apps/accounts/redacting.py",
+        "apps/rewards/",
+        "apps/tasksets/sources/hub.py",
+        "workers/",
+    ):
         assert any(place.startswith(known) for place in places), known
 
 
 # The last five were ours.
 SLOW = [
-    (r"(a+)+$", "search"), (r"\s+$", "search"), (r"(aa|a)*!", "fullmatch"), (r"(.*?)(\d*)([+-]+)", "search"),
-    (r"answer\s*:?\s*(-?[0-9]{1,15})(?![0-9])", "search"), (r",?\s+(?:but|however)\s+", "search"),
-    (r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", "fullmatch"), (r"_\s*\{?\s*(\d+)\s*\}?", "search"),
+    (r"(a+)+$", "search"),
+    (r"\s+$", "search"),
+    (r"(aa|a)*!", "fullmatch"),
+    (r"(.*?)(\d*)([+-]+)", "search"),
+    (r"answer\s*:?\s*(-?[0-9]{1,15})(?![0-9])", "search"),
+    (r",?\s+(?:but|however)\s+", "search"),
+    (r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", "fullmatch"),
+    (r"_\s*\{?\s*(\d+)\s*\}?", "search"),
     (r"(?:[A-Za-z]{1,20}|\d{1,2}|[-*/^().\s])*", "fullmatch"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.slow

@@ -25,9 +25,16 @@ def furnish(run: Run, owner: User) -> None:
         .values_list("pk", flat=True)[:8]
     )
     Suspicion.objects.create(
-        run=run, kind="to_judge", words="8 replies speak to the judge", figures={"replies": 8}, first_step=2, last_step=3,
-        series={"to the judge": [[0, 0.0], [1, 0.25], [2, 0.5]]}, evidence=replies, sample=replies,
-    )  # fmt: skip
+        run=run,
+        kind="to_judge",
+        words="8 replies speak to the judge",
+        figures={"replies": 8},
+        first_step=2,
+        last_step=3,
+        series={"to the judge": [[0, 0.0], [1, 0.25], [2, 0.5]]},
+        evidence=replies,
+        sample=replies,
+    )
     for rule in ("no_progress", "kl"):
         alert = Alert.objects.create(
             run=run, rule=rule, words="It holds.", todo="Look at it.", since=timezone.now()

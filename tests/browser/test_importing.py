@@ -11,7 +11,9 @@ from workers.importing.importing import import_next
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
 
-@pytest.mark.parametrize(("viewport", "scheme"), [(DESKTOP, "light"), (PHONE, "dark")], ids=["desktop", "phone"])
+@pytest.mark.parametrize(
+    ("viewport", "scheme"), [(DESKTOP, "light"), (PHONE, "dark")], ids=["desktop", "phone"]
+)
 def test_a_large_file_is_sent_previewed_and_imported(visit, seeded, tmp_path, viewport, scheme):
     """The page of the import goes on by itself when the worker has read the first rows, and follows the import to its end."""
     rows = [json.dumps({"question": f"{n}+1 {'=' * 900}", "solution": n + 1}) for n in range(2_500)]

@@ -18,13 +18,21 @@ ORDER = (
     ("rollouts_rollout", "rollouts_partialrollout"),
     ("runs_run",),
     (
-        "alerts_alert", "buffer_experience", "buffer_offspring", "runs_trainstep",
-        "feedback_calibration", "rollouts_failedgroup", "rollouts_leftout",
-        "rollouts_rolloutpayload", "rollouts_taskrecord", "runs_usage", "runs_weightversion",
+        "alerts_alert",
+        "buffer_experience",
+        "buffer_offspring",
+        "runs_trainstep",
+        "feedback_calibration",
+        "rollouts_failedgroup",
+        "rollouts_leftout",
+        "rollouts_rolloutpayload",
+        "rollouts_taskrecord",
+        "runs_usage",
+        "runs_weightversion",
         "tasksets_taskset",
     ),
     ("streaming_topic",),
-)  # fmt: skip
+)
 RANK = {table: rank for rank, tables in enumerate(ORDER) for table in tables}
 
 NAME = r'"?(\w+)"?'

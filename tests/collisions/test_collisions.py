@@ -32,9 +32,12 @@ def scene(new_run, project, alice, bob) -> Scene:
     """A run with work for every station."""
     Membership.objects.filter(user=bob).update(role=Membership.Role.RESEARCHER)
     run = new_run(
-        steps=100_000, max_staleness=1_000, group_size=2, groups_per_step=2,
+        steps=100_000,
+        max_staleness=1_000,
+        group_size=2,
+        groups_per_step=2,
         people={"form": "stars", "per_group": 1},
-    )  # fmt: skip
+    )
     run.claim_trainer("trainer", 3_600)
     return Scene(run.pk, alice, bob)
 
@@ -53,16 +56,24 @@ def settle_in(scene: Scene, rounds: int = 3) -> None:
     ("sql", "tables"),
     [
         ('SELECT 1 FROM "runs_run" FOR NO KEY UPDATE OF "runs_run"', {"runs_run"}),
-        ("WITH d AS (SELECT id FROM rollouts_group ORDER BY id FOR NO KEY UPDATE SKIP LOCKED) "
-         "UPDATE rollouts_group g SET fence = 1", {"rollouts_group"}),
-        ("SELECT 1 FROM feedback_slot s JOIN rollouts_group g ON true FOR NO KEY UPDATE OF g, s",
-         {"feedback_slot", "rollouts_group"}),
-        ("INSERT INTO runs_usage (a) VALUES (1) ON CONFLICT (a) DO UPDATE SET a = 2", {"runs_usage"}),
+        (
+            "WITH d AS (SELECT id FROM rollouts_group ORDER BY id FOR NO KEY UPDATE SKIP LOCKED) "
+            "UPDATE rollouts_group g SET fence = 1",
+            {"rollouts_group"},
+        ),
+        (
+            "SELECT 1 FROM feedback_slot s JOIN rollouts_group g ON true FOR NO KEY UPDATE OF g, s",
+            {"feedback_slot", "rollouts_group"},
+        ),
+        (
+            "INSERT INTO runs_usage (a) VALUES (1) ON CONFLICT (a) DO UPDATE SET a = 2",
+            {"runs_usage"},
+        ),
         ("INSERT INTO runs_run (a) VALUES (1) ON CONFLICT DO NOTHING", set()),
         ('DELETE FROM "rollouts_rollout"', {"rollouts_rollout"}),
         ('SELECT 1 FROM "runs_run"', set()),
     ],
-)  # fmt: skip
+)
 def test_a_statement_tells_what_it_locks(sql, tables):
     assert tables_locked_by(sql) == tables
 

@@ -248,7 +248,16 @@ def retain(scene: Scene) -> None:
 
 
 WRITERS: dict[str, Callable[[Scene], None]] = {
-    "sweep": sweep, "watch": watch, "alert": alert, "explorer": explore, "scorer": score,
-    "refiner": refine_some, "trainer": train, "rating": rate, "correction": correct,
-    "pause": pause, "delete": delete, "retention": retain,
-}  # fmt: skip
+    "sweep": sweep,
+    "watch": watch,
+    "alert": alert,
+    "explorer": explore,
+    "scorer": score,
+    "refiner": refine_some,
+    "trainer": train,
+    "rating": rate,
+    "correction": correct,
+    "pause": pause,
+    "delete": delete,
+    "retention": retain,
+}

@@ -16,14 +16,32 @@ NESTED = {f"d{n}": {"anyOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range
 BOMBS = {
     "pattern": ({"pattern": BOMB}, FUSE),
     "patternProperties": ({"patternProperties": {BOMB: True}}, {FUSE: 1}),
-    "additionalProperties": ({"patternProperties": {BOMB: True}, "additionalProperties": False}, {FUSE: 1}),
+    "additionalProperties": (
+        {"patternProperties": {BOMB: True}, "additionalProperties": False},
+        {FUSE: 1},
+    ),
     "propertyNames": ({"propertyNames": {"pattern": BOMB}}, {FUSE: 1}),
-    "$schema": ({"items": {"$schema": "http://json-schema.org/draft-07/schema#", "pattern": BOMB}}, [FUSE]),
-    "$schema at the root": ({"$schema": Draft202012Validator.META_SCHEMA["$id"], "allOf": [{"pattern": BOMB}]}, FUSE),
-    "unevaluatedProperties": ({"unevaluatedProperties": False, "allOf": [{"patternProperties": {BOMB: True}}]}, {FUSE: 1}),
+    "$schema": (
+        {"items": {"$schema": "http://json-schema.org/draft-07/schema#", "pattern": BOMB}},
+        [FUSE],
+    ),
+    "$schema at the root": (
+        {"$schema": Draft202012Validator.META_SCHEMA["$id"], "allOf": [{"pattern": BOMB}]},
+        FUSE,
+    ),
+    "unevaluatedProperties": (
+        {"unevaluatedProperties": False, "allOf": [{"patternProperties": {BOMB: True}}]},
+        {FUSE: 1},
+    ),
     "$ref": ({"$defs": NESTED | {"d60": False}, "$ref": "#/$defs/d0"}, 1),
-    "a reference to a place that is no subschema": ({"x": {"y": {"pattern": BOMB}}, "$ref": "#/x/y"}, FUSE),
-    "a long value in many errors": ({"anyOf": [{"type": "null"}] * 2000}, {"a": {"b": ["x" * 1_000_000]}}),
+    "a reference to a place that is no subschema": (
+        {"x": {"y": {"pattern": BOMB}}, "$ref": "#/x/y"},
+        FUSE,
+    ),
+    "a long value in many errors": (
+        {"anyOf": [{"type": "null"}] * 2000},
+        {"a": {"b": ["x" * 1_000_000]}},
+    ),
     "uniqueItems": ({"uniqueItems": True}, [1, "a", *([n] for n in range(50_000))]),
 }
 ONE = """
@@ -40,34 +58,63 @@ except BadSchema as error:
 @pytest.mark.parametrize("name", BOMBS)
 def test_no_schema_holds_the_process(name):
     """In a process of its own, which a schema that holds it does not outlive."""
-    done = subprocess.run([sys.executable, "-c", ONE], input=json.dumps(BOMBS[name]), text=True, timeout=20, capture_output=True)
+    done = subprocess.run(
+        [sys.executable, "-c", ONE],
+        input=json.dumps(BOMBS[name]),
+        text=True,
+        timeout=20,
+        capture_output=True,
+    )
     assert done.stdout.strip(), done.stderr
 
 
 AGREED = [
     ({"pattern": "^a"}, ["abc", "ba", 3]),
     ({"pattern": "\\u0061$"}, ["ba", "ab"]),
-    ({"patternProperties": {"^n_": {"type": "number"}}, "additionalProperties": False}, [{"n_a": 1}, {"n_a": "x"}, {"b": 1}]),
-    ({"properties": {"a": {}}, "additionalProperties": {"type": "string"}}, [{"a": 1, "b": "x"}, {"b": 1}, []]),
-    ({"uniqueItems": True}, [[1, True], [1, 1.0], [{"a": [1]}, {"a": [1]}], ["1", 1], [None, None], [0, False]]),
-    ({"$defs": {"n": {"properties": {"next": {"$ref": "#/$defs/n"}}, "required": ["v"]}}, "$ref": "#/$defs/n"},
-     [{"v": 1, "next": {"v": 2}}, {"v": 1, "next": {}}]),
+    (
+        {"patternProperties": {"^n_": {"type": "number"}}, "additionalProperties": False},
+        [{"n_a": 1}, {"n_a": "x"}, {"b": 1}],
+    ),
+    (
+        {"properties": {"a": {}}, "additionalProperties": {"type": "string"}},
+        [{"a": 1, "b": "x"}, {"b": 1}, []],
+    ),
+    (
+        {"uniqueItems": True},
+        [[1, True], [1, 1.0], [{"a": [1]}, {"a": [1]}], ["1", 1], [None, None], [0, False]],
+    ),
+    (
+        {
+            "$defs": {"n": {"properties": {"next": {"$ref": "#/$defs/n"}}, "required": ["v"]}},
+            "$ref": "#/$defs/n",
+        },
+        [{"v": 1, "next": {"v": 2}}, {"v": 1, "next": {}}],
+    ),
     ({"properties": {"a": True}, "unevaluatedProperties": False}, [{"a": 1}, {"b": 1}]),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("schema", "documents"), AGREED, ids=lambda one: json.dumps(one)[:40])
 def test_what_is_right_is_the_same_as_with_jsonschema(schema, documents):
     for document in documents:
-        assert (not list(errors_in(schema, document))) == Draft202012Validator(schema).is_valid(document)
+        assert (not list(errors_in(schema, document))) == Draft202012Validator(schema).is_valid(
+            document
+        )
 
 
 @pytest.mark.parametrize(
     ("pattern", "words"),
-    [("(?=a)b", "look-arounds"), ("(?<!a)b", "look-arounds"), (r"(a)\1", "backreferences"), ("(", "missing"), ("a" * 2001, "2000"),
-     ("(a{1000}){1000}", "repetition"), ("\ud800", "cannot be used")],
+    [
+        ("(?=a)b", "look-arounds"),
+        ("(?<!a)b", "look-arounds"),
+        (r"(a)\1", "backreferences"),
+        ("(", "missing"),
+        ("a" * 2001, "2000"),
+        ("(a{1000}){1000}", "repetition"),
+        ("\ud800", "cannot be used"),
+    ],
     ids=repr,
-)  # fmt: skip
+)
 def test_a_pattern_that_cannot_be_run_is_refused_by_its_place(pattern, words):
     schema = {"properties": {"say": {"items": {"anyOf": [{}, {"pattern": pattern}]}}}}
     with pytest.raises(BadSchema, match=words) as refusal:

@@ -36,7 +36,9 @@ def png(size: tuple[int, int] = (8, 8)) -> bytes:
 
 def repeated(text: str, rows: int) -> arrow.Array:
     """One text in every row, which a file holds once."""
-    return arrow.DictionaryArray.from_arrays(arrow.array([0] * rows, arrow.int32()), arrow.array([text]))
+    return arrow.DictionaryArray.from_arrays(
+        arrow.array([0] * rows, arrow.int32()), arrow.array([text])
+    )
 
 
 def parquet(texts: arrow.Array) -> io.BytesIO:
@@ -47,7 +49,9 @@ def parquet(texts: arrow.Array) -> io.BytesIO:
 
 
 def test_a_confined_process_gets_no_more_memory():
-    done = subprocess.run([sys.executable, "-c", GREEDY], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", GREEDY], capture_output=True, text=True, timeout=60
+    )
     assert done.stdout == "refused\n", done.stderr
 
 

@@ -13,7 +13,8 @@ ALL = "{% for m in messages %}"
 NO_PROMPT = CHAT_TEMPLATE.partition("{% if add_generation_prompt")[0]
 NO_ROLES = CHAT_TEMPLATE.replace("<|{{ message['role'] }}|>", "<|user|>")
 MISTRAL = (
-    ALL + "{% if m['role'] == 'user' %}{% if loop.index0 % 2 %}{{ raise_exception('roles must alternate') }}{% endif %}"
+    ALL
+    + "{% if m['role'] == 'user' %}{% if loop.index0 % 2 %}{{ raise_exception('roles must alternate') }}{% endif %}"
     "<|user|>{{ m['content'] }}<|assistant|>{% else %}{{ m['content'] }}<|end|>{% endif %}{% endfor %}"
 )
 
@@ -44,9 +45,13 @@ def with_template(tiny, tmp_path):
         (NO_PROMPT, ["no generation prompt"]),
         (MISTRAL, ["no generation prompt"]),
         (NO_ROLES, ["like those of users"]),
-        (ALL + "{{ m['content'] }}\n{% endfor %}", ["no generation prompt", "does not end an answer"]),
         (
-            ALL + "{% if m['role'] != 'user' %}{{ raise_exception('one question, please') }}{% endif %}"
+            ALL + "{{ m['content'] }}\n{% endfor %}",
+            ["no generation prompt", "does not end an answer"],
+        ),
+        (
+            ALL
+            + "{% if m['role'] != 'user' %}{{ raise_exception('one question, please') }}{% endif %}"
             "<|user|>{{ m['content'] }}<|end|>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}",
             ["one question, please"],
         ),
@@ -74,7 +79,9 @@ def test_a_template_by_which_nothing_can_be_asked_is_refused(with_template, temp
         notes_on_chat(with_template(template))
 
 
-def test_a_note_is_printed_when_the_policy_is_added_and_a_refusal_leaves_nothing(with_template, tmp_path, capsys):
+def test_a_note_is_printed_when_the_policy_is_added_and_a_refusal_leaves_nothing(
+    with_template, tmp_path, capsys
+):
     source = with_template(NO_PROMPT)
     adopt(str(source), "main", tmp_path / "sealed")
     assert "note: the chat template has no generation prompt" in capsys.readouterr().err

@@ -35,7 +35,11 @@ def test_a_snapshot_is_copied_with_the_bytes_of_its_blobs(cache, tmp_path, named
     (tmp_path / "link").symlink_to(snapshot)
     folder = {"snapshot": snapshot, "cache": cache, "link": tmp_path / "link"}[named]
     copy_snapshot(snapshot_in(folder, "main"), tmp_path / "copy")
-    assert set(scan_policy_folder(tmp_path / "copy").files) == {"model.safetensors", "config.json", "tokenizer.json"}
+    assert set(scan_policy_folder(tmp_path / "copy").files) == {
+        "model.safetensors",
+        "config.json",
+        "tokenizer.json",
+    }
     assert not [path for path in (tmp_path / "copy").iterdir() if path.is_symlink()]
 
 
@@ -92,7 +96,9 @@ def test_an_ordinary_folder_is_no_cache(unsealed):
     assert snapshot_in(unsealed, "main") is None
 
 
-def test_notes_of_a_downloader_are_passed_over_only_where_that_is_asked_and_they_are_a_folder(unsealed):
+def test_notes_of_a_downloader_are_passed_over_only_where_that_is_asked_and_they_are_a_folder(
+    unsealed,
+):
     (unsealed / ".cache" / "huggingface").mkdir(parents=True)
     names = frozenset({".cache"})
     assert "config.json" in scan_policy_folder(unsealed, names).files

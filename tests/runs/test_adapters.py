@@ -20,7 +20,9 @@ def real(policy, tmp_path) -> Policy:
     return policy
 
 
-def test_a_target_that_the_policy_lacks_is_refused_when_a_run_is_made_or_changed(real, project, plan, new_run):
+def test_a_target_that_the_policy_lacks_is_refused_when_a_run_is_made_or_changed(
+    real, project, plan, new_run
+):
     with pytest.raises(ConfigError) as refused:
         new_run(lora=WRONG)
     assert refused.value.problems == {"lora.target_modules": WORDS}

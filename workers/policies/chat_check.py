@@ -53,9 +53,7 @@ def _about_dialogues(speaker: Speaker) -> Iterator[str]:
         answered = _rendered(speaker, [USER, ASSISTANT, USER])
         speaker.between([USER], [USER])
     except (UnusableTemplate, NoDialogue) as why:
-        yield (
-            f"tasks with follow-ups and environments of several turns cannot be used: {why}"
-        )
+        yield (f"tasks with follow-ups and environments of several turns cannot be used: {why}")
         return
     as_user = _rendered_or_none(speaker, [USER, {**ASSISTANT, "role": "user"}, USER])
     if as_user == answered:

@@ -29,28 +29,49 @@ TAKEN = {
     "langchain-names": {"messages": [SYSTEM, {**USER, "name": "ann"}]},
     "llama-index": {"messages": [SYSTEM, USER], "temperature": 1.0, "max_tokens": 50},
     "agents-sdk": {
-        "messages": [SYSTEM, USER], "tools": [{**ADD, "function": {**ADD["function"], "strict": True}}],
-        "tool_choice": "auto", "store": False, "metadata": {}, "reasoning_effort": None,
+        "messages": [SYSTEM, USER],
+        "tools": [{**ADD, "function": {**ADD["function"], "strict": True}}],
+        "tool_choice": "auto",
+        "store": False,
+        "metadata": {},
+        "reasoning_effort": None,
     },
     "litellm": {"messages": [SYSTEM, USER], "user": "me", "logit_bias": {}},
-    "vercel": {"messages": [SYSTEM, PARTS], "max_tokens": 50, "tool_choice": "auto", "tools": [ADD], **STREAMED},
-}  # fmt: skip
+    "vercel": {
+        "messages": [SYSTEM, PARTS],
+        "max_tokens": 50,
+        "tool_choice": "auto",
+        "tools": [ADD],
+        **STREAMED,
+    },
+}
 REFUSED = {
     "llama-index": ({"temperature": 0.1}, "temperature"),
     "langchain-zero": ({"temperature": 0}, "temperature"),
     "langchain-structured": (
-        {"response_format": {"type": "json_schema", "json_schema": {"name": "x"}}}, "response_format",
+        {"response_format": {"type": "json_schema", "json_schema": {"name": "x"}}},
+        "response_format",
     ),
     "litellm-json": ({"response_format": {"type": "json_object"}}, "response_format"),
     "langchain-logprobs": ({"logprobs": True, "top_logprobs": 5}, "top_logprobs"),
     "agents-sdk-forced": ({"tool_choice": "required"}, "tool_choice"),
     "vercel-reasoning": ({"reasoning_effort": "low"}, "reasoning_effort"),
     "pattern": (
-        {"tools": [{"type": "function", "function": {
-            "name": "add", "strict": True, "parameters": {"properties": {"a": {"pattern": "(?=a)b"}}},
-        }}]}, "tools[0].function.parameters",
+        {
+            "tools": [
+                {
+                    "type": "function",
+                    "function": {
+                        "name": "add",
+                        "strict": True,
+                        "parameters": {"properties": {"a": {"pattern": "(?=a)b"}}},
+                    },
+                }
+            ]
+        },
+        "tools[0].function.parameters",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.fixture
@@ -61,7 +82,9 @@ def showing(policy, tmp_path) -> None:
 
 @pytest.fixture
 def send(address, key):
-    def post(verb: str, content: bytes, content_type: str | None = "application/json", session: str = ""):
+    def post(
+        verb: str, content: bytes, content_type: str | None = "application/json", session: str = ""
+    ):
         headers = {"Authorization": f"Bearer {key}"}
         headers |= {"Content-Type": content_type} if content_type else {}
         headers |= {"X-Rftweb-Episode": session} if session else {}
@@ -140,11 +163,17 @@ def test_without_tools_no_further_call_is_read(client, called):
     said, call = called
     said += [{"role": "tool", "tool_call_id": call, "content": "3"}]
     second = ask(client, said, **IN_A).choices[0].message
-    said += [{"role": "assistant", "content": second.content}, {"role": "user", "content": "Again."}]
+    said += [
+        {"role": "assistant", "content": second.content},
+        {"role": "user", "content": "Again."},
+    ]
     third = ask(client, said, tools=[ADD], tool_choice="none", **IN_A).choices[0]
     assert (third.finish_reason, third.message.tool_calls) == ("stop", None)
     assert third.message.content == f"{CALL}{CALL}"
-    said += [{"role": "assistant", "content": third.message.content}, {"role": "user", "content": "Now."}]
+    said += [
+        {"role": "assistant", "content": third.message.content},
+        {"role": "user", "content": "Now."},
+    ]
     assert ask(client, said, tools=[ADD], **IN_A).choices[0].message.content == "done"
 
 
@@ -165,7 +194,9 @@ def test_one_call_ends_the_action_behind_its_end():
 
 def test_a_strict_tool_is_called_with_what_fits_its_schema_alone():
     schema = {"type": "object", "properties": {"a": {"type": "string"}}}
-    strict = [{"type": "function", "function": {"name": "add", "strict": True, "parameters": schema}}]
+    strict = [
+        {"type": "function", "function": {"name": "add", "strict": True, "parameters": schema}}
+    ]
     assert tools.read(CALL, strict) == (CALL, []) and len(tools.read(CALL, [ADD])[1]) == 1
 
 
@@ -173,7 +204,9 @@ def test_a_strict_tool_is_called_with_what_fits_its_schema_alone():
 
 
 def test_a_name_is_put_before_a_persons_words():
-    said = spoken([{**USER, "name": "ann"}, {"role": ASSISTANT, "content": "3", "name": "adder"}, USER])
+    said = spoken(
+        [{**USER, "name": "ann"}, {"role": ASSISTANT, "content": "3", "name": "adder"}, USER]
+    )
     assert [message.content for message in said] == ["ann: 1+2?", "3", "1+2?"]
 
 
@@ -214,7 +247,9 @@ def test_a_byte_order_mark_is_no_fault(episodes, actor, send):
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize(("given", "words"), [("text/plain", "'text/plain'"), (None, "no Content-Type")])
+@pytest.mark.parametrize(
+    ("given", "words"), [("text/plain", "'text/plain'"), (None, "no Content-Type")]
+)
 def test_another_content_type_is_named(episodes, send, given, words):
     answer = send("chat/completions", b"{}", given)
     said = answer.json()["error"]["message"]
@@ -225,11 +260,20 @@ def test_another_content_type_is_named(episodes, send, given, words):
     ("schema", "fits"),
     [
         ({"properties": {"a": {"type": "integer"}}}, True),
-        ({"properties": {"a": {"$schema": "http://json-schema.org/draft-07/schema#", "minimum": 9}}}, False),
+        (
+            {
+                "properties": {
+                    "a": {"$schema": "http://json-schema.org/draft-07/schema#", "minimum": 9}
+                }
+            },
+            False,
+        ),
         ({"$ref": "#/$defs/none"}, False),
         ({"$ref": "#"}, False),
     ],
 )
 def test_a_strict_tools_schema_is_applied_as_those_of_environments(schema, fits):
-    strict = [{"type": "function", "function": {"name": "add", "strict": True, "parameters": schema}}]
+    strict = [
+        {"type": "function", "function": {"name": "add", "strict": True, "parameters": schema}}
+    ]
     assert bool(tools.read(CALL, strict)[1]) == fits

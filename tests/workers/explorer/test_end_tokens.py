@@ -26,12 +26,20 @@ GEMMA = (
     "{% for m in messages %}<start_of_turn>{{ m['role'] }}\n{{ m['content'] }}<end_of_turn>\n{% endfor %}"
     "{% if add_generation_prompt %}<start_of_turn>model\n{% endif %}"
 )
-LLAMA_MARKS = ["<|start_header_id|>", "<|end_header_id|>", "<|end_of_text|>", "<|eom_id|>", "<|eot_id|>"]
+LLAMA_MARKS = [
+    "<|start_header_id|>",
+    "<|end_header_id|>",
+    "<|end_of_text|>",
+    "<|eom_id|>",
+    "<|eot_id|>",
+]
 QWEN_MARKS = ["<|im_start|>", "<|endoftext|>", "<|im_end|>"]
 GEMMA_MARKS = ["<start_of_turn>", "<eos>", "<end_of_turn>"]
 
 
-def folder_of(folder: Path, template: str, marks: list[str], eos: str, declared: dict[str, list[str]]) -> Path:
+def folder_of(
+    folder: Path, template: str, marks: list[str], eos: str, declared: dict[str, list[str]]
+) -> Path:
     """A byte tokenizer with these special tokens, and files that name end tokens by their texts."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     tokenizer = Tokenizer(models.BPE({letter: n for n, letter in enumerate(alphabet)}, []))
@@ -39,7 +47,10 @@ def folder_of(folder: Path, template: str, marks: list[str], eos: str, declared:
     tokenizer.decoder = decoders.ByteLevel()
     others = [mark for mark in marks if mark != eos]
     fast = PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, eos_token=eos, additional_special_tokens=others, chat_template=template
+        tokenizer_object=tokenizer,
+        eos_token=eos,
+        additional_special_tokens=others,
+        chat_template=template,
     )
     fast.save_pretrained(folder)
     for name, texts in declared.items():
@@ -51,16 +62,37 @@ def folder_of(folder: Path, template: str, marks: list[str], eos: str, declared:
 @pytest.mark.parametrize(
     ("template", "marks", "eos", "declared", "expected"),
     [
-        (LLAMA, LLAMA_MARKS, "<|eot_id|>", {"generation_config.json": LLAMA_MARKS[2:]}, ["<|eot_id|>", *LLAMA_MARKS[2:4]]),
-        (LLAMA, LLAMA_MARKS, "<|end_of_text|>", {"config.json": LLAMA_MARKS[2:]}, ["<|eot_id|>", *LLAMA_MARKS[2:4]]),
+        (
+            LLAMA,
+            LLAMA_MARKS,
+            "<|eot_id|>",
+            {"generation_config.json": LLAMA_MARKS[2:]},
+            ["<|eot_id|>", *LLAMA_MARKS[2:4]],
+        ),
+        (
+            LLAMA,
+            LLAMA_MARKS,
+            "<|end_of_text|>",
+            {"config.json": LLAMA_MARKS[2:]},
+            ["<|eot_id|>", *LLAMA_MARKS[2:4]],
+        ),
         (
             QWEN,
             QWEN_MARKS,
             "<|im_end|>",
-            {"generation_config.json": ["<|im_end|>", "<|endoftext|>"], "config.json": ["<|im_end|>"]},
+            {
+                "generation_config.json": ["<|im_end|>", "<|endoftext|>"],
+                "config.json": ["<|im_end|>"],
+            },
             ["<|im_end|>", "<|endoftext|>"],
         ),
-        (GEMMA, GEMMA_MARKS, "<eos>", {"generation_config.json": ["<eos>", "<end_of_turn>"]}, ["<end_of_turn>", "<eos>"]),
+        (
+            GEMMA,
+            GEMMA_MARKS,
+            "<eos>",
+            {"generation_config.json": ["<eos>", "<end_of_turn>"]},
+            ["<end_of_turn>", "<eos>"],
+        ),
         (QWEN, QWEN_MARKS, "<|im_end|>", {}, ["<|im_end|>"]),
     ],
     ids=["llama", "llama whose tokenizer names another", "qwen", "gemma", "nothing declared"],
@@ -73,13 +105,17 @@ def test_all_ends_that_the_files_name_end_a_reply_the_templates_own_first(
     said = speaker.tokenizer.encode("yes", add_special_tokens=False)
     for end in speaker.stop_token_ids:
         assert speaker.text([*said, end]) == "yes"
-    between = speaker.between([{"role": "user", "content": "a"}], [{"role": "user", "content": "b"}])
+    between = speaker.between(
+        [{"role": "user", "content": "a"}], [{"role": "user", "content": "b"}]
+    )
     assert speaker.tokenizer.decode(between).count("b") == 1
 
 
 def test_an_end_token_outside_the_vocabulary_and_one_that_is_no_number_are_passed_over(tmp_path):
     folder_of(tmp_path, QWEN, QWEN_MARKS, "<|im_end|>", {})
-    (tmp_path / "config.json").write_text('{"eos_token_id": [99999, null, "x", true], "text_config": {"eos_token_id": 7}}')
+    (tmp_path / "config.json").write_text(
+        '{"eos_token_id": [99999, null, "x", true], "text_config": {"eos_token_id": 7}}'
+    )
     assert declared_end_tokens(tmp_path) == [99999, 7]
     assert 99999 not in Speaker(tmp_path).stop_token_ids
 

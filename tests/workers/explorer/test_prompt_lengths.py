@@ -13,7 +13,9 @@ CONTEXT = 128  # of the untrained policy, whose every character is a token
 
 @pytest.fixture
 def explorer(transactional_db):
-    made = Explorer(Worker.objects.create(key="explorer@test", role=Worker.Role.EXPLORER, host="test", pid=1))
+    made = Explorer(
+        Worker.objects.create(key="explorer@test", role=Worker.Role.EXPLORER, host="test", pid=1)
+    )
     yield made
     made.stop()
 
@@ -24,13 +26,17 @@ def wordy_run(new_run, tiny_policy, taskset):
 
     def make(lengths: dict[int, int]) -> Run:
         for index, length in lengths.items():
-            taskset.tasks.filter(index=index).update(prompt=[{"role": "user", "content": "1" * length}])
+            taskset.tasks.filter(index=index).update(
+                prompt=[{"role": "user", "content": "1" * length}]
+            )
         return new_run(sampling={"max_tokens": 8}, engine="transformers")
 
     return make
 
 
-@pytest.mark.parametrize("at_start", [True, False], ids=["found when it begins", "found when drawn"])
+@pytest.mark.parametrize(
+    "at_start", [True, False], ids=["found when it begins", "found when drawn"]
+)
 def test_a_task_that_is_too_long_is_left_out_and_its_draw_takes_another(
     wordy_run, explorer, monkeypatch, client, alice, at_start
 ):
@@ -42,11 +48,15 @@ def test_a_task_that_is_too_long_is_left_out_and_its_draw_takes_another(
     assert set(run.groups.values_list("task__index", flat=True)) == {0, 3}
     reasons = dict(run.left_out.values_list("task__index", "reason"))
     assert set(reasons) == {1, 2}
-    assert reasons[2] == "prompt length: 5,003 tokens leave no room for a reply; the policy reads 128"
+    assert (
+        reasons[2] == "prompt length: 5,003 tokens leave no room for a reply; the policy reads 128"
+    )
     client.force_login(alice)
     page = client.get(reverse("run", args=[run.project.slug, run.slug])).content.decode()
     assert "<b>2 tasks left out:</b>" in page
-    pipeline = client.get(reverse("run-pipeline", args=[run.project.slug, run.slug])).content.decode()
+    pipeline = client.get(
+        reverse("run-pipeline", args=[run.project.slug, run.slug])
+    ).content.decode()
     assert "5,003 tokens leave no room" in pipeline
 
 
@@ -55,14 +65,22 @@ def test_a_run_all_of_whose_prompts_are_too_long_pauses_before_it_draws_any(word
     explorer.serve()
     run.refresh_from_db()
     assert run.state == Run.State.PAUSED
-    assert "no task of sort would be left to draw: prompt length: 303 tokens leave no room" in run.state_reason
+    assert (
+        "no task of sort would be left to draw: prompt length: 303 tokens leave no room"
+        in run.state_reason
+    )
     assert not run.groups.exists() and not run.left_out.exists()
 
 
 def test_what_fits_exactly_is_drawn(wordy_run, explorer, eventually):
     run = wordy_run({0: CONTEXT - 4})  # three tokens of the template, one of the reply
     assert eventually(
-        lambda: explorer.serve() and Rollout.objects.filter(run=run, group__task__index=0).exclude(state="sampling").exists()
+        lambda: (
+            explorer.serve()
+            and Rollout.objects.filter(run=run, group__task__index=0)
+            .exclude(state="sampling")
+            .exists()
+        )
     )
     ended = Rollout.objects.filter(run=run, group__task__index=0).exclude(state="sampling")
     assert set(ended.values_list("state", "completion_tokens")) == {("finished", 1)}

@@ -27,7 +27,11 @@ def make_run(new_run, tiny_policy) -> Callable[..., Run]:
 
     def make(**sampling: object) -> Run:
         return new_run(
-            sampling={**SAMPLING, **sampling}, engine="transformers", group_size=4, groups_per_step=6, max_staleness=0
+            sampling={**SAMPLING, **sampling},
+            engine="transformers",
+            group_size=4,
+            groups_per_step=6,
+            max_staleness=0,
         )
 
     return make
@@ -37,12 +41,16 @@ def make_run(new_run, tiny_policy) -> Callable[..., Run]:
 def explorers(settings, monkeypatch) -> Callable[[], station.Explorer]:
     settings.LEASE_SECONDS = 300
     monkeypatch.setattr(station, "DRAIN_SECONDS", 0.005)
-    monkeypatch.setattr(station, "ROLLOUTS_IN_FLIGHT", 8)  # two groups at a time: the others are left to others
+    monkeypatch.setattr(
+        station, "ROLLOUTS_IN_FLIGHT", 8
+    )  # two groups at a time: the others are left to others
     made: list[station.Explorer] = []
 
     def make() -> station.Explorer:
         key = f"explorer-{len(made)}@test"
-        made.append(station.Explorer(Worker.objects.create(key=key, role="explorer", host="test", pid=1)))
+        made.append(
+            station.Explorer(Worker.objects.create(key=key, role="explorer", host="test", pid=1))
+        )
         return made[-1]
 
     yield make
@@ -71,7 +79,9 @@ def copies(run: Run) -> int:
     return sum(said.values()) - len(said)
 
 
-def test_two_explorers_side_by_side_make_no_copies_and_say_what_one_would(make_run, explorers, eventually):
+def test_two_explorers_side_by_side_make_no_copies_and_say_what_one_would(
+    make_run, explorers, eventually
+):
     first, second, third = explorers(), explorers(), explorers()
     run = make_run()
     sample_all(run, eventually, first, second)
@@ -108,7 +118,13 @@ def test_a_reply_said_in_slices_is_that_said_in_one_go(make_run, explorers, even
 
 def test_after_kill_9_another_explorer_makes_no_copies(make_run, explorers, eventually):
     run = make_run()
-    command = [sys.executable, "-m", "tests.workers.explorer.mortal_explorer", connection.settings_dict["NAME"], "begun"]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.workers.explorer.mortal_explorer",
+        connection.settings_dict["NAME"],
+        "begun",
+    ]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as mortal:
         try:
             assert mortal.stdout.readline() == "begun\n"
