@@ -6,12 +6,19 @@ from pathlib import Path
 def children(pid: int) -> list[int]:
     """Living children; a thread or process that ends while it is looked at has none."""
     found: list[int] = []
-    for file in Path(f"/proc/{pid}/task").glob("*/children"):
+    for file in _lists_of_children(pid):
         try:
             found += [int(name) for name in file.read_text().split()]
         except (FileNotFoundError, ProcessLookupError):
             continue
     return found
+
+
+def _lists_of_children(pid: int) -> list[Path]:
+    try:
+        return list(Path(f"/proc/{pid}/task").glob("*/children"))
+    except (FileNotFoundError, ProcessLookupError):  # it ended while its folder was read
+        return []
 
 
 def is_called(pid: int, start: str) -> bool:

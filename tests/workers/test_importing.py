@@ -227,7 +227,9 @@ def test_a_small_file_that_needs_much_memory_ends_with_the_limit_and_the_next_is
     assert job._running["previews"].wait(300) == 0
     bomb.refresh_from_db()
     good.refresh_from_db()
-    assert (bomb.state, good.state) == (State.FAILED, State.LOOKED_AT) and "more than 1024 MB of memory" in bomb.reason
+    assert (bomb.state, good.state) == (State.LOOKED_AT, State.LOOKED_AT)
+    assert "more than 1024 MB of memory" in bomb.preview["refusal"]
+    assert not good.preview["refusal"]
 
 
 # -- files -------------------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as arrow
 
 from apps.tasksets.sources.records import BadLine, NotReadable, Record, require_distinct
-from apps.tasksets.sources.tables import DAMAGE, damaged, records_in
+from apps.tasksets.sources.tables import DAMAGE, damaged, reason_of, records_in
 
 FILE, STREAM = b"ARROW1", b"\xff\xff\xff\xff"
 
@@ -25,10 +25,8 @@ class Arrow:
         try:
             with self._opened() as (schema, _):
                 require_distinct(schema.names)
-        except MemoryError:
-            raise
         except DAMAGE as error:
-            raise NotReadable(f"no Arrow IPC that can be read: {error}") from None
+            raise NotReadable(f"no Arrow IPC that can be read: {reason_of(error)}") from None
 
     def __iter__(self) -> Iterator[Record | BadLine]:
         done = 0
@@ -40,8 +38,6 @@ class Arrow:
                     done += batch.num_rows
                     self.at = at
             self.at = self.size
-        except MemoryError:  # Arrow's own is both
-            raise
         except DAMAGE as error:
             raise damaged(done + 1, error) from None
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from apps.tasksets.sources.records import BadLine, NotReadable, Record, require_distinct
-from apps.tasksets.sources.tables import DAMAGE, ROWS_AT_ONCE, damaged, records_in
+from apps.tasksets.sources.tables import DAMAGE, ROWS_AT_ONCE, damaged, reason_of, records_in
 
 MAGIC = b"PAR1"
 
@@ -18,10 +18,8 @@ class Parquet:
         self.path, self.size, self.at = path, path.stat().st_size, 0
         try:
             require_distinct(pq.read_schema(path).names)
-        except MemoryError:
-            raise
         except DAMAGE as error:
-            raise NotReadable(f"no Parquet that can be read: {error}") from None
+            raise NotReadable(f"no Parquet that can be read: {reason_of(error)}") from None
 
     def __iter__(self) -> Iterator[Record | BadLine]:
         done = 0
@@ -31,7 +29,5 @@ class Parquet:
                     yield from records_in(batch, done + 1)
                     done += batch.num_rows
                     self.at = self.size * done // file.metadata.num_rows
-        except MemoryError:  # Arrow's own is both
-            raise
         except DAMAGE as error:
             raise damaged(done + 1, error) from None

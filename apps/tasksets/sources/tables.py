@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pyarrow as arrow
 
+from apps.accounts.confining import TOO_MUCH
 from apps.tasksets.sources.records import BadLine, NotReadable, Record, record_of_row
 
 ROWS_AT_ONCE = 500
@@ -32,4 +33,9 @@ def _alone(row: arrow.RecordBatch, number: int) -> Record | BadLine:
 
 
 def damaged(row: int, error: Exception) -> NotReadable:
-    return NotReadable(f"row {row} or one behind it cannot be read: {error}")
+    return NotReadable(f"row {row} or one behind it cannot be read: {reason_of(error)}")
+
+
+def reason_of(error: Exception) -> str:
+    """Say what is wrong: Arrow also asks for impossible amounts of memory where a file is damaged."""
+    return TOO_MUCH if isinstance(error, MemoryError) else str(error)
