@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as arrow
@@ -328,3 +330,23 @@ def test_a_column_that_is_not_chosen_is_not_read(sent):
     one = sent({"prompt": "a", "answer": 1, "": "Not A Domain", "meta": 7}, started=False)
     seen = look(one.preview, How(domain="", follow_ups="", meta=""))
     assert not seen.bad and seen.rows[0].domain == "" and seen.rows[0].meta == {}
+
+
+READ_QUICKLY = """
+import django
+django.setup()
+from apps.accounts.confining import confine
+from workers.importing.importing import import_next
+confine(cpu_s=0.2)
+import_next("hurried")
+"""
+
+
+def test_a_file_that_takes_too_much_processor_time_says_so(sent, processes):
+    one = sent(*rows(60_000))
+    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "rftweb.settings"}
+    command = [sys.executable, "-c", READ_QUICKLY]
+    subprocess.run(command, cwd=configured.BASE_DIR, env=environment, timeout=120, check=True)
+    one.refresh_from_db()
+    assert one.state == State.FAILED
+    assert one.reason.startswith("reading it takes more than 0.2 seconds of processor time")

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pyarrow as arrow
 
-from apps.accounts.confining import TOO_MUCH
+from apps.accounts.confining import TOO_MUCH_MEMORY
 from apps.tasksets.sources.records import BadLine, NotReadable, Record, record_of_row
 
 ROWS_AT_ONCE = 500
@@ -38,4 +38,4 @@ def damaged(row: int, error: Exception) -> NotReadable:
 
 def reason_of(error: Exception) -> str:
     """Say what is wrong: Arrow also asks for impossible amounts of memory where a file is damaged."""
-    return TOO_MUCH if isinstance(error, MemoryError) else str(error)
+    return TOO_MUCH_MEMORY if isinstance(error, MemoryError) else str(error)
