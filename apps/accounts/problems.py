@@ -19,6 +19,7 @@ from rest_framework import exceptions, serializers
 from rest_framework.response import Response
 
 from apps.accounts.locking import is_conflict
+from apps.accounts.public_text import public_text
 
 log = structlog.get_logger(__name__)
 MEDIA_TYPE = "application/problem+json"
@@ -112,7 +113,12 @@ def answer(status: int, kind: str, detail: str, headers: dict | None = None, **m
 
 
 def document_of(status: int, kind: str, detail: str, **more: object) -> dict:
-    return {"type": f"urn:rftweb:{kind}", "title": HTTPStatus(status).phrase, "status": int(status), "detail": detail, **more}
+    if "errors" in more:
+        told = more["errors"].items()
+        more["errors"] = {field: [public_text(word) for word in words] for field, words in told}
+    title = HTTPStatus(status).phrase
+    known = {"type": f"urn:rftweb:{kind}", "title": title, "status": int(status)}
+    return {**known, "detail": public_text(detail), **more}
 
 
 def by_field(detail: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, list[str]]]:
