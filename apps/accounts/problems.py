@@ -18,7 +18,7 @@ from django.http import Http404
 from rest_framework import exceptions, serializers
 from rest_framework.response import Response
 
-from apps.accounts.locking import is_conflict
+from apps.accounts.locking import is_blocked, is_conflict
 from apps.accounts.public_text import public_text
 
 log = structlog.get_logger(__name__)
@@ -99,7 +99,7 @@ def answer_to(error: Exception, path: str) -> Response:
             return _of_framework(error)
         case DataError():
             return answer(400, "unstorable", "A value cannot be stored: it holds a character or a number outside every bound.")
-        case OperationalError() if is_conflict(error):
+        case OperationalError() if is_conflict(error) or is_blocked(error):
             log.warning("lock_conflict", path=path, error=str(error).strip())
             return answer(503, "busy", BUSY, headers={"Retry-After": BUSY_S})
         case OperationalError() | InterfaceError():
