@@ -5,7 +5,7 @@ PYTHON ?= python3
 PYTEST ?= -n 2 --dist loadfile --no-loadscope-reorder
 RUN = .venv/bin/python
 
-.PHONY: screenshots setup setup-test demo up test test-quick test-long lint lock sbom clean
+.PHONY: screenshots setup setup-test demo up test test-quick test-long lint lock sbom audit clean
 
 setup:
 	@$(PYTHON) scripts/setup
@@ -50,6 +50,10 @@ lock:
 sbom:
 	@$(PYTHON) scripts/sbom.py > sbom.cdx.json
 	@echo "sbom.cdx.json written"
+
+# The same packages against the OSV database of known vulnerabilities; needs the network
+audit:
+	@$(PYTHON) scripts/audit.py
 
 # Pictures of a running site: make screenshots SHOTS="--user demo --run demo/tone"
 screenshots:
