@@ -14,7 +14,7 @@ from apps.accounts.models import AuditEntry, User
 MAY_TAKE = """NOT EXISTS (SELECT FROM runs_worker w WHERE w.key = %(owner)s AND w."order" <> '')"""
 
 
-SWEEP_LATE_S = 60.0  # a sweep is due every ten seconds
+SWEEP_LATE_S = 60.0  # a sweep is due every five seconds
 
 
 class WorkerQuerySet(models.QuerySet):
