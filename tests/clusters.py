@@ -37,13 +37,18 @@ def copy_migrated_cluster(var: Path) -> PostgresServer:
     return server
 
 
+def home() -> Path:
+    """Return this user's folder for what tests keep on this machine."""
+    folder = Path(tempfile.gettempdir()) / f"rftweb-tests-{os.geteuid()}"
+    folders.make_private(folder)
+    return folder
+
+
 def _cached() -> Path:
     """Return the folder of the cluster for this tree's migrations; make it when it is missing."""
-    home = Path(tempfile.gettempdir()) / f"rftweb-tests-{os.geteuid()}"
-    folders.make_private(home)
-    folder = home / _key()
-    with _locked(home / "lock"):
-        _remove_unused(home)
+    folder = home() / _key()
+    with locked(home() / "lock"):
+        _remove_unused(home())
         if not (folder / "kept").exists():
             shutil.rmtree(folder, ignore_errors=True)
             _make(folder)
@@ -61,16 +66,17 @@ def _key() -> str:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
+    """Hold an exclusive lock between processes."""
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
-def _remove_unused(home: Path) -> None:
-    """Remove clusters of other trees that nobody has used for some days."""
+def _remove_unused(kept: Path) -> None:
+    """Remove what is kept for other trees that nobody has used for some days."""
     oldest = time.time() - UNUSED_DAYS * 86_400
-    for folder in home.iterdir():
+    for folder in kept.iterdir():
         if folder.is_dir() and folder.stat().st_mtime < oldest:
             shutil.rmtree(folder, ignore_errors=True)
 

@@ -10,6 +10,7 @@ import pytest
 from django.conf import settings
 from django.contrib.auth import authenticate
 from django.db import connection
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from apps.accounts.models import User
 from apps.runs.models import Run
@@ -18,6 +19,7 @@ from rftweb.demonstration.furnishing import furnish, newest_run
 from rftweb.management.commands.demo import Command
 from rftweb.management.run_report import summary
 from tests.ports import kept_port
+from tests.warm_policies import copy_warm_policies, warm_policy
 from workers.policies import build, recipes
 from workers.policies.tiny import build_tiny
 
@@ -124,11 +126,11 @@ def test_following_ends_when_the_stack_ends(run):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["sort", "tone"])
-def test_the_warm_policies_begin_where_there_is_something_to_learn(tmp_path, name):
-    lines: list[str] = []
-    build.ensure(recipes.find(name), tmp_path, 0, lines.append)
-    (measured,) = [float(line.rsplit(" ", 1)[1]) for line in lines if "mean reward" in line]
-    assert 0.30 <= measured <= 0.50
+def test_the_warm_policies_begin_where_there_is_something_to_learn(name):
+    folder = warm_policy(name)
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    assert 0.30 <= build.mean_reward(model, tokenizer, recipes.find(name)) <= 0.50
 
 
 @pytest.mark.stack
@@ -137,6 +139,7 @@ def test_headless_the_demo_ends_by_itself_with_one_line_and_a_clean_ledger(tmp_p
     """On embedded services and a bare `var`: everything that `make demo` starts, ended by the run itself."""
     environment = {name: value for name, value in os.environ.items() if name not in ("DATABASE_URL", "REDIS_URL")}
     environment |= {"RFTWEB_VAR": str(tmp_path / "var")}
+    copy_warm_policies(("sort",), tmp_path / "var")
     keeper, port = kept_port()
     command = [sys.executable, "manage.py", "demo", "--run", "sort", "--steps", str(STEPS), "--exit", "--port", str(port)]
     with keeper:

@@ -22,6 +22,7 @@ from apps.dashboard.tour import STEPS as STEPS_OF_THE_TOUR
 from tests.browser.conftest import chromium  # noqa: F401  (a fixture)
 from tests.ports import kept_port
 from tests.stack.conftest import PATIENCE_S, ROOT
+from tests.warm_policies import copy_warm_policies
 
 pytestmark = [pytest.mark.stack, pytest.mark.browser]
 PATIENCE_MS = PATIENCE_S * 1000
@@ -46,6 +47,7 @@ def demo(tmp_path_factory) -> Iterator[Demo]:
     """`manage.py demo` in a clone of what is committed, with this environment's libraries; it ends as with Ctrl-C."""
     clone = tmp_path_factory.mktemp("clone") / "rftweb"
     subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True, timeout=120)
+    copy_warm_policies(("sort", "tone"), clone / "var")
     keeper, port = kept_port()
     env = {name: value for name, value in os.environ.items() if not name.startswith(("RFTWEB_", "DATABASE_", "REDIS_", "DJANGO_"))}
     command = [sys.executable, "manage.py", "demo", "--steps", str(STEPS), "--port", str(port)]
