@@ -148,7 +148,8 @@ def content_of(version: WeightVersion) -> Content | str:
     try:
         manifest = read_manifest(version.folder)
     except (DamagedWeights, OSError) as error:
-        return f"Its folder cannot be read here: {public_text(error, {version.folder: version.folder.name})}."
+        reason = public_text(error, {version.folder: version.folder.name})
+        return f"Its folder cannot be read here: {reason}."
     kinds = Counter(spec.dtype for spec in manifest.tensors.values())
     return Content(manifest, kinds.most_common(), parameter_count(manifest))
 
