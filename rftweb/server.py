@@ -13,7 +13,7 @@ APPLICATION = "rftweb.asgi:application"
 PROTOCOL = "rftweb.http_protocol:BoundedHttp"
 MOST_FILES = 65_536
 GRACEFUL_S = 5
-# Of WebSockets: uvicorn's own are 16 MiB and 32. OpenEnv's messages have up to a million characters.
+# Of WebSockets. OpenEnv's messages have up to a million characters; uvicorn takes 16 MiB and 32.
 SOCKET_LIMITS = {"ws_max_size": 4 * 1024 * 1024, "ws_max_queue": 4}
 
 

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 
 from django.db.models import Avg, Count, Q
 
@@ -148,7 +149,9 @@ def content_of(version: WeightVersion) -> Content | str:
     try:
         manifest = read_manifest(version.folder)
     except (DamagedWeights, OSError) as error:
-        return f"Its folder cannot be read here: {public_text(error, {version.folder: version.folder.name})}."
+        folder = Path(version.folder)
+        reason = public_text(error, {folder: folder.name})
+        return f"Its folder cannot be read here: {reason}."
     kinds = Counter(spec.dtype for spec in manifest.tensors.values())
     return Content(manifest, kinds.most_common(), parameter_count(manifest))
 

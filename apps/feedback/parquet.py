@@ -48,7 +48,9 @@ def lines_of(source: Path | BinaryIO, at: Callable[[int], None] = lambda row: No
     except MemoryError:  # Arrow's own is both
         raise
     except (arrow.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise NotParquet(f"row {done + 1} or one behind it cannot be read: {public_text(error)}") from None
+        raise NotParquet(
+            f"row {done + 1} or one behind it cannot be read: {public_text(error)}"
+        ) from None
 
 
 def lines_apart(stream: BinaryIO) -> Iterator[bytes]:

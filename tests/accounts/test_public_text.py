@@ -25,7 +25,10 @@ PLACES = {
     [
         ("nothing to hide", "nothing to hide"),
         ("[Errno 2] No such file: '{VAR}/imports/7/a.csv'", "[Errno 2] No such file: 'a.csv'"),
-        ("failed to open '{WEIGHTS}/p/1/x.safetensors': bad", "failed to open 'x.safetensors': bad"),
+        (
+            "failed to open '{WEIGHTS}/p/1/x.safetensors': bad",
+            "failed to open 'x.safetensors': bad",
+        ),
         ('File "{BASE}/apps/x.py", line 3', 'File "apps/x.py", line 3'),
         ("cannot load {PREFIX}/lib/site-packages/y.so.", "cannot load y.so."),
         ("disk full: {TEMP}/tmpab12/rows, and more", "disk full: rows, and more"),

@@ -172,4 +172,6 @@ async def test_a_topic_that_is_no_number_is_refused_in_words(address, bobs, topi
         with pytest.raises(ConnectionClosed) as closed:
             await socket.recv()
     told = closed.value.rcvd
-    assert (told.code, "topic: at most" in told.reason) == ((4404, True) if topic else (4403, False))
+    assert (told.code, "topic: at most" in told.reason) == (
+        (4404, True) if topic else (4403, False)
+    )

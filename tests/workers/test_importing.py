@@ -386,7 +386,9 @@ DAMAGED = {
     "clash.zip": packed(a_DOT_csv=b"x", a_DOT_csv__b_DOT_csv=b"x"),
     "clash2.zip": packed(a_DOT_csv__b_DOT_csv=b"x", a_DOT_csv=b"x"),
     "missing.zip": packed(state_DOT_json=LISTED),
-    "splits.zip": packed(dataset_dict_DOT_json=b'{"splits": ["train"]}', train__state_DOT_json=b"{"),
+    "splits.zip": packed(
+        dataset_dict_DOT_json=b'{"splits": ["train"]}', train__state_DOT_json=b"{"
+    ),
 }
 
 

@@ -179,4 +179,6 @@ def policy_of(run: Run, version: WeightVersion, weights: str, by: User | None) -
     try:
         return promoted(version, by)
     except NotCopied as error:
-        raise NothingToReplay(f"version {version.version} cannot be begun with: {public_text(error)}") from None
+        raise NothingToReplay(
+            f"version {version.version} cannot be begun with: {public_text(error)}"
+        ) from None

@@ -27,7 +27,7 @@ _numbers = itertools.count()
 
 @dataclass(frozen=True)
 class Delegation:
-    """The group below which guests get groups of their own; None, with the reason, if there is none."""
+    """The group in which guests get groups of their own, or why there is none."""
 
     folder: Path | None
     why_not: str = ""
@@ -111,7 +111,7 @@ def _remove_leftovers(folder: Path) -> None:
 
 
 class Group:
-    """A guest's own group. Take the guest in before its program begins, and remove the group at the end."""
+    """A guest's own group: takes it in before its program begins, and is removed at the end."""
 
     def __init__(self, folder: Path, limits: Limits) -> None:
         self.folder = folder / f"guest-{os.getpid()}-{next(_numbers)}"

@@ -68,7 +68,11 @@ class Rollout(models.Model):
     origin = models.CharField(max_length=9, choices=Origin.choices, default=Origin.POLICY)
     state = models.CharField(max_length=8, choices=State.choices, default=State.SAMPLING)
     text = models.TextField(blank=True)
-    stop_reason = ReasonField(max_length=200, blank=True, help_text="stop, length, abort, what people did, or why it failed.")
+    stop_reason = ReasonField(
+        max_length=200,
+        blank=True,
+        help_text="stop, length, abort, what people did, or why it failed.",
+    )
     turns = models.JSONField(default=list, help_text="Who said what (apps.rollouts.turns); empty: one turn, the policy's.")
     prompt_tokens = models.PositiveIntegerField(default=0)
     completion_tokens = models.PositiveIntegerField(default=0)
