@@ -1,11 +1,11 @@
 # make demo | test | test-quick | test-long | lint | lock | clean
 PYTHON ?= python3
 # Two processes, a file's tests together: stacks and engines are shared within a file, and much of a test is waiting.
-# The order of files is that of tests/conftest.py: slow ones first.
+# The order of files is that of tests/conftest.py: long ones first.
 PYTEST ?= -n 2 --dist loadfile --no-loadscope-reorder
 RUN = .venv/bin/python
 
-.PHONY: screenshots setup setup-test demo up test test-quick test-long lint lock sbom clean
+.PHONY: screenshots setup setup-test demo up test test-quick test-long lint lock sbom audit clean
 
 setup:
 	@$(PYTHON) scripts/setup
@@ -24,9 +24,9 @@ up: setup
 test: setup-test
 	@$(RUN) -m pytest $(PYTEST)
 
-# Without stacks, browsers, vLLM and whatever else takes more than five seconds
+# Without stacks, browsers, vLLM, other slow tests, and files whose tests take long on average
 test-quick: setup-test
-	@$(RUN) -m pytest $(PYTEST) -m "not slow"
+	@$(RUN) -m pytest $(PYTEST) -m "not slow and not long_file"
 
 # Many more made-up examples for each property; for the night
 test-long: setup-test
@@ -53,6 +53,10 @@ lock:
 sbom:
 	@$(PYTHON) scripts/sbom.py > sbom.cdx.json
 	@echo "sbom.cdx.json written"
+
+# The same packages against the OSV database of known vulnerabilities; needs the network
+audit:
+	@$(PYTHON) scripts/audit.py
 
 # Pictures of a running site: make screenshots SHOTS="--user demo --run demo/tone"
 screenshots:

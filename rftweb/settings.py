@@ -240,7 +240,7 @@ CELERY_IMPORTS = [
 # (workers.station_wakeups). What the web processes create they send by themselves, without waiting for beat.
 CELERY_BEAT_SCHEDULER = "workers.clock:CoalescingScheduler"
 CELERY_BEAT_SCHEDULE = {
-    "sweep": {"task": "sweep", "schedule": 10.0},
+    "sweep": {"task": "sweep", "schedule": 5.0},
     "summarize": {"task": "summarize", "schedule": 30.0},
     "watch": {"task": "watch", "schedule": 15.0},
     "alert": {"task": "alert", "schedule": 10.0},

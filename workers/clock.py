@@ -16,7 +16,7 @@ from apps.runs.attendance import Presence
 from apps.runs.models import Worker
 from apps.streaming import wakeups
 
-LATE_S = 15.0  # the shortest period is 10 s
+LATE_S = 15.0  # several times the shortest period
 _answered_at = time.monotonic()
 
 

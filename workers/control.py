@@ -7,7 +7,9 @@ which these jobs only start.
 """
 
 import os
+import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import structlog
@@ -33,34 +35,38 @@ JOBS = frozenset(
     job for job, route in settings.CELERY_TASK_ROUTES.items() if route["queue"] == QUEUE
 )
 _running: dict[str, float] = {}  # since when, by job
+_marks = threading.Lock()  # a renewal must not set the mark of a job that has just ended
 _presence: Presence | None = None
 
 
 @task_prerun.connect
 def note_start(task: Task, **_: object) -> None:
-    if task.name in JOBS:
+    if task.name not in JOBS:
+        return
+    with _marks:
         _running[task.name] = time.monotonic()
-        renew_marks()
+        _tell_redis(wakeups.begin, task.name)
 
 
 @task_postrun.connect
 def note_end(task: Task, **_: object) -> None:
-    if _running.pop(task.name, None) is not None:
-        try:
-            wakeups.drop_mark(task.name)
-        except bells.DEAD_REDIS as error:
-            log.warning("mark_not_dropped", job=task.name, error=str(error))
+    with _marks:
+        if _running.pop(task.name, None) is not None:
+            _tell_redis(wakeups.finish, task.name)
 
 
 def renew_marks() -> None:
-    """Tell everybody which jobs run here. Without Redis nobody sends any, so nothing is lost."""
-    running = list(_running)
-    if not running:
-        return
+    with _marks:
+        if _running:
+            _tell_redis(wakeups.keep_marks, list(_running))
+
+
+def _tell_redis(what: Callable[[Any], None], jobs: str | list[str]) -> None:
+    """Without Redis nobody sends a job, so nothing is lost when a mark is not written."""
     try:
-        wakeups.keep_marks(running)
+        what(jobs)
     except bells.DEAD_REDIS as error:
-        log.warning("marks_not_renewed", jobs=running, error=str(error))
+        log.warning("marks_not_written", jobs=jobs, error=str(error))
 
 
 def doing() -> str:

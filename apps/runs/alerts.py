@@ -82,7 +82,7 @@ class LostWorker(Rule):
 
 
 class ControlBehind(Rule):
-    after_s: Seconds = Field(60.0, description="Seconds without a sweep; one is due every ten.")
+    after_s: Seconds = Field(60.0, description="Seconds without a sweep; one is due every five.")
 
 
 class NearBudget(Rule):

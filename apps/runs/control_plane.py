@@ -1,7 +1,7 @@
 """How far behind the control plane is: when its last sweep was done, and who is there to do the
 next.
 
-A sweep is due every ten seconds. Nothing here needs the control worker, so that pages, `/readyz`
+A sweep is due every five seconds. Nothing here needs the control worker, so that pages, `/readyz`
 and alerts (rftweb.control_watch) tell that it is missing.
 """
 
@@ -52,7 +52,7 @@ class ControlPlane:
     def words(self) -> str:
         jobs = "job" if self.queued == 1 else "jobs"
         queued = f", and {self.queued} {jobs} in its queue" if self.queued else ""
-        return f"No sweep for {duration(self.behind_s)} (one is due every 10 s){queued}."
+        return f"No sweep for {duration(self.behind_s)} (one is due every 5 s){queued}."
 
     @property
     def todo(self) -> str:

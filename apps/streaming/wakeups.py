@@ -5,9 +5,10 @@ waits is read from the queue itself, so there is no bookkeeping that could be lo
 its data, or a worker its message, the next attempt sends another. No message expires: a late one
 still does its work.
 
-Jobs of the control plane run one at a time. `running` marks one while it runs, and `send` skips it
-meanwhile. The mark has a short life and is renewed by the worker (workers.control), so that a
-killed worker costs seconds.
+Jobs of the control plane run one at a time. A mark exists while one runs; `send` then only notes
+that the job was asked for, and `finish` sends it once more, because the run may have looked in the
+database before the new work was there. The mark has a short life and is renewed by the worker
+(workers.control), so that a killed worker costs seconds.
 """
 
 import json
@@ -17,34 +18,46 @@ import structlog
 from celery import current_app
 from django.conf import settings
 from kombu.exceptions import OperationalError
+from redis.exceptions import LockError
 
 from apps.streaming import bells
 
 log = structlog.get_logger(__name__)
 MARK_SECONDS = 15  # how long a job counts as running after its worker was last heard of
-SENDING_MS = 2_000  # how long one sender keeps others from sending the same job
+SENDING_S = 2.0  # how long one sender keeps others from sending the same job
+SENDER_LOOKS_S = 0.005  # how often a sender looks whether it is its turn
 MOST_READ = 200  # messages of a queue looked at, the newest first
+NOTE_IF_RUNNING = """
+if redis.call('exists', KEYS[1]) == 0 then return 0 end
+redis.call('set', KEYS[2], 1)
+return 1
+"""
 
 
 def send(job: str) -> bool:
-    """Send the job's message unless one waits, or the job runs and must not run twice.
+    """Send the job's message unless one waits; a job that runs is sent when it ends.
 
     Returns whether Redis answered. Raises nothing: an unsent message is sent at the next attempt.
     """
     redis = bells.connection()
-    turn = f"wakeup:sending:{job}"
+    turn = redis.lock(
+        f"wakeup:sending:{job}", SENDING_S, SENDER_LOOKS_S, blocking_timeout=2 * SENDING_S
+    )
     try:
-        if not redis.set(turn, 1, nx=True, px=SENDING_MS):
-            return True  # somebody else is sending it right now
-        try:
-            if not (redis.exists(mark(job)) or waits(job)):
+        with turn:
+            if not (waits(job) or _note_if_running(job)):
                 current_app.send_task(job, retry=False)
-        finally:
-            redis.delete(turn)
+    except LockError:
+        return True  # it took longer than SENDING_S; another sender may have sent it, too
     except (*bells.DEAD_REDIS, OperationalError) as error:
         log.warning("wakeup_not_sent", job=job, error=str(error))
         return False
     return True
+
+
+def _note_if_running(job: str) -> bool:
+    """Ask for one more run if the job runs now; return whether it does."""
+    return bool(bells.connection().eval(NOTE_IF_RUNNING, 2, mark(job), asked(job)))
 
 
 def waits(job: str) -> bool:
@@ -73,14 +86,31 @@ def mark(job: str) -> str:
     return f"wakeup:running:{job}"
 
 
+def asked(job: str) -> str:
+    """The key that exists if the job was asked for while it ran."""
+    return f"wakeup:asked:{job}"
+
+
+def begin(job: str) -> None:
+    """Mark the job as running. What was asked for until now is its own work. Raises DEAD_REDIS."""
+    pipe = bells.connection().pipeline()
+    pipe.set(mark(job), 1, ex=MARK_SECONDS)
+    pipe.delete(asked(job))
+    pipe.execute()
+
+
 def keep_marks(jobs: Iterable[str]) -> None:
-    """Set or renew the marks of running jobs. Raises DEAD_REDIS."""
+    """Renew the marks of running jobs. Raises DEAD_REDIS."""
     pipe = bells.connection().pipeline(transaction=False)
     for job in jobs:
         pipe.set(mark(job), 1, ex=MARK_SECONDS)
     pipe.execute()
 
 
-def drop_mark(job: str) -> None:
-    """The job has ended. Raises DEAD_REDIS."""
-    bells.connection().delete(mark(job))
+def finish(job: str) -> None:
+    """Drop the mark, and send the job again if it was asked for meanwhile. Raises DEAD_REDIS."""
+    pipe = bells.connection().pipeline()
+    pipe.delete(mark(job))
+    pipe.getdel(asked(job))
+    if pipe.execute()[1]:
+        send(job)

@@ -183,6 +183,6 @@ class Figures:
             alive.add_metric([role], counts.get(role, 0))
         plane = control_plane.look()
         behind = GaugeMetricFamily(
-            "rftweb_control_behind_seconds", "Seconds since the last sweep; one is due every ten.", value=plane.behind_s
+            "rftweb_control_behind_seconds", "Seconds since the last sweep; one is due every five.", value=plane.behind_s
         )
         yield from (beat, alive, behind)

@@ -15,6 +15,7 @@ from apps.accounts.models import User
 from apps.runs.models import Run
 from rftweb.demonstration.following import until_ended
 from rftweb.demonstration.furnishing import furnish, newest_run
+from rftweb.management.commands.demo import Command
 from rftweb.management.run_report import summary
 from tests.ports import kept_port
 from workers.policies import build, recipes
@@ -74,6 +75,13 @@ def test_an_ended_run_or_another_plan_makes_a_new_one(furniture, steps):
         run.stop()
     other = newest_run(furniture.project, "sort", steps)
     assert (other.slug, other.planned_steps) == ("sort-2", steps or 120)
+
+
+def test_the_first_run_has_the_steps_that_were_asked_for(furniture):
+    options = {"exit": False, "run": None, "steps": 40}
+    begun = Command()._begin(furniture, "tone", options)
+    assert (begun.slug, begun.planned_steps, begun.state) == ("tone", 40, Run.State.RUNNING)
+    assert set(furniture.project.runs.values_list("slug", flat=True)) == {"tone", "sort"}
 
 
 def test_the_summary_of_a_run_that_never_trained_claims_nothing(furniture):

@@ -9,9 +9,10 @@ from django.conf import settings
 from apps.streaming import bells, wakeups
 from rftweb.celery import app
 from rftweb.supervisor.roles import POOLS
+from tests.profiles import tries
 from workers import station_wakeups
 from workers.clock import CoalescingScheduler
-from workers.control import JOBS, note_end, note_start
+from workers.control import JOBS, note_end, note_start, renew_marks
 
 app.loader.import_task_module("workers.coordinator")  # registers the job `sweep`
 QUEUES = [queue.name for queue in settings.CELERY_TASK_QUEUES]
@@ -23,9 +24,10 @@ def lengths():
     app.set_current()  # tests of brokers make apps of their own, the newest of which is current
     with app.connection_for_write() as connection:
         client = connection.default_channel.client
-        client.delete(*QUEUES, *map(wakeups.mark, JOBS))
+        used = [*QUEUES, *map(wakeups.mark, JOBS), *map(wakeups.asked, JOBS)]
+        client.delete(*used)
         yield lambda: {queue: client.llen(queue) for queue in QUEUES if client.llen(queue)}
-        client.delete(*QUEUES, *map(wakeups.mark, JOBS))
+        client.delete(*used)
 
 
 @pytest.mark.parametrize(("job", "route"), settings.CELERY_TASK_ROUTES.items())
@@ -64,8 +66,43 @@ def test_beat_sends_nothing_that_waits_or_runs(lengths):
     beat.apply_async(entry)
     assert lengths() == {}
     note_end(app.tasks["sweep"])
-    beat.apply_async(entry)
+
+
+def test_what_is_asked_for_while_the_job_runs_is_sent_when_it_ends(lengths):
+    note_start(app.tasks["sweep"])
+    wakeups.send("sweep")
+    wakeups.send("sweep")
+    assert lengths() == {}
+    note_end(app.tasks["sweep"])
     assert lengths() == {"control": 1}
+
+
+def test_a_job_that_nobody_asked_for_is_not_run_again(lengths):
+    wakeups.send("sweep")
+    bells.connection().delete("control")  # a worker takes it
+    note_start(app.tasks["sweep"])
+    note_end(app.tasks["sweep"])
+    assert lengths() == {}
+
+
+def test_renewing_marks_never_marks_a_job_that_has_ended(lengths):
+    """A mark that outlives its job keeps the job from being sent for MARK_SECONDS."""
+    is_over = threading.Event()
+
+    def renew() -> None:
+        while not is_over.is_set():
+            renew_marks()
+
+    renewing = threading.Thread(target=renew)
+    renewing.start()
+    try:
+        for _ in range(tries(300)):
+            note_start(app.tasks["sweep"])
+            note_end(app.tasks["sweep"])
+            assert not bells.connection().exists(wakeups.mark("sweep"))
+    finally:
+        is_over.set()
+        renewing.join(timeout=30)
 
 
 def test_a_job_whose_worker_was_killed_is_sent_again_within_seconds(lengths):

@@ -1,7 +1,11 @@
 """Sent files become tasksets whole or not at all, by workers that may be killed, and always say why not."""
 
+import io
 import json
 import os
+import subprocess
+import sys
+import zipfile
 from pathlib import Path
 
 import pyarrow as arrow
@@ -11,6 +15,7 @@ from django.conf import settings as configured
 from django.db import connection
 from django.db.models.functions import Now
 
+from apps.streaming import bells, wakeups
 from apps.tasksets import keeping
 from apps.tasksets.keeping import TooManyHeld, clear_away, keep
 from apps.tasksets.leasing import MOST_ATTEMPTS
@@ -20,6 +25,7 @@ from apps.tasksets.previewing import preview_of
 from tests.browser.conftest import _url_of
 from workers.importing import job
 from workers.importing.importing import Reading, import_next
+from workers.on_demand import OnDemand
 
 # The reader says how far it is on a connection of its own, which sees what is committed.
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -183,34 +189,59 @@ def processes(monkeypatch, folder):
     monkeypatch.setenv("REDIS_URL", configured.REDIS_URL)
     monkeypatch.setenv("RFTWEB_VAR", str(configured.VAR))
     monkeypatch.setenv("RFTWEB_IMPORTS", str(folder))
-    monkeypatch.setattr(job, "_running", {})
-    yield
-    for process in job._running.values():
-        process.kill()
-        process.wait()
+    monkeypatch.setattr(job, "IDLE_S", 0)
+    importer = OnDemand("workers.importing", job="import")
+    monkeypatch.setattr(job, "importer", importer)
+    yield importer
+    if importer.process:
+        importer.process.kill()
+        importer.process.wait()
 
 
 def test_the_job_begins_one_process_while_something_is_due_and_it_ends_by_itself(sent, processes):
     job.take_up()
-    assert job._running == {}
+    assert processes.process is None
     first, second = sent(*rows(3)), sent(*rows(3), slug="other")
     job.take_up()
-    begun = job._running["imports"]
+    begun = processes.process
     job.take_up()
-    assert job._running == {"imports": begun} and begun.wait(300) == 0
+    assert processes.process is begun and begun.wait(300) == 0
     assert {TasksetImport.objects.get(pk=one.pk).state for one in (first, second)} == {State.DONE}
 
 
+def test_the_process_stays_for_the_import_that_follows_a_preview(
+    sent, processes, eventually, monkeypatch
+):
+    monkeypatch.setattr(job, "IDLE_S", 600)
+    first = sent(*rows(3))
+    job.take_up()
+    begun = processes.process
+    eventually(lambda: TasksetImport.objects.get(pk=first.pk).state == State.DONE, 300)
+    second = sent(*rows(3), slug="other")
+    eventually(lambda: TasksetImport.objects.get(pk=second.pk).state == State.DONE, 300)
+    assert begun.poll() is None
+
+
+def test_the_job_runs_again_once_the_process_has_ended(sent, processes, eventually):
+    """A file that came while the process was ending must not wait for beat."""
+    bells.connection().delete("control")
+    sent(*rows(3))
+    job.take_up()
+    assert processes.process.wait(300) == 0
+    eventually(lambda: wakeups.jobs_in("control") == ["import"], 30)
+    bells.connection().delete("control")
+
+
 def test_what_a_killed_process_began_is_imported_once_by_the_next(sent, processes, eventually):
-    one = sent(*rows(60_000))
+    one = sent(*rows(40_000))
     job.take_up()
     eventually(lambda: TasksetImport.objects.filter(pk=one.pk, rows__gt=0, state=State.RUNNING).exists(), 300)
-    job._running["imports"].kill()
-    job._running["imports"].wait()
+    processes.process.kill()
+    processes.process.wait()
     assert not Taskset.objects.exists() and not Task.objects.exists()
     TasksetImport.objects.update(lease_until=Now())
     job.take_up()
-    assert job._running["imports"].wait(400) == 0
+    assert processes.process.wait(400) == 0
     one.refresh_from_db()
     assert (one.state, one.attempts, one.taskset.size, Task.objects.count()) == (State.DONE, 2, 60_000, 60_000)
 
@@ -224,7 +255,7 @@ def test_a_small_file_that_needs_much_memory_ends_with_the_limit_and_the_next_is
     assert len(raw) < 10_000
     bomb, good = keep(project, alice, "a.parquet", len(raw), [raw]), keep(project, alice, "b.csv", 8, [b"prompt\n1\n"])
     job.take_up()
-    assert job._running["previews"].wait(300) == 0
+    assert processes.process.wait(300) == 0
     bomb.refresh_from_db()
     good.refresh_from_db()
     assert (bomb.state, good.state) == (State.LOOKED_AT, State.LOOKED_AT)
@@ -301,3 +332,73 @@ def test_a_column_that_is_not_chosen_is_not_read(sent):
     one = sent({"prompt": "a", "answer": 1, "": "Not A Domain", "meta": 7}, started=False)
     seen = look(one.preview, How(domain="", follow_ups="", meta=""))
     assert not seen.bad and seen.rows[0].domain == "" and seen.rows[0].meta == {}
+
+
+READ_QUICKLY = """
+import django
+django.setup()
+from django.db import connection
+from apps.accounts.confining import confine
+from workers.importing.importing import import_next
+connection.ensure_connection()
+confine(cpu_s=1)
+import_next("hurried")
+"""
+
+
+def test_a_file_that_takes_too_much_processor_time_says_so(sent, processes):
+    one = sent(*rows(40_000))
+    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "rftweb.settings"}
+    command = [sys.executable, "-c", READ_QUICKLY]
+    subprocess.run(command, cwd=configured.BASE_DIR, env=environment, timeout=120, check=True)
+    one.refresh_from_db()
+    assert one.state == State.FAILED
+    assert one.reason.startswith("reading it takes more than 1 seconds of processor time")
+
+
+def arrow_stream() -> bytes:
+    table = arrow.table({"prompt": ["a"] * 500, "answer": ["b"] * 500})
+    sink = arrow.BufferOutputStream()
+    with arrow.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+def packed(**members: bytes) -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name.replace("__", "/").replace("_DOT_", "."), content)
+    return stream.getvalue()
+
+
+LISTED = json.dumps({"_data_files": [{"filename": "a.arrow"}]}).encode()
+DAMAGED = {
+    "a.parquet": b"PAR1 and nothing else",
+    "b.parquet": b"",
+    "a.arrow": arrow_stream()[:-700],
+    "a.csv": b'prompt,answer\n"a,b\n\xff\xfe\n',
+    "a.jsonl": b"\xff\xfe{]\n",
+    "a.zip": b"PK\x03\x04 and nothing else",
+    "empty.zip": packed(),
+    "member.zip": packed(train_DOT_parquet=b"PAR1"),
+    "folder.zip": packed(state_DOT_json=LISTED, a_DOT_arrow=b"ARROW1"),
+    "clash.zip": packed(a_DOT_csv=b"x", a_DOT_csv__b_DOT_csv=b"x"),
+    "clash2.zip": packed(a_DOT_csv__b_DOT_csv=b"x", a_DOT_csv=b"x"),
+    "missing.zip": packed(state_DOT_json=LISTED),
+    "splits.zip": packed(dataset_dict_DOT_json=b'{"splits": ["train"]}', train__state_DOT_json=b"{"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_what_is_told_of_a_damaged_file_names_no_place_of_this_machine(
+    name, project, alice, folder
+):
+    raw = DAMAGED[name]
+    one = ended(keep(project, alice, name, len(raw), [raw]))
+    if one.state == State.LOOKED_AT:
+        one.start("damaged", How.read(one.how).written())
+        one = ended(one)
+    said = json.dumps([one.reason, one.preview, one.bad])
+    assert one.state == State.FAILED and one.reason
+    assert str(folder.parent) not in said and str(configured.BASE_DIR) not in said

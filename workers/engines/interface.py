@@ -19,10 +19,11 @@ class EngineDied(Exception):
 
 
 class ParityError(Exception):
-    """Loaded weights do not say what their manifest's probe says: they are not the weights that were published."""
+    """Loaded weights miss their manifest's probe: they are not the weights that were published."""
 
-    def __init__(self, gap: float, limit: float) -> None:
-        super().__init__(f"mean absolute logprob gap {gap:.4f} at the probe, at most {limit} is allowed")
+    def __init__(self, gap: float, limit: float, precision: str) -> None:
+        found = f"mean absolute logprob gap {gap:.4f} at the probe"
+        super().__init__(f"{found}, at most {limit} is allowed in {precision}")
         self.gap = gap
 
 

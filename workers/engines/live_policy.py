@@ -69,6 +69,11 @@ class LivePolicy:
         return self.module.config.get_text_config().vocab_size
 
     @property
+    def precision(self) -> str:
+        """In which it computes, such as "float32"."""
+        return str(self.module.dtype).removeprefix("torch.")
+
+    @property
     def device(self) -> torch.device:
         return self.module.device
 

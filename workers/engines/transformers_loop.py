@@ -238,7 +238,8 @@ class TransformersEngine:
     def _prove(self, folder: Path, version: int, probe: ProbeLike) -> tuple[LivePolicy, float]:
         """Read a version and hold it against its probe; returns it with the gap."""
         policy = LivePolicy.read(Path(folder), version, self.device)
-        return policy, require_parity(policy.probe_logprobs(probe.token_ids, probe.pictures), probe.logprobs)
+        measured = policy.probe_logprobs(probe.token_ids, probe.pictures)
+        return policy, require_parity(measured, probe.logprobs, policy.precision)
 
     def _die(self, reason: str) -> None:
         """Nothing is served from now on; whoever waits for an answer learns why."""

@@ -38,7 +38,13 @@ from vllm.engine.arg_utils import AsyncEngineArgs  # noqa: E402
 from vllm.v1.engine.async_llm import AsyncLLM  # noqa: E402  (reads the environment that was just prepared)
 from vllm.v1.engine.exceptions import EngineDeadError  # noqa: E402
 
-from workers.engines.vllm_arguments import MOST_PICTURES, Shapes, engine_arguments, shapes_of  # noqa: E402
+from workers.engines.vllm_arguments import (  # noqa: E402
+    MOST_PICTURES,
+    Shapes,
+    engine_arguments,
+    precision_of,
+    shapes_of,
+)
 from workers.engines.vllm_pictures import folded  # noqa: E402
 from workers.engines.vllm_traffic import Flight, Traffic  # noqa: E402
 
@@ -308,7 +314,9 @@ class VllmEngine:
 
     async def _prove(self, wanted: _Version) -> float:
         """Hold the live weights against the version's probe; they are in service afterwards."""
-        gap = require_parity(await self._traffic.probe(wanted.probe.token_ids, wanted.probe.pictures), wanted.probe.logprobs)
+        probe = wanted.probe
+        measured = await self._traffic.probe(probe.token_ids, probe.pictures)
+        gap = require_parity(measured, probe.logprobs, precision_of(self._shapes, ON_GPU))
         await self._llm.update_weight_version(str(wanted.number))
         self._serving, self._traffic.version = wanted, wanted.number
         return gap

@@ -24,7 +24,6 @@ def engine_arguments(
     `memory_share`: of the GPU's memory, for weights and cache; less where a trainer lives on the same GPU. `sees`: whether
     requests show pictures, always as pixels of ours: nothing is fetched. Its processor of pictures needs the tokenizer then.
     """
-    small = sum(map(math.prod, shapes.values())) < SMALL
     return AsyncEngineArgs(
         model=str(folder),
         load_format="safetensors",
@@ -33,7 +32,7 @@ def engine_arguments(
         skip_tokenizer_init=not sees,
         limit_mm_per_prompt={"image": MOST_PICTURES} if sees else {},
         generation_config="vllm",  # or the folder's own file would change how we sample
-        dtype="float32" if small and not on_gpu else "bfloat16",
+        dtype=precision_of(shapes, on_gpu),
         max_num_seqs=ROWS,
         # Between two parts of a prompt vLLM rewinds a request's generator, which one of a CPU cannot do: it would end vLLM.
         enable_chunked_prefill=on_gpu,
@@ -44,6 +43,12 @@ def engine_arguments(
         disable_log_stats=True,
         enable_log_requests=False,
     )
+
+
+def precision_of(shapes: Shapes, on_gpu: bool) -> str:
+    """Return the precision in which vLLM computes: float32 for small models on a CPU."""
+    is_small = sum(map(math.prod, shapes.values())) < SMALL
+    return "float32" if is_small and not on_gpu else "bfloat16"
 
 
 def shapes_of(folder: Path) -> Shapes:

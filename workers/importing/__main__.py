@@ -1,17 +1,21 @@
-"""Take up what is to be imported, one file after the other, and end: `python -m workers.importing LANE`.
+"""Preview and import files until none has been due for some time: `python -m workers.importing SECONDS`.
 
-Each file is read by a child whose memory is bounded: people's files are decoded nowhere else. A child that
-dies of a file leaves the others to the next child, and the import says why it failed.
+Each file is read by a child whose memory is bounded: people's files are decoded nowhere else. A
+child that dies of a file leaves the others to the next child, and the import says why it failed.
+Previews and imports have a child each, so that nobody's preview waits for a long import.
 """
 
 import os
 import signal
 import socket
 import sys
+import time
 import traceback
 
 from workers.processes import die_with_parent
 
+LANES = ("previews", "imports")
+LOOK_S = 0.2  # how often is looked for files that are due
 NOTHING_DUE = 3  # exit status of a child that found no file
 
 
@@ -21,32 +25,73 @@ def main() -> int:
     import django
 
     django.setup()
-    lane = sys.argv[1] if len(sys.argv) > 1 else "all"
-    owner = f"import@{socket.gethostname()}:{os.getpid()}"
-    while (status := _run_child(owner, lane)) != NOTHING_DUE:
-        if status > 0:  # such as a database that is away: the file stays due
-            return status
+    idle_s = float(sys.argv[1]) if len(sys.argv) > 1 else 0.0
+    return _Children().serve(idle_s)
+
+
+class _Children:
+    """The forked children, at most one in each lane."""
+
+    def __init__(self) -> None:
+        self.pids: dict[str, int] = {}
+        self.failed = 0  # exit status of a child that met more than a broken file
+
+    def serve(self, idle_s: float) -> int:
+        """Work off what is due; return the exit status of this process."""
+        last_busy = time.monotonic()
+        while True:
+            for lane in LANES:
+                self._reap(lane)
+                if lane not in self.pids and not self.failed and _is_due(lane):
+                    self.pids[lane] = _fork(lane)
+            if self.pids:
+                last_busy = time.monotonic()
+            elif self.failed or time.monotonic() - last_busy >= idle_s:
+                return self.failed
+            time.sleep(LOOK_S)
+
+    def _reap(self, lane: str) -> None:
+        if lane not in self.pids:
+            return
+        pid, raw = os.waitpid(self.pids[lane], os.WNOHANG)
+        if pid == 0:
+            return
+        del self.pids[lane]
+        status = os.waitstatus_to_exitcode(raw)
         if status < 0:
-            _fail_files_of(owner, signal.Signals(-status).name)
-    return 0
+            _fail_files_of(_owner(lane), signal.Signals(-status).name)
+        elif status != NOTHING_DUE:  # such as a database that is away: the file stays due
+            self.failed = status
 
 
-def _run_child(owner: str, lane: str) -> int:
-    """Fork a child that imports one file; return its exit status, negative for a signal."""
+def _owner(lane: str) -> str:
+    return f"{lane}@{socket.gethostname()}:{os.getpid()}"
+
+
+def _is_due(lane: str) -> bool:
+    from apps.tasksets.models import TasksetImport
+    from workers.importing.importing import LANES as CONDITIONS
+
+    return TasksetImport.objects.due().extra(where=[CONDITIONS[lane]]).exists()
+
+
+def _fork(lane: str) -> int:
+    """Fork a child that imports one file; return its process number."""
     from django.db import connections
 
     connections.close_all()  # a connection must not be shared by two processes
+    owner = _owner(lane)
     parent = os.getpid()
     child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            status = _import_one(owner, lane, parent)
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(status)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if child:
+        return child
+    status = 1
+    try:
+        status = _import_one(owner, lane, parent)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(status)
 
 
 def _import_one(owner: str, lane: str, parent: int) -> int:

@@ -1,19 +1,17 @@
-"""The job that has orders filled: it sees to it that one process of this worker does so while any is due."""
-
-import subprocess
-import sys
+"""The job that has orders filled, in a process of their own while any is due."""
 
 from celery import shared_task
-from django.conf import settings
 
 from apps.runs.models import WeightOrder
+from workers.on_demand import OnDemand
 
-_filling: subprocess.Popen | None = None
+filler = OnDemand("workers.orders", job="fill_orders")
 
 
 @shared_task(name="fill_orders")
 def take_up(**_: object) -> None:
-    """Idempotent; two workers take different orders. The process dies with us, and what it held is taken up again."""
-    global _filling
-    if (_filling is None or _filling.poll() is not None) and WeightOrder.objects.due().exists():
-        _filling = subprocess.Popen([sys.executable, "-m", "workers.orders"], cwd=settings.BASE_DIR)
+    """Idempotent: two workers take different orders. The process dies with its worker; what it
+    held is taken up again.
+    """
+    if not filler.is_running and WeightOrder.objects.due().exists():
+        filler.start()

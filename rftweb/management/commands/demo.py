@@ -70,10 +70,11 @@ class Command(BaseCommand):
 
     def _begin(self, furniture: Furniture, name: str, options: dict) -> Run:
         """Create what is missing, start or resume the named run; with --run the others give way to it."""
+        run = newest_run(furniture.project, name, options["steps"])
         if not options["exit"]:
             for other in RUNS:
-                newest_run(furniture.project, other, None)
-        run = newest_run(furniture.project, name, options["steps"])
+                if other != name:
+                    newest_run(furniture.project, other, None)
         if options["run"]:
             for other in furniture.project.runs.running().exclude(pk=run.pk):
                 other.pause(reason=PAUSED_BY_DEMO)

@@ -5,7 +5,10 @@ import json
 import pytest
 from django.test import Client
 
+from apps.accounts.models import Token
 from apps.environments.models import Episode
+from rftweb import bodies
+from rftweb.bodies import is_known
 
 pytestmark = pytest.mark.django_db
 SAID = {"role": "user", "content": "Guess!"}
@@ -58,3 +61,12 @@ def test_an_address_that_is_not_here_is_refused_in_the_same_shape(key):
         answer = posted(verb, b"{}", key)
         assert (answer.status_code, answer.json()["error"]["code"]) == (404, "unsupported_endpoint")
         assert "/v1/chat/completions" in answer.json()["error"]["message"]
+
+
+def test_a_large_body_with_a_key_for_no_run_is_left_to_the_view(alice, monkeypatch):
+    monkeypatch.setattr(bodies, "close_old_connections", lambda: None)  # it is the test's
+    secret = Token.issue(alice, "reader", [Token.Scope.READ])[1]
+    environ = {"REQUEST_METHOD": "POST", "PATH_INFO": "/v1/chat/completions"}
+    assert is_known({**environ, "HTTP_AUTHORIZATION": f"Bearer {secret}"})
+    assert not is_known({**environ, "HTTP_AUTHORIZATION": f"Bearer {secret}x"})
+    assert not is_known(environ)
