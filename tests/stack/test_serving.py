@@ -160,7 +160,7 @@ def written_since(installation, last: int) -> list[tuple]:
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_frameworks_program_is_answered_by_the_policy(installation, frameworks, tmp_path, name):
-    """Each answer is a rollout with its tokens; a framework may ask more than once for one."""
+    """Each answer is a rollout with its tokens; a client may send a call again."""
     last = installation.one(LAST)
     found = results_of(name, WAYS, frameworks.base, frameworks.key, tmp_path)
     answers = installation.wait("all is written", lambda: written_since(installation, last))
