@@ -8,6 +8,7 @@ import httpx
 import openai
 import pytest
 
+from tests.framework_programs import PROGRAMS, results_of
 from tests.stack.test_agents import KEY, digits
 
 pytestmark = [pytest.mark.stack, pytest.mark.slow]
@@ -72,7 +73,8 @@ class Callers:
 def served(installation, tmp_path, slug: str, **changes: object) -> Callers:
     installation.begin(
         slug, tmp_path, environment={"name": "agent"}, rewards=[], taskset=f"asked-{slug}", group_size=1, steps=STEPS,
-        groups_per_step=4, algorithm="reinforce_plus_plus", sampling={"max_tokens": 30}, **changes,
+        algorithm="reinforce_plus_plus", sampling={"max_tokens": 30},
+        **{"groups_per_step": 4, **changes},
     )  # fmt: skip
     key = installation.must("shell", "-c", KEY % slug).split()[-1]
     return Callers(f"{installation.stack.address}/v1", key)
@@ -130,3 +132,43 @@ def test_beyond_its_bound_a_run_refuses_and_says_when_to_come_again(installation
         impatient.chat.completions.create(model="tiny", messages=[{"role": "user", "content": "5+2="}])
     assert refused.value.response.headers["Retry-After"] == "1" and "staleness bound" in refused.value.message
     assert installation.one(REFUSED) == 1
+
+
+# -- the programs of common frameworks ------------------------------------------------------------
+
+WAYS = ("chat", "stream", "options")
+ANSWERS = """SELECT t.wishes, t.tokens, r.completion_tokens, octet_length(p.data), r.text
+             FROM environments_episodeturn t JOIN environments_episode e ON e.id = t.episode_id
+             JOIN runs_run u ON u.id = e.run_id JOIN rollouts_rollout r ON r.id = e.rollout_id
+             LEFT JOIN rollouts_rolloutpayload p ON p.rollout_id = r.id
+             WHERE u.slug = 'frameworks' AND e.id > %s"""
+LAST = "SELECT coalesce(max(id), 0) FROM environments_episode"
+
+
+@pytest.fixture(scope="module")
+def frameworks(installation, tmp_path_factory) -> Callers:
+    """A run with room for all of their answers, on which nobody trains meanwhile."""
+    folder, serve = tmp_path_factory.mktemp("frameworks"), {"feedback_s": 600}
+    return served(installation, folder, "frameworks", serve=serve, groups_per_step=64)
+
+
+def written_since(installation, last: int) -> list[tuple]:
+    """Return the answers since this episode once all are written, and nothing before."""
+    answers = installation.sql(ANSWERS, last)
+    return answers if all(payload for _, _, _, payload, _ in answers) else []
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_frameworks_program_is_answered_by_the_policy(installation, frameworks, tmp_path, name):
+    """Each answer is a rollout with its tokens; a client may send a call again."""
+    last = installation.one(LAST)
+    found = results_of(name, WAYS, frameworks.base, frameworks.key, tmp_path)
+    answers = installation.wait("all is written", lambda: written_since(installation, last))
+    assert len(answers) >= 2 + found["options"].get("choices", 1)
+    assert all(tokens == written > 0 for _, tokens, written, _, _ in answers)
+    short = [row for row in answers if row[0].get("max_tokens") == 8]
+    lengths, texts = {row[1] for row in short}, {row[4].strip() for row in short}
+    for way in ("chat", "stream"):
+        assert found[way].get("tokens", min(lengths)) in lengths
+        assert found[way]["text"].strip() in texts
+    assert all(logprob < 0 for logprob in found["options"].get("logprobs", [-1.0]))

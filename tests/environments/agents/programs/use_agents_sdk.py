@@ -22,6 +22,8 @@ from pydantic import BaseModel
 MODEL, KEY = os.environ["OPENAI_MODEL"], os.environ["OPENAI_API_KEY"]
 set_tracing_disabled(True)
 set_default_openai_api("chat_completions")
+loop = asyncio.new_event_loop()  # of all calls: a client's connections belong to one loop
+asyncio.set_event_loop(loop)
 called = []
 
 
@@ -65,7 +67,7 @@ def stream() -> dict:
         assert "".join(pieces) == result.final_output
         return result.final_output
 
-    return {"text": asyncio.run(read())}
+    return {"text": loop.run_until_complete(read())}
 
 
 def options() -> dict:
