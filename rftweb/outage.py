@@ -7,7 +7,7 @@ from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 
-from apps.accounts.locking import is_conflict, retrying
+from apps.accounts.locking import is_blocked, is_conflict, retrying
 
 log = structlog.get_logger(__name__)
 UNAVAILABLE = 503
@@ -34,6 +34,8 @@ class DatabaseAway:
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
         if not isinstance(error, OperationalError | InterfaceError):
             return None
+        if is_blocked(error):
+            return self._busy(request, error)
         if not is_conflict(error):
             return self._unavailable(request, error)
         view = request.resolver_match.func

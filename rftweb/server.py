@@ -13,6 +13,8 @@ APPLICATION = "rftweb.asgi:application"
 PROTOCOL = "rftweb.http_protocol:BoundedHttp"
 MOST_FILES = 65_536
 GRACEFUL_S = 5
+# Of WebSockets: uvicorn's own are 16 MiB and 32. OpenEnv's messages have up to a million characters.
+SOCKET_LIMITS = {"ws_max_size": 4 * 1024 * 1024, "ws_max_queue": 4}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -41,6 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         lifespan=given.lifespan,
         access_log=False,
         timeout_graceful_shutdown=GRACEFUL_S,
+        **SOCKET_LIMITS,
     )
 
 

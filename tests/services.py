@@ -6,6 +6,7 @@ under ids that another process's tests would give too.
 """
 
 import os
+import sys
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
@@ -20,6 +21,9 @@ OURS = "RFTWEB_TESTS_EMBEDDED"  # which addresses are not the caller's: pytest's
 
 
 def prepare() -> None:
+    # The tests start hundreds of processes of ours; without byte code each compiles the source anew.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
     os.environ.setdefault(
         "OMP_NUM_THREADS", "1"
     )  # the models are small: threads of several processes would only wait for each other

@@ -18,6 +18,7 @@ from apps.feedback.rater_model.anchoring import keep_anchor, unanchored
 from apps.feedback.rater_model.surprising import keep, unread
 from apps.policies.damage import DamagedWeights
 from apps.rewards.models import Rescoring
+from apps.rewards.sandbox import delegation
 from apps.rewards.scoring import Answered, open_questions, record_verdicts
 from apps.rollouts.models import Group
 from apps.runs.models import Run, StaleFence, Worker
@@ -42,7 +43,9 @@ def score(**_: object) -> None:
 
 @cache
 def me() -> Worker:
-    return register(Worker.Role.SCORER, **described(LIBRARIES))
+    facts = described(LIBRARIES)
+    facts["details"]["sandbox"] = delegation().description
+    return register(Worker.Role.SCORER, **facts)
 
 
 def serve() -> bool:

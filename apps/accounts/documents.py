@@ -1,11 +1,13 @@
 """Fields of REST documents that take exactly what JSON says: no text that looks like a number, no unknown field."""
 
+import heapq
 import uuid
 from typing import Any
 
 from rest_framework import serializers
 
 LARGEST_ID = 2**63 - 1
+MOST_NAMED = 20  # unknown fields that an answer names
 
 
 class Strict(serializers.Serializer):
@@ -14,7 +16,10 @@ class Strict(serializers.Serializer):
     def to_internal_value(self, data: Any) -> dict:
         if isinstance(data, dict) and (unknown := set(data) - set(self.fields)):
             words = f"This field is not known; known: {', '.join(self.fields) or 'none'}."
-            raise serializers.ValidationError({name[:100]: [words] for name in sorted(unknown)})
+            if len(unknown) > MOST_NAMED:
+                words += f" {len(unknown):,} such fields were sent; some are named."
+            named = heapq.nsmallest(MOST_NAMED, unknown)
+            raise serializers.ValidationError({name[:100]: [words] for name in named})
         return super().to_internal_value(data)
 
 

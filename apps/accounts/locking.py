@@ -20,6 +20,7 @@ M = TypeVar("M", bound=Model)
 log = structlog.get_logger(__name__)
 DEADLOCK = "40P01"
 SERIALIZATION_FAILURE = "40001"
+LOCK_TIMEOUT = "55P03"
 ATTEMPTS = 5
 FIRST_PAUSE_S = 0.02
 
@@ -64,6 +65,12 @@ def is_conflict(error: BaseException) -> bool:
     """Whether PostgreSQL ended the transaction because of another one: the same work can succeed."""
     code = getattr(error.__cause__, "sqlstate", None)
     return isinstance(error, OperationalError) and code in (DEADLOCK, SERIALIZATION_FAILURE)
+
+
+def is_blocked(error: BaseException) -> bool:
+    """Whether PostgreSQL gave up waiting for another transaction's lock."""
+    code = getattr(error.__cause__, "sqlstate", None)
+    return isinstance(error, OperationalError) and code == LOCK_TIMEOUT
 
 
 def retrying(work: Callable[P, T]) -> Callable[P, T]:

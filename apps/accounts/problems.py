@@ -18,7 +18,8 @@ from django.http import Http404
 from rest_framework import exceptions, serializers
 from rest_framework.response import Response
 
-from apps.accounts.locking import is_conflict
+from apps.accounts.locking import is_blocked, is_conflict
+from apps.accounts.public_text import public_text
 
 log = structlog.get_logger(__name__)
 MEDIA_TYPE = "application/problem+json"
@@ -98,7 +99,7 @@ def answer_to(error: Exception, path: str) -> Response:
             return _of_framework(error)
         case DataError():
             return answer(400, "unstorable", "A value cannot be stored: it holds a character or a number outside every bound.")
-        case OperationalError() if is_conflict(error):
+        case OperationalError() if is_conflict(error) or is_blocked(error):
             log.warning("lock_conflict", path=path, error=str(error).strip())
             return answer(503, "busy", BUSY, headers={"Retry-After": BUSY_S})
         case OperationalError() | InterfaceError():
@@ -112,7 +113,12 @@ def answer(status: int, kind: str, detail: str, headers: dict | None = None, **m
 
 
 def document_of(status: int, kind: str, detail: str, **more: object) -> dict:
-    return {"type": f"urn:rftweb:{kind}", "title": HTTPStatus(status).phrase, "status": int(status), "detail": detail, **more}
+    if "errors" in more:
+        told = more["errors"].items()
+        more["errors"] = {field: [public_text(word) for word in words] for field, words in told}
+    title = HTTPStatus(status).phrase
+    known = {"type": f"urn:rftweb:{kind}", "title": title, "status": int(status)}
+    return {**known, "detail": public_text(detail), **more}
 
 
 def by_field(detail: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, list[str]]]:

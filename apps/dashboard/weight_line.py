@@ -7,6 +7,7 @@ from datetime import datetime
 
 from django.db.models import Avg, Count, Q
 
+from apps.accounts.public_text import public_text
 from apps.buffer.models import StepItem, StepLesson
 from apps.dashboard.trends import Drawing, drawing_of
 from apps.feedback.tracing import shaped_by
@@ -147,7 +148,7 @@ def content_of(version: WeightVersion) -> Content | str:
     try:
         manifest = read_manifest(version.folder)
     except (DamagedWeights, OSError) as error:
-        return f"Its folder cannot be read here: {error}."
+        return f"Its folder cannot be read here: {public_text(error, {version.folder: version.folder.name})}."
     kinds = Counter(spec.dtype for spec in manifest.tensors.values())
     return Content(manifest, kinds.most_common(), parameter_count(manifest))
 

@@ -7,6 +7,7 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from apps.accounts.models import Project, User
+from apps.accounts.public_text import ReasonField
 from apps.rollouts.models import Rollout
 from apps.runs.models import Run
 
@@ -81,7 +82,7 @@ class Environment(models.Model):
     options = models.JSONField(default=dict, blank=True)
     failures = models.PositiveIntegerField(default=0, help_text="Episodes that failed in a row.")
     open_until = models.DateTimeField(null=True, help_text="Until when its breaker is open: no run opens groups in it.")
-    open_reason = models.CharField(max_length=300, blank=True, help_text="The failure that opened it.")
+    open_reason = ReasonField(max_length=300, blank=True, help_text="The failure that opened it.")
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL)
     created_at = models.DateTimeField(db_default=Now())
 
@@ -133,7 +134,7 @@ class PlaySession(models.Model):
     alive_at = models.DateTimeField(db_default=Now(), help_text="When its connection was last known to live.")
     heard_at = models.DateTimeField(null=True, help_text="When its client last said something.")
     closed_at = models.DateTimeField(null=True)
-    reason = models.CharField(max_length=300, blank=True, help_text="Why it ended.")
+    reason = ReasonField(max_length=300, blank=True, help_text="Why it ended.")
 
     class Meta:
         constraints = [
@@ -188,7 +189,7 @@ class Episode(models.Model):
     settle_s = models.FloatField(null=True, help_text="Seconds after the newest word on it within which that may still be changed.")
     origin = models.JSONField(default=dict, help_text="Of one that was imported: what it, its run and its group are called there.")
     state = models.CharField(max_length=11, choices=State.choices)
-    reason = models.CharField(max_length=300, blank=True, help_text="Why it ended.")
+    reason = ReasonField(max_length=300, blank=True, help_text="Why it ended.")
     turns = models.PositiveIntegerField(default=0, help_text="Observations so far.")
     opened_at = models.DateTimeField(db_default=Now())
     moved_at = models.DateTimeField(db_default=Now(), help_text="Since when it is the move of whose move it is.")
@@ -252,7 +253,7 @@ class EpisodeTurn(models.Model):
     is_cut = models.BooleanField(default=False, help_text="A length cut the action: the run's, or the one wished for.")
     reward = models.FloatField(null=True, help_text="What the action earned.")
     late_reward = models.FloatField(null=True, help_text="What came when the rollout was judged already: kept, not trained on.")
-    reason = models.CharField(max_length=300, blank=True, help_text="Why the action has no reward.")
+    reason = ReasonField(max_length=300, blank=True, help_text="Why the action has no reward.")
     first = models.PositiveIntegerField(null=True, help_text="The action's first token in the rollout's completion.")
     tokens = models.PositiveIntegerField(default=0)
     weight_version = models.PositiveIntegerField(null=True, help_text="Oldest that sampled a token of the action.")

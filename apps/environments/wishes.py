@@ -3,6 +3,7 @@ with which probability, so what is learned from it stays unbiased."""
 
 from dataclasses import asdict, dataclass, fields
 
+BEGIN_OF_CALL = "<tool_call>"
 END_OF_CALL = "</tool_call>"
 
 
@@ -12,6 +13,7 @@ class Wishes:
 
     `logprobs`: kept with the action. `raw`: the observation is the bare text that the policy goes on from, without a chat template.
     `one_call`: the action ends with the first tool call in it. `no_calls`: no tool calls are read from it.
+    `prefix`: the beginning of its message that the policy does not choose; not trained on.
     """
 
     max_tokens: int | None = None
@@ -21,6 +23,7 @@ class Wishes:
     raw: bool = False
     one_call: bool = False
     no_calls: bool = False
+    prefix: str = ""
 
     @classmethod
     def of(cls, kept: dict) -> "Wishes":

@@ -16,6 +16,7 @@ import pyarrow as arrow
 import pyarrow.parquet as pq
 
 from apps.accounts.confining import TOO_MUCH, environment, require_decoder
+from apps.accounts.public_text import public_text
 
 ROWS_AT_ONCE = 1_000
 MAGIC = b"PAR1"
@@ -47,7 +48,7 @@ def lines_of(source: Path | BinaryIO, at: Callable[[int], None] = lambda row: No
     except MemoryError:  # Arrow's own is both
         raise
     except (arrow.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise NotParquet(f"row {done + 1} or one behind it cannot be read: {error}") from None
+        raise NotParquet(f"row {done + 1} or one behind it cannot be read: {public_text(error)}") from None
 
 
 def lines_apart(stream: BinaryIO) -> Iterator[bytes]:

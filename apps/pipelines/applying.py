@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from apps.accounts.public_text import public_text
 from apps.pipelines.operators import Operator, find
 from apps.pipelines.operators.contract import Made, Sample, Sifted, repeated
 from apps.runs.pipeline import OperatorChoice, Stage
@@ -85,7 +86,8 @@ def _called(operator: Operator, choice: OperatorChoice, samples: list[Sample]) -
     try:
         return operator.call(samples, operator.read_options(choice.options))
     except Exception as error:  # an operator is anybody's code: its group waits, the run goes on
-        raise OperatorFailed(f"{operator.name}: {type(error).__name__}: {error}") from error
+        what = f"{operator.name}: {type(error).__name__}: {public_text(error)}"
+        raise OperatorFailed(what) from error
 
 
 def _left_out(operator: Operator, given: list[Sample], sifted: Sifted) -> list[Cut]:

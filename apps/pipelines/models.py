@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from django.db import connection, models
 from django.db.models.functions import Now
 
+from apps.accounts.public_text import ReasonField
 from apps.pipelines.applying import Cut, Pass
 from apps.rollouts.models import Group, Rollout
 from apps.runs.models import Run
@@ -46,7 +47,7 @@ class OwnExpert(models.Model):
     rollout = models.OneToOneField(Rollout, on_delete=models.CASCADE, related_name="own_expert")
     place = models.PositiveSmallIntegerField(help_text="The operator's number in the pipeline, from 0.")
     operator = models.CharField(max_length=60)
-    reason = models.CharField(max_length=LONGEST_REASON)
+    reason = ReasonField(max_length=LONGEST_REASON)
     at = models.DateTimeField(db_default=Now())
 
     class Meta:
@@ -63,7 +64,7 @@ class CutRollout(models.Model):
     rollout = models.OneToOneField(Rollout, on_delete=models.CASCADE, related_name="cut")
     place = models.PositiveSmallIntegerField(help_text="The operator's number in the pipeline, from 0.")
     operator = models.CharField(max_length=60)
-    reason = models.CharField(max_length=LONGEST_REASON)
+    reason = ReasonField(max_length=LONGEST_REASON)
     is_silent = models.BooleanField(default=False)
     at = models.DateTimeField(db_default=Now())
 

@@ -15,6 +15,7 @@ from django.db.models.functions import Now
 
 from apps.accounts.locking import unit_of_work
 from apps.accounts.models import AuditEntry, User
+from apps.accounts.public_text import ReasonField
 from apps.runs.models import NotPossible, Run
 from apps.tasksets.models import Task
 
@@ -29,7 +30,7 @@ class LeftOut(models.Model):
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="left_out")
     task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="+")
-    reason = models.CharField(max_length=200)
+    reason = ReasonField(max_length=200)
     by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+", help_text="NULL: the run itself did."
     )

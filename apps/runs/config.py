@@ -4,9 +4,10 @@ Unknown keys are errors with a suggestion; every number has bounds; sizes are de
 """
 
 import difflib
+import itertools
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from typing import Annotated, Literal, get_args
 
 import yaml
@@ -31,14 +32,21 @@ from apps.runs.serving import Serve
 from apps.tasksets.judged_by import Kind
 
 LARGEST_FILE_BYTES = 256 * 1024
+MOST_VALUES = 5_000  # keys and values of a configuration, with all that they hold
+MOST_PROBLEMS = 50  # that an error names
+LONGEST_QUOTE = 100  # characters of a key or value that an error repeats
 
 
 class ConfigError(ValueError):
     """The configuration is not usable; `problems` maps a dotted field to what is wrong with it and what is right."""
 
     def __init__(self, problems: dict[str, str]) -> None:
-        self.problems = problems
-        super().__init__("; ".join(f"{field}: {problem}" for field, problem in problems.items()))
+        self.problems = dict(itertools.islice(problems.items(), MOST_PROBLEMS))
+        if len(problems) > MOST_PROBLEMS:
+            words = f"has {len(problems):,} problems; these are the first {MOST_PROBLEMS}"
+            self.problems["configuration"] = words
+        told = (f"{field}: {problem}" for field, problem in self.problems.items())
+        super().__init__("; ".join(told))
 
 
 class Repeats(Section):
@@ -156,7 +164,9 @@ class RunConfig(Section):
     )
     selection: Selection = Field(Shuffle(), description="By which rule draws choose tasks.")
     sampling: Sampling = Sampling()
-    rewards: tuple[ScorerChoice, ...] = Field((), description="Machine scorers and their weights.")
+    rewards: tuple[ScorerChoice, ...] = Field(
+        (), max_length=100, description="Machine scorers and their weights."
+    )
     environment: EnvironmentChoice | None = Field(None, description="What the policy acts in; empty answers each task by itself.")
     serve: Serve | None = Field(None, description="Callers come with their own prompts and are trained on; empty draws its tasks.")
     people: People = People()
@@ -266,6 +276,7 @@ def parse(data: object) -> RunConfig:
     """The configuration in `data` (decoded JSON or YAML). Raises ConfigError naming each field and what is right."""
     if not isinstance(data, dict):
         raise ConfigError({"configuration": "must be a mapping of fields, such as `policy: tone`"})
+    _require_bounded(data)
     if problems := dict.fromkeys(_with_nul(data), "holds a NUL character, which cannot be stored"):
         raise ConfigError(problems)
     try:
@@ -275,6 +286,28 @@ def parse(data: object) -> RunConfig:
     if problems := refusals(plan):
         raise ConfigError(problems)
     return plan
+
+
+def _require_bounded(data: dict) -> None:
+    """Refuse what would take long to check. Raises ConfigError."""
+    values = 0
+    size = 0
+    waiting: list[object] = [data]
+    while waiting:
+        value = waiting.pop()
+        values += 1
+        if isinstance(value, str):
+            size += len(value)
+        elif isinstance(value, dict):
+            waiting.extend(value)
+            waiting.extend(value.values())
+        elif isinstance(value, list | tuple):
+            waiting.extend(value)
+        if values + len(waiting) > MOST_VALUES:
+            raise ConfigError({"configuration": f"has more than {MOST_VALUES:,} keys and values"})
+        if size > LARGEST_FILE_BYTES:
+            words = f"its texts are larger than {LARGEST_FILE_BYTES // 1024} KiB"
+            raise ConfigError({"configuration": words})
 
 
 def _with_nul(said: object, path: str = "") -> Iterator[str]:
@@ -316,16 +349,26 @@ def as_yaml(said: object) -> str:
 class _StrictLoader(yaml.SafeLoader):
     """YAML without aliases or repeated keys, and with `1e-4` read as the number it is."""
 
+    nodes = 0
+
     def compose_node(self, parent: yaml.Node | None, index: object) -> yaml.Node | None:
+        self.nodes += 1
+        if self.nodes > MOST_VALUES:  # a small file of many nodes takes the parser seconds
+            raise yaml.YAMLError(f"it has more than {MOST_VALUES:,} keys and values")
         if self.check_event(yaml.events.AliasEvent):
             raise yaml.YAMLError(f"aliases are not allowed ({self.peek_event().start_mark})")
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
         keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-        repeated = [key for key in keys if keys.count(key) > 1]
-        if repeated:
-            raise yaml.YAMLError(f"the key {repeated[0]!r} stands twice{node.start_mark}")
+        met = set()
+        for key in keys:
+            if not isinstance(key, Hashable):
+                continue  # PyYAML refuses it
+            if key in met:
+                quoted = repr(key)[:LONGEST_QUOTE]
+                raise yaml.YAMLError(f"the key {quoted} stands twice{node.start_mark}")
+            met.add(key)
         return super().construct_mapping(node, deep)
 
 
@@ -353,7 +396,7 @@ def _walked(location: tuple) -> tuple[str, type[BaseModel]]:
         if part in choice:
             section, choice = choice[part], {}
             continue
-        path.append(str(part))
+        path.append(str(part)[:LONGEST_QUOTE])
         kinds = _sections_of(section.model_fields[part].annotation) if part in section.model_fields else []
         choice = {kind.model_fields["name"].default: kind for kind in kinds} if len(kinds) > 1 else {}
         section = kinds[0] if len(kinds) == 1 else section
@@ -369,7 +412,7 @@ def _sections_of(annotation: object) -> list[type[BaseModel]]:
 
 def _suggestion(name: str, section: type[BaseModel]) -> str:
     """What an unknown key was probably meant to be, among the fields of its section."""
-    close = difflib.get_close_matches(name, section.model_fields, n=1)
+    close = difflib.get_close_matches(name[:LONGEST_QUOTE], section.model_fields, n=1)
     return (
         f"is no known field; did you mean `{close[0]}`?"
         if close

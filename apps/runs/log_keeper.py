@@ -22,6 +22,8 @@ from typing import Any
 from django.conf import settings
 from django.db import DatabaseError, InterfaceError, OperationalError, close_old_connections, connections
 
+from apps.accounts.public_text import public_text
+
 LINES_WAITING, LINES_AT_ONCE = 5_000, 500
 GATHER_S, RETRY_S, IDLE_S = 0.3, 2.0, 60.0
 LONGEST_VALUE, LONGEST_TRACEBACK, MOST_FIELDS, MOST_ITEMS = 2_000, 8_000, 40, 100
@@ -207,4 +209,4 @@ def told(value: Any, name: str = "", longest: int = LONGEST_VALUE) -> Any:
     if isinstance(value, list | tuple | set | frozenset):
         return [told(inner, "", longest) for inner in list(value)[:MOST_ITEMS]]
     text = str(value)[: 4 * longest].replace("\x00", "�").encode("utf-8", "replace").decode()  # no half of a character
-    return SECRETS.sub(HIDDEN, text)[:longest]
+    return SECRETS.sub(HIDDEN, public_text(text))[:longest]

@@ -4,6 +4,7 @@ from django.db import models, transaction
 from django.db.models import F
 
 from apps.accounts.models import Project, User
+from apps.accounts.public_text import public_text
 from apps.streaming import bells
 
 
@@ -29,6 +30,8 @@ class Topic(models.Model):
 
         The counter's row lock makes sequence order commit order: whoever saw n has seen all before it.
         """
+        if "reason" in payload:
+            payload["reason"] = public_text(payload["reason"])
         with transaction.atomic():
             Topic.objects.filter(pk=self.pk).update(sequence=F("sequence") + 1)
             sequence = Topic.objects.values_list("sequence", flat=True).get(pk=self.pk)

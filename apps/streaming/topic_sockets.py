@@ -1,5 +1,6 @@
 """Sockets that follow topics: they only speak to the browser, of what its person may hear."""
 
+import re
 from collections.abc import Iterable
 from typing import Protocol
 
@@ -11,6 +12,7 @@ from apps.streaming.sockets import NOT_YOURS, RESTARTING, TOO_BIG, TOO_CHATTY, R
 from apps.streaming.watcher import Watcher
 
 TOPICS_PER_SOCKET = 20
+INTEGER = re.compile(r"-?[0-9]{1,18}")
 LONGEST_FRAME = 1024  # characters from the browser
 MOST_FRAMES = 100  # from the browser, between two looks at its permission
 
@@ -57,10 +59,10 @@ class TopicSocket(Socket):
 
     def numbers(self, name: str, most: int) -> list[int]:
         """The query's integers of this name. Raises ValueError."""
-        found = [int(text) for text in self.query.get(name, [])]
-        if len(found) > most or any(abs(number) >= 2**63 for number in found):
-            raise ValueError(f"{name}: at most {most} 64-bit integers")
-        return found
+        said = self.query.get(name, [])
+        if len(said) > most or not all(map(INTEGER.fullmatch, said)):
+            raise ValueError(f"{name}: at most {most} integers of up to 18 digits")
+        return [int(text) for text in said]
 
     @database_sync_to_async
     def _visible(self, user: User) -> tuple[dict[int, str], frozenset[int]]:

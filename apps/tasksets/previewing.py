@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from apps.accounts.public_text import public_text
 from apps.tasksets.looking import LONGEST_COLUMN, MOST_COLUMNS, How
 from apps.tasksets.messages import data_of, shown
 from apps.tasksets.pictures import BadPicture, encode
@@ -37,7 +38,7 @@ def preview_of(path: Path, how: How) -> dict[str, Any]:
         preview["splits"] = folder.splits_of(path, SUFFIXES) if path.is_dir() else []
         records = list(islice(opened(path, how.format, how.split), ROWS))
     except NotReadable as error:
-        preview["refusal"] = storable(str(error))
+        preview["refusal"] = storable(public_text(error, {path: "the file"}))
         return preview
     names = (name for record in records if isinstance(record, Record) for name in record.fields)
     short = dict.fromkeys(name for name in names if len(name) <= LONGEST_COLUMN)

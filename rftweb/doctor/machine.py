@@ -8,7 +8,7 @@ from pathlib import Path
 
 from django.conf import settings
 
-from apps.rewards.sandbox import LANGUAGES, NoSandbox, prepare, require
+from apps.rewards.sandbox import LANGUAGES, NoSandbox, delegation, prepare, require
 from apps.tasksets import pages
 from rftweb.doctor.finding import Finding, fail, ok, warn
 
@@ -48,7 +48,7 @@ def check_sandbox() -> Iterator[Finding]:
             "on Ubuntu kernel.apparmor_restrict_unprivileged_userns=0; in a container a seccomp profile that allows unshare)",
         )
         return
-    yield ok("sandbox", "a guest of bubblewrap's comes up")
+    yield ok("sandbox", f"a guest of bubblewrap's comes up, {delegation().description}")
     for language in LANGUAGES:
         yield _runs(language)
 

@@ -1,6 +1,7 @@
 """What people send is decoded with bounded memory, and never in a web process."""
 
 import io
+import signal
 import subprocess
 import sys
 
@@ -25,6 +26,20 @@ try:
     bytearray(64 << 20)
 except MemoryError:
     print("refused")
+"""
+
+BUSY = """
+from collections import deque
+from itertools import repeat
+from apps.accounts import confining
+confining.KILLED_AFTER_S = 1
+confining.confine(cpu_s=0.2)
+try:
+    {work}
+except ValueError:
+    print("taken for a bad line")
+except confining.TooSlow as slow:
+    print(slow)
 """
 
 
@@ -53,6 +68,20 @@ def test_a_confined_process_gets_no_more_memory():
         [sys.executable, "-c", GREEDY], capture_output=True, text=True, timeout=60
     )
     assert done.stdout == "refused\n", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("work", "said", "status"),
+    [
+        pytest.param("while True: str(1)", "more than 0.2 seconds of processor", 0, id="python"),
+        pytest.param("deque(repeat(0), maxlen=0)", "", -signal.SIGKILL, id="native code"),
+    ],
+)
+def test_a_confined_process_gets_no_more_processor_time(work, said, status):
+    code = BUSY.format(work=work)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert said in done.stdout and done.returncode == status, done.stderr
+    assert bool(said) == bool(done.stdout)
 
 
 def test_a_web_process_decodes_no_tables_and_no_archives(monkeypatch, tmp_path):

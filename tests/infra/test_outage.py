@@ -30,15 +30,15 @@ def test_another_error_stays_a_fault(client, alice, monkeypatch):
     assert answer.status_code == 500 and "A fault of ours" in answer.content.decode()
 
 
-def colliding(times: int, work=None):
-    """The work, but first PostgreSQL ends it that often as the victim of a deadlock."""
+def colliding(times: int, work=None, code: str = "40P01"):
+    """The work, but first PostgreSQL ends it that often, as it does the victim of a deadlock."""
     calls = []
 
     def collide(*args, **kwargs):
         calls.append(1)
         if len(calls) <= times:
             with transaction.atomic(), connection.cursor() as cursor:
-                cursor.execute("DO $$ BEGIN RAISE 'deadlock' USING ERRCODE = '40P01'; END $$")
+                cursor.execute(f"DO $$ BEGIN RAISE 'ended' USING ERRCODE = '{code}'; END $$")
         return work(*args, **kwargs)
 
     collide.calls = calls
@@ -57,9 +57,12 @@ def test_a_page_is_read_again_after_a_conflict(client, alice, monkeypatch, times
 
 
 @pytest.mark.django_db(transaction=True)
-def test_what_was_sent_is_not_sent_again_by_us_but_said_to_be_free_for_it(client, alice, monkeypatch, run):
+@pytest.mark.parametrize("code", ["40P01", "55P03"])  # a deadlock, or a lock that others keep
+def test_what_was_sent_is_not_sent_again_by_us_but_said_to_be_free_for_it(
+    client, alice, monkeypatch, run, code
+):
     client.force_login(alice)
-    collide = colliding(99)
+    collide = colliding(99, code=code)
     monkeypatch.setitem(steering.ACTS, "pause", collide)
     answer = client.post(reverse("run-act", args=[run.project.slug, run.slug, "pause"]))
     assert (answer.status_code, answer["Retry-After"], len(collide.calls)) == (503, "1", 1)

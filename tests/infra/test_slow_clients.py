@@ -222,3 +222,37 @@ def test_one_person_has_a_bounded_number_of_downloads(web):
         assert status == 429 and "let one finish first" in said
         other = held.enter_context(web.send(request("/download/bob", method="GET")))
         assert other.recv(12) == b"HTTP/1.1 200"
+
+
+HEAD = request("/healthz", "X-Pad: ", method="GET").removesuffix(b"\r\n\r\n")
+BODY = request("/api/v1/ratings/", CHUNKED)
+ENDLESS = {
+    "headers": (request("/healthz", method="GET").removesuffix(b"\r\n"), b"X-Pad: x\r\n"),
+    "one header": (HEAD, b"x" * 60_000),
+    "address": (b"GET /", b"x" * 60_000),
+    "chunk extension": (BODY + b"2;", b"x" * 60_000),
+    "trailers": (BODY + b"2\r\n{}\r\n0\r\n", b"X-Pad: x\r\n"),
+}
+
+
+@pytest.mark.parametrize("part", ENDLESS)
+def test_what_is_sent_beside_a_body_is_bounded(web, part):
+    begin, unit = ENDLESS[part]
+    with web.send(begin) as connection, pytest.raises(OSError, match=r"reset|pipe"):
+        for _ in range(40 * MB // len(unit)):  # more than the buffers of both ends hold
+            connection.sendall(unit)
+
+
+@pytest.mark.parametrize("size", [60_000, 100_000])
+def test_a_request_with_large_headers_is_refused_in_words(web, size):
+    status, words = web.answer(
+        request("/healthz", "X-Pad: " + "x" * size, "Connection: close", method="GET")
+    )
+    assert status == (200 if size < http_protocol.LARGEST_HEAD else 431)
+    assert (status == 200) or "may have 65,536 bytes" in words
+
+
+def test_a_body_in_chunks_of_one_byte_is_read(web):
+    body = b"1\r\nx\r\n" * 30_000 + b"0\r\n\r\n"
+    status, words = web.answer(request("/healthz", CHUNKED, "Connection: close") + body)
+    assert status == 403, words  # Django's own answer to a form without its token

@@ -8,6 +8,7 @@ import pytest
 from rftweb.embedded import PostgresServer, ValkeyServer
 from rftweb.supervisor import Supervisor, leftovers
 from rftweb.supervisor.roles import ROLES
+from tests.clusters import copy_migrated_cluster
 from tests.descent import children
 from tests.ports import kept_port
 from tests.stack.conftest import PATIENCE_S
@@ -17,6 +18,7 @@ pytestmark = [pytest.mark.stack, pytest.mark.slow]
 
 @pytest.fixture
 def stack(var):
+    copy_migrated_cluster(var)
     keeper, port = kept_port()
     stack = Supervisor(var, port=port, quiet=True)
     with keeper, ExitStack() as ending:

@@ -12,12 +12,14 @@ import pytest
 from rftweb.embedded import PostgresServer, ValkeyServer
 from rftweb.supervisor import StackFailed, Supervisor, leftovers
 from rftweb.supervisor.record import AlreadyRunning
+from tests.clusters import copy_migrated_cluster
 
 SERVICES = ("postgres", "valkey")
 
 
 @pytest.fixture
 def stack(var):
+    copy_migrated_cluster(var)
     with Supervisor(var, roles=SERVICES, quiet=True) as stack:
         yield stack
 

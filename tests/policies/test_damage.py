@@ -20,6 +20,7 @@ def refused(folder: Path, like=None) -> DamagedWeights:
     with pytest.raises(DamagedWeights) as caught:
         verify(folder, like)
     assert caught.value.detail and caught.value.file
+    assert str(folder.parent) not in str(caught.value)
     return caught.value
 
 

@@ -1,5 +1,7 @@
 """Every wrong configuration is refused with the field's name and what is right."""
 
+import time
+
 import pytest
 
 from apps.runs.config import ConfigError, from_yaml, parse, to_yaml
@@ -87,3 +89,33 @@ def test_broken_yaml_is_refused_in_words():
 def test_a_huge_file_is_refused():
     with pytest.raises(ConfigError, match="larger than"):
         from_yaml("# " + "x" * 300_000)
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("{" + "a: 1, " * 2_000 + "}", "stands twice"),
+        ("{" + ", ".join(f"k{n}: 1" for n in range(20_000)) + "}", "more than 5,000 keys"),
+        ("rewards:\n" + "- {scorer: x}\n" * 4_000, "more than 5,000 keys"),
+        ("rewards:\n" + "- {scorer: x}\n" * 1_000, "at most 100 items"),
+        ("{" + ", ".join(f"k{n}: 1" for n in range(2_000)) + "}", "these are the first 50"),
+        ("? [a]\n: 1", "unhashable key"),
+    ],
+)
+def test_a_large_configuration_is_refused_soon_and_in_few_words(text, what):
+    began = time.process_time()
+    with pytest.raises(ConfigError, match=what) as refused:
+        from_yaml(text)
+    assert time.process_time() - began < 5
+    assert len(str(refused.value)) < 20_000
+
+
+@pytest.mark.parametrize("size", [150_000, 300_000])
+def test_a_long_key_is_not_repeated_whole(size):
+    (field,) = problem(**{"k" * size: 1})
+    assert len(field) <= 100
+
+
+def test_a_json_document_of_many_values_is_refused():
+    rewards = [{"scorer": f"s{number}"} for number in range(20_000)]
+    assert "more than 5,000 keys" in problem(rewards=rewards)["configuration"]

@@ -93,6 +93,12 @@ class Installation:
     def wait_completed(self, slug: str, seconds: float = PATIENCE_S) -> None:
         self.wait(f"{slug} completed", lambda: self.one("SELECT state FROM runs_run WHERE slug = %s", slug) == "completed", seconds)
 
+    def stop_runs(self) -> None:
+        """Stop every run that has not ended."""
+        left = "SELECT slug FROM runs_run WHERE state NOT IN ('stopped', 'completed')"
+        for (slug,) in self.sql(left):
+            self.must("runs", "stop", slug)
+
     def empty_redis(self) -> None:
         """Its data is lost, in memory and in its file: queues, bells, and what is being streamed."""
         with redis.Redis.from_url(redis_url(Path(self.env["RFTWEB_VAR"]))) as client:
@@ -133,12 +139,53 @@ def tiny_folder(tmp_path_factory) -> Path:
     return folder
 
 
+class SharedInstallation:
+    """One installation for every file of a test process that asks for `installation`.
+
+    A start costs more than most tests that use it: twelve processes import the application, two of
+    them torch as well.
+    """
+
+    def __init__(self) -> None:
+        self.current: Installation | None = None
+        self._ending = ExitStack()
+
+    def started(self, tmp_path_factory, tiny_folder: Path) -> Installation:
+        """Return the installation; start one if there is none, or if its supervisor has ended."""
+        if self.current is None or self.current.stack.process.poll() is not None:
+            self.stop()
+            installation = self._ending.enter_context(running(tmp_path_factory.mktemp("var")))
+            installation.must("shell", "-c", FURNISH % str(tiny_folder))
+            self.current = installation
+        return self.current
+
+    def stop(self) -> None:
+        self.current = None
+        self._ending.close()
+
+
+shared = SharedInstallation()
+
+
 @pytest.fixture(scope="module")
-def installation(tmp_path_factory, tiny_folder) -> Iterator[Installation]:
-    """One installation for all tests of a module; each begins its own run."""
-    with running(tmp_path_factory.mktemp("var")) as installation:
-        installation.must("shell", "-c", FURNISH % str(tiny_folder))
-        yield installation
+def installation(request, tmp_path_factory, tiny_folder) -> Iterator[Installation]:
+    """The process's installation; each test begins runs of its own, named like no others."""
+    failed_before = request.session.testsfailed
+    installation = shared.started(tmp_path_factory, tiny_folder)
+    yield installation
+    if request.session.testsfailed > failed_before:
+        shared.stop()  # the next file must not fail of what this one left
+    else:
+        installation.stop_runs()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Stop the installation before a file that does not use it: idle, it would still load the machine."""
+    if nextitem is None or not (
+        nextitem.path == item.path or "installation" in nextitem.fixturenames
+    ):
+        shared.stop()
 
 
 @pytest.fixture

@@ -101,7 +101,9 @@ def guesser(installation, tmp_path) -> Iterator[Guesser]:
 def test_an_agent_trains_the_policy_with_openais_own_client(installation, guesser):
     installation.wait_completed("agents")
     assert 2 in guesser.played and guesser.streamed
-    rewarded = """SELECT count(*) FROM rewards_reward w JOIN rollouts_rollout r ON r.id = w.rollout_id
-                  WHERE w.source = 'environment' AND w.value IS NOT NULL AND r.state = 'finished'"""
+    rewarded = """SELECT count(*) FROM rewards_reward w JOIN rollouts_rollout o ON o.id = w.rollout_id
+                  JOIN rollouts_group g ON g.id = o.group_id JOIN runs_run r ON r.id = g.run_id
+                  WHERE r.slug = 'agents' AND w.source = 'environment'
+                  AND w.value IS NOT NULL AND o.state = 'finished'"""
     assert installation.one(rewarded) >= 12
     assert installation.violations() == {}

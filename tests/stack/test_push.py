@@ -18,8 +18,9 @@ ROLLOUTS = 4 * 4 * 4  # steps, groups in each, rollouts in each
 WORDS = """SELECT count(*), count(DISTINCT w.rollout_id), min(w.value), max(w.value) FROM rewards_reward w
            JOIN rollouts_rollout o ON o.id = w.rollout_id JOIN rollouts_group g ON g.id = o.group_id
            JOIN runs_run r ON r.id = g.run_id WHERE r.slug = 'pushed' AND w.scorer = 'sorter'"""
-ANSWERED = """SELECT count(*) FROM environments_episode e JOIN environments_episodeturn t ON t.episode_id = e.id
-              WHERE t.answered_at IS NOT NULL"""
+ANSWERED = """SELECT count(*) FROM environments_episode e JOIN runs_run r ON r.id = e.run_id
+              JOIN environments_episodeturn t ON t.episode_id = e.id
+              WHERE r.slug = 'pushed' AND t.answered_at IS NOT NULL"""
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
+import psutil
 import pytest
 
 from rftweb.supervisor.child import CRASH_LOOP, QUICK_DEATH_S
@@ -109,18 +110,19 @@ def test_no_acknowledged_decision_is_missing_or_doubled_when_the_web_process_is_
     raters = [Rater(urlsplit(installation.stack.address).netloc, **person) for person in people]
     for rater in raters:
         rater.start()
-    begun = time.monotonic()
     for number in range(KILLS):
         more = sum(len(rater.acknowledged) for rater in raters) + 1
-        # Now and then it lives long enough not to be taken for one that cannot start at all, and given up.
-        alive = begun + (QUICK_DEATH_S + 1 if number % (CRASH_LOOP - 2) == 0 else 0)
+        # Now and then it lives long enough not to be given up as one that cannot start at all.
+        lives_s = QUICK_DEATH_S + 0.5 if number % (CRASH_LOOP - 1) == 0 else 0
+        until = psutil.Process(installation.stack.pid("web")).create_time() + lives_s
         installation.wait(
             "people rate",
-            lambda more=more, alive=alive: sum(len(r.acknowledged) for r in raters) >= more and time.monotonic() >= alive,
+            lambda more=more, until=until: (
+                sum(len(r.acknowledged) for r in raters) >= more and time.time() >= until
+            ),
         )
         killed = installation.stack.kill("web")
         installation.stack.wait_restarted("web", since=killed, stall_s=PATIENCE_S)
-        begun = time.monotonic()
     for rater in raters:
         rater.over.set()
     for rater in raters:

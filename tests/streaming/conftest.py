@@ -18,7 +18,7 @@ from redis.retry import Retry
 
 from apps.accounts.models import User
 from rftweb.embedded.binaries import redis_binary
-from rftweb.server import APPLICATION, PROTOCOL
+from rftweb.server import APPLICATION, PROTOCOL, SOCKET_LIMITS
 from tests.ports import kept_port
 
 
@@ -77,7 +77,9 @@ def serve(settings, monkeypatch, transactional_db) -> Iterator[Callable[..., str
             hosts = {"hosts": [{"address": redis_url, "socket_timeout": None}], "prefix": "rftweb"}
             settings.CHANNEL_LAYERS = {"default": {"BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer", "CONFIG": hosts}}
         listener = socket.create_server(("127.0.0.1", 0))
-        config = uvicorn.Config(APPLICATION, http=PROTOCOL, log_level="warning", lifespan="off", ws_ping_interval=20)
+        config = uvicorn.Config(
+            APPLICATION, http=PROTOCOL, log_level="warning", lifespan="off", **SOCKET_LIMITS
+        )
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from urllib.parse import quote
 
 import pytest
 from channels.db import database_sync_to_async
@@ -11,6 +12,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from apps.accounts.models import Membership
 from apps.streaming.sockets import SOCKETS_PER_USER, Socket
+from rftweb.server import SOCKET_LIMITS
 
 pytestmark = pytest.mark.django_db(transaction=True)
 SOCKETS = pytest.mark.parametrize("path", ["live", "events"])
@@ -152,3 +154,22 @@ async def test_a_browser_that_says_too_much_is_closed(address, path, run, bobs, 
             assert closed.rcvd.code == code
         else:
             assert await close_code(socket) == code
+
+
+async def test_a_message_beyond_every_limit_is_refused_before_it_is_read(address, run, bobs):
+    async with opened(address, "events", f"topic={run.topic_id}", bobs) as socket:
+        with pytest.raises(ConnectionClosed) as closed:
+            await socket.send("x" * (SOCKET_LIMITS["ws_max_size"] + 1))
+            async with asyncio.timeout(60):
+                while True:
+                    await socket.recv()
+    assert closed.value.rcvd.code == 1009 and "exceeds limit" in closed.value.rcvd.reason
+
+
+@pytest.mark.parametrize("topic", ["run:3", "\u0663", "1_0", "+1", "9" * 19, ""])
+async def test_a_topic_that_is_no_number_is_refused_in_words(address, bobs, topic):
+    async with opened(address, "events", f"topic=1&topic={quote(topic)}", bobs) as socket:
+        with pytest.raises(ConnectionClosed) as closed:
+            await socket.recv()
+    told = closed.value.rcvd
+    assert (told.code, "topic: at most" in told.reason) == ((4404, True) if topic else (4403, False))

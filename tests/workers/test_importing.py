@@ -1,7 +1,11 @@
 """Sent files become tasksets whole or not at all, by workers that may be killed, and always say why not."""
 
+import io
 import json
 import os
+import subprocess
+import sys
+import zipfile
 from pathlib import Path
 
 import pyarrow as arrow
@@ -229,7 +233,7 @@ def test_the_job_runs_again_once_the_process_has_ended(sent, processes, eventual
 
 
 def test_what_a_killed_process_began_is_imported_once_by_the_next(sent, processes, eventually):
-    one = sent(*rows(60_000))
+    one = sent(*rows(40_000))
     job.take_up()
     eventually(lambda: TasksetImport.objects.filter(pk=one.pk, rows__gt=0, state=State.RUNNING).exists(), 300)
     processes.process.kill()
@@ -328,3 +332,73 @@ def test_a_column_that_is_not_chosen_is_not_read(sent):
     one = sent({"prompt": "a", "answer": 1, "": "Not A Domain", "meta": 7}, started=False)
     seen = look(one.preview, How(domain="", follow_ups="", meta=""))
     assert not seen.bad and seen.rows[0].domain == "" and seen.rows[0].meta == {}
+
+
+READ_QUICKLY = """
+import django
+django.setup()
+from django.db import connection
+from apps.accounts.confining import confine
+from workers.importing.importing import import_next
+connection.ensure_connection()
+confine(cpu_s=1)
+import_next("hurried")
+"""
+
+
+def test_a_file_that_takes_too_much_processor_time_says_so(sent, processes):
+    one = sent(*rows(40_000))
+    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "rftweb.settings"}
+    command = [sys.executable, "-c", READ_QUICKLY]
+    subprocess.run(command, cwd=configured.BASE_DIR, env=environment, timeout=120, check=True)
+    one.refresh_from_db()
+    assert one.state == State.FAILED
+    assert one.reason.startswith("reading it takes more than 1 seconds of processor time")
+
+
+def arrow_stream() -> bytes:
+    table = arrow.table({"prompt": ["a"] * 500, "answer": ["b"] * 500})
+    sink = arrow.BufferOutputStream()
+    with arrow.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+def packed(**members: bytes) -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name.replace("__", "/").replace("_DOT_", "."), content)
+    return stream.getvalue()
+
+
+LISTED = json.dumps({"_data_files": [{"filename": "a.arrow"}]}).encode()
+DAMAGED = {
+    "a.parquet": b"PAR1 and nothing else",
+    "b.parquet": b"",
+    "a.arrow": arrow_stream()[:-700],
+    "a.csv": b'prompt,answer\n"a,b\n\xff\xfe\n',
+    "a.jsonl": b"\xff\xfe{]\n",
+    "a.zip": b"PK\x03\x04 and nothing else",
+    "empty.zip": packed(),
+    "member.zip": packed(train_DOT_parquet=b"PAR1"),
+    "folder.zip": packed(state_DOT_json=LISTED, a_DOT_arrow=b"ARROW1"),
+    "clash.zip": packed(a_DOT_csv=b"x", a_DOT_csv__b_DOT_csv=b"x"),
+    "clash2.zip": packed(a_DOT_csv__b_DOT_csv=b"x", a_DOT_csv=b"x"),
+    "missing.zip": packed(state_DOT_json=LISTED),
+    "splits.zip": packed(dataset_dict_DOT_json=b'{"splits": ["train"]}', train__state_DOT_json=b"{"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_what_is_told_of_a_damaged_file_names_no_place_of_this_machine(
+    name, project, alice, folder
+):
+    raw = DAMAGED[name]
+    one = ended(keep(project, alice, name, len(raw), [raw]))
+    if one.state == State.LOOKED_AT:
+        one.start("damaged", How.read(one.how).written())
+        one = ended(one)
+    said = json.dumps([one.reason, one.preview, one.bad])
+    assert one.state == State.FAILED and one.reason
+    assert str(folder.parent) not in said and str(configured.BASE_DIR) not in said

@@ -56,7 +56,9 @@ def _why_no_more(seat: "Seat", played: Played, news: News) -> str:
                 seat.episodes.refuses(played, reason)
             return flight.failure
         passage = seat.speaker.passage(flight.script.prompt, said, scripts.shown_in(seat, said))
-        follow_up = FollowUp(text_of(news.observation), passage.token_ids, passage.pictures)
+        begun = _begun_with(passage, seat, flight)
+        text = text_of(news.observation) + flight.wishes.prefix
+        follow_up = FollowUp(text, begun.token_ids, begun.pictures)
     except (NoDialogue, TemplateError, Unreadable) as why:
         seat.episodes.breaks(played, f"the policy's chat template cannot take its observation: {why}")
         return flight.failure
@@ -74,6 +76,7 @@ def _begin(seat: "Seat", flight: Flight, said: list[dict], tools: Sequence[dict]
         prompt = Spelt(seat.speaker.bare_ids(said[0]["content"]))
     else:
         prompt = seat.speaker.prompt(said, tools, scripts.shown_in(seat, said))
+        prompt = _begun_with(prompt, seat, flight)
     flight.script = scripts.heard(seat, flight.script, said, prompt)
     seat.writer.started(flight.rollout_id, flight.claim.group_id, text_in(said[-1]["content"]), seat.version)
     if not prompt.token_ids:
@@ -81,3 +84,9 @@ def _begin(seat: "Seat", flight: Flight, said: list[dict], tools: Sequence[dict]
     elif flight.room < 1:
         flight.failure = f"the prompt's {len(flight.script.prompt_ids)} tokens leave no room for an answer"
     return flight.failure
+
+
+def _begun_with(prompt: Spelt, seat: "Seat", flight: Flight) -> Spelt:
+    """Return the prompt with the beginning of the policy's message that it does not choose."""
+    begun = seat.speaker.encoder.answer_ids(flight.wishes.prefix) if flight.wishes.prefix else ()
+    return Spelt((*prompt.token_ids, *begun), prompt.pictures)

@@ -13,7 +13,7 @@ import structlog
 from django.conf import settings
 from django.db import IntegrityError, InterfaceError, OperationalError, transaction
 
-from apps.accounts.confining import TOO_MUCH
+from apps.accounts.confining import TOO_MUCH_MEMORY, TooSlow
 from apps.pipelines.applying import OperatorFailed
 from apps.pipelines.checking import in_list, operators_of_import
 from apps.pipelines.tasks import row_sieve
@@ -91,7 +91,9 @@ def _preview(taken: TasksetImport) -> None:
     except FileNotFoundError:
         taken.fail(NOT_HERE)
     except MemoryError:
-        taken.fail(TOO_MUCH)
+        taken.fail(TOO_MUCH_MEMORY)
+    except TooSlow as slow:
+        taken.fail(str(slow))
     except (ValueError, OSError) as error:
         taken.fail(storable(str(error)))
     except Exception as error:  # decoders of broken files raise anything; the next file must be read
@@ -147,7 +149,9 @@ def _import(taken: TasksetImport) -> None:
     except FileNotFoundError:
         taken.fail(NOT_HERE)
     except MemoryError:
-        taken.fail(TOO_MUCH)
+        taken.fail(TOO_MUCH_MEMORY)
+    except TooSlow as slow:
+        taken.fail(str(slow))
     except (ValueError, OSError, OperatorFailed) as error:
         taken.fail(str(error))
     except Exception as error:  # what went wrong is kept with it, and the next file's turn comes

@@ -10,6 +10,7 @@ from django.db import connection, models
 from django.db.models import Count, F, Q
 from django.utils.functional import cached_property
 
+from apps.accounts.public_text import ReasonField
 from apps.buffer.credit import Credit
 from apps.rollouts.models import Group, Rollout
 from apps.runs.admission import oldest_allowed
@@ -93,7 +94,7 @@ class Experience(models.Model):
     rollout = models.ForeignKey(Rollout, on_delete=models.CASCADE, related_name="experiences")
     kind = models.CharField(max_length=9, choices=Kind.choices, default=Kind.USUAL)
     state = models.CharField(max_length=7, choices=State.choices, default=State.READY)
-    reason = models.CharField(max_length=200, blank=True)  # why it was dropped, or is not taken again
+    reason = ReasonField(max_length=200, blank=True)  # why it was dropped, or is not taken again
     reward = models.FloatField(
         null=True, help_text="The combined reward at admission; a later rating never changes it. NULL: an expert's, not judged."
     )

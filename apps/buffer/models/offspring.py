@@ -4,6 +4,7 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
+from apps.accounts.public_text import ReasonField
 from apps.rollouts.models import Rollout
 from apps.runs.models import Run
 from apps.tasksets.models import Task
@@ -37,7 +38,7 @@ class Offspring(models.Model):
     refused = models.CharField(max_length=LONGEST_REASON, blank=True, default="", db_default="", help_text="Why none comes.")
     place = models.PositiveSmallIntegerField(help_text="The operator's number in the pipeline, from 0.")
     operator = models.CharField(max_length=60)
-    reason = models.CharField(max_length=LONGEST_REASON)
+    reason = ReasonField(max_length=LONGEST_REASON)
     at = models.DateTimeField(db_default=Now())
 
     objects = OffspringQuerySet.as_manager()

@@ -13,6 +13,7 @@ from apps.environments.models import EpisodeTurn
 if TYPE_CHECKING:
     from apps.environments.agents.waiting import Call
 
+UNAPPLIED = "X-Rftweb-Not-Applied"
 CHAT = "chatcmpl"
 TEXT = "cmpl"
 COMPLETION = re.compile(rf"(?:{CHAT}|{TEXT})-([1-9][0-9]{{0,17}})-(0|[1-9][0-9]{{0,8}})")
@@ -80,8 +81,10 @@ def head(turn: EpisodeTurn, model: str, kind: str) -> dict:
     return {"id": id_of(turn), "object": kind, "created": created, "model": model}
 
 
-def headers(turn: EpisodeTurn) -> dict[str, str]:
-    return {HEADER: str(turn.episode_id), "Cache-Control": "no-store"}
+def headers(call: "Call") -> dict[str, str]:
+    """Headers of the answer to this call, with the parameters that it does not follow."""
+    named = {HEADER: str(call.turn.episode_id), "Cache-Control": "no-store"}
+    return named | ({UNAPPLIED: ", ".join(call.asked.unapplied)} if call.asked.unapplied else {})
 
 
 def _call(call: dict) -> dict:

@@ -17,7 +17,7 @@ from apps.environments.agents import answers, asked, sessions
 from apps.environments.agents.asked import Asked
 from apps.environments.agents.hearing import Word, hear
 from apps.environments.agents.keys import AgentKey, Caller
-from apps.environments.agents.refusals import Refused, handler, wrong
+from apps.environments.agents.refusals import Refused, handler, unsupported, wrong
 from apps.environments.agents.streaming import parts_of, whole_parts
 from apps.environments.agents.turns import begin
 from apps.environments.agents.waiting import Call, answered_all, answered_here
@@ -53,8 +53,9 @@ class ChatCompletions(AgentView):
             return Response(status=202)  # not sent: the event loop answers in its place
         turns = [answered_here(call) for call in calls]
         if wanted.stream:
-            return HttpResponse(b"".join(whole_parts(calls, turns)), content_type=EVENTS, headers=answers.headers(turns[0]))
-        return Response(answers.completion(calls, turns), headers=answers.headers(turns[0]))
+            whole = b"".join(whole_parts(calls, turns))
+            return HttpResponse(whole, content_type=EVENTS, headers=answers.headers(calls[0]))
+        return Response(answers.completion(calls, turns), headers=answers.headers(calls[0]))
 
     def _begun(self, request: Request, wanted: Asked) -> list[EpisodeTurn]:
         """The turns that answer this call. Said again under the same key it has the same, unless nobody will answer these."""
@@ -81,35 +82,50 @@ class Completions(ChatCompletions):
 
 
 def _whole(calls: list[Call]) -> Application:
+    headers = answers.headers(calls[0])
+
     async def application(_scope: dict[str, Any], receive: Receive, send: Send) -> None:
         try:
             turns = await unless_gone(answered_all(calls), receive)
         except Refused as why:
-            await send_json(send, why.status, why.document, **why.headers, **answers.headers(calls[0].turn))
+            await send_json(send, why.status, why.document, **why.headers, **headers)
             return
         if turns is not None:
-            await send_json(send, 200, answers.completion(calls, turns), **answers.headers(turns[0]))
+            await send_json(send, 200, answers.completion(calls, turns), **headers)
 
     return application
 
 
 def _streamed(calls: list[Call]) -> Application:
+    headers = answers.headers(calls[0])
+
     async def application(_scope: dict[str, Any], receive: Receive, send: Send) -> None:
         try:
-            await unless_gone(send_events(send, parts_of(calls), **answers.headers(calls[0].turn)), receive)
+            await unless_gone(send_events(send, parts_of(calls), **headers), receive)
         except Refused as why:
-            await send_json(send, why.status, why.document, **why.headers, **answers.headers(calls[0].turn))
+            await send_json(send, why.status, why.document, **why.headers, **headers)
 
     return application
 
 
 class Nowhere(AgentView):
-    """Whatever else OpenAI's clients know to call."""
+    """Every other endpoint that OpenAI's clients can call."""
 
     def get(self, request: Request) -> Response:
-        raise Refused(404, "unsupported_endpoint", f"There is no {request.path[:100]} here: this policy answers chats.")
+        raise Refused(404, "unsupported_endpoint", _why_nowhere(request.path[:100]))
 
     post = put = patch = delete = get
+
+
+def _why_nowhere(path: str) -> str:
+    why = f"There is no {path} here: this policy answers POST /v1/chat/completions."
+    if not path.startswith("/v1/responses"):
+        return why
+    return (
+        f"{why} Use the Chat Completions API: in the OpenAI Agents SDK "
+        'set_default_openai_api("chat_completions"), in LangChain use_responses_api=False, in the '
+        "Vercel AI SDK @ai-sdk/openai-compatible."
+    )
 
 
 class Models(AgentView):
@@ -222,7 +238,5 @@ def _fields(request: Request, *known: str) -> dict:
         raise Refused(400, "invalid_value", "The body must be a JSON object.")
     for name in body:
         if name not in known:
-            raise Refused(
-                422, "unsupported_parameter", f"{name[:100]}: is not known here; known: {', '.join(known) or 'none'}", name[:100]
-            )
+            raise unsupported(name[:100], f"is not known here; known: {', '.join(known) or 'none'}")
     return {name: value for name, value in body.items() if value is not None}

@@ -1,4 +1,8 @@
-"""What a call asks for, and whether it can be honoured: what cannot is refused by name, never passed over."""
+"""Read what a call asks for.
+
+A parameter is honoured, or refused by its name, or it is one of the few of which the answer says in
+a header that they were not applied: those that frameworks send without being told.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -6,45 +10,64 @@ from dataclasses import dataclass, field, replace
 from apps.environments.agents import tools
 from apps.environments.agents.conversation import Said, spoken
 from apps.environments.agents.refusals import Refused, unsupported, wrong
-from apps.environments.wishes import NO_WISHES, Wishes
+from apps.environments.wishes import BEGIN_OF_CALL, NO_WISHES, Wishes
 from apps.runs.models import Run
 from apps.tasksets.pictures import Encoded
 
 # About the request, not the answer.
 UNHEARD = frozenset({
     "user", "metadata", "safety_identifier", "prompt_cache_key", "prompt_cache_retention",
+    "service_tier", "store",
 })  # fmt: skip
 READ = frozenset({
     "model", "messages", "stream", "stream_options", "temperature", "max_tokens", "max_completion_tokens", "tools", "tool_choice",
-    "n", "stop", "seed", "logprobs", "parallel_tool_calls",
+    "n", "stop", "seed", "logprobs", "parallel_tool_calls", "top_p",
 })  # fmt: skip
-# What may be said of these changes nothing; anything else would.
+BIASED = "anything else would change the distribution that the run learns from"
+NO_EFFORT = "is not supported: this policy has one way of answering; leave it out"
+USE_TOOLS = "is not supported: use tools and tool_choice"
+# These may be sent with a value that changes nothing; any other value is refused with the reason.
 ONLY: dict[str, tuple[tuple, str]] = {
-    "top_p": ((1,), "must be 1: anything else would bias what the run learns"),
-    "presence_penalty": ((0,), "must be 0: anything else would bias what the run learns"),
-    "frequency_penalty": ((0,), "must be 0: anything else would bias what the run learns"),
-    "logit_bias": (({},), "must be empty: anything else would bias what the run learns"),
-    "top_logprobs": ((0,), "must be 0 or left out: the engines tell the logprob of the token that was chosen, and of no other"),
+    "presence_penalty": ((0,), f"must be 0: {BIASED}"),
+    "frequency_penalty": ((0,), f"must be 0: {BIASED}"),
+    "logit_bias": (({},), f"must be empty: {BIASED}"),
+    "top_logprobs": (
+        (0,),
+        "must be 0 or left out: the engines report the logprob of the token that was chosen, "
+        "and of no other",
+    ),
     "response_format": (
         ({"type": "text"},),
-        'must be {"type": "text"} or left out: nothing forces the policy to write JSON. '
-        "Ask for it in a message, and check the answer",
+        'must be {"type": "text"} or left out: constrained decoding would change the distribution '
+        "that the run learns from. Ask for JSON in a message, or offer a tool with that schema "
+        "and require it by tool_choice",
     ),
-    "store": ((False,), "is not supported: every call is recorded as a turn anyway"),
     "modalities": ((["text"],), 'must be ["text"]'),
-    "service_tier": (("auto", "default"), "is not supported"),
+    "reasoning_effort": ((), NO_EFFORT),
+    "verbosity": ((), NO_EFFORT),
+    "functions": (([],), USE_TOOLS),
+    "function_call": (("none",), USE_TOOLS),
+    "prediction": ((), "is not supported; leave it out"),
+    "web_search_options": ((), "is not supported: this policy searches nothing"),
+    "audio": ((), "is not supported: this policy answers in text"),
 }
 
 
 READ_OF_TEXT = frozenset({
     "model", "prompt", "stream", "stream_options", "temperature", "max_tokens", "n", "stop", "seed",
+    "top_p",
 })  # fmt: skip
-ONLY_OF_TEXT = {name: ONLY[name] for name in ("top_p", "presence_penalty", "frequency_penalty", "logit_bias")} | {
-    "logprobs": ((), "is not supported here; /v1/chat/completions tells those of the tokens that were chosen"),
+NEUTRAL = ("presence_penalty", "frequency_penalty", "logit_bias")
+ONLY_OF_TEXT = {name: ONLY[name] for name in NEUTRAL} | {
+    "logprobs": (
+        (),
+        "is not supported here; /v1/chat/completions reports those of the tokens that were chosen",
+    ),
     "echo": ((False,), "must be false: the prompt is yours already"),
     "best_of": ((1,), "must be 1: every answer is kept, and trained on with what it earned"),
     "suffix": (("",), "is not supported: the policy writes from left to right"),
 }
+HOTTEST = 2.0  # the highest temperature that OpenAI's API takes
 MOST_CHOICES, MOST_STOPS, LONGEST_STOP, LARGEST = 128, 4, 200, 2**53
 
 
@@ -53,6 +76,7 @@ class Asked:
     """One call. `tools` are given when the policy may call them; `with_usage`: a stream ends with the count of tokens.
 
     `choices`: how many answers, each in an episode of its own. `pictures`: those that the messages show, by name.
+    `unapplied`: the parameters that the answer does not follow.
     """
 
     model: str
@@ -63,20 +87,34 @@ class Asked:
     choices: int = 1
     wishes: Wishes = NO_WISHES
     pictures: Mapping[str, Encoded] = field(default_factory=dict)
+    unapplied: tuple[str, ...] = ()
 
 
 def read(body: object, run: Run) -> Asked:
     """The call in this document, for this run. Raises Refused with the field."""
     said = _fields(body, READ, ONLY)
     offered = tools.checked(said.get("tools"), run.policy.folder)
-    offered = [] if _declines(said) else offered
-    one_call = not _flag(said, "parallel_tool_calls", True) and bool(offered)
+    choice = said.get("tool_choice", "auto")
+    prefix = _forced_prefix(choice, offered)
+    offered = [] if choice == "none" else offered
+    wishes = replace(
+        _wishes(said, run),
+        one_call=not _flag(said, "parallel_tool_calls", True) and bool(offered),
+        prefix=prefix,
+    )
     pictures: dict[str, Encoded] = {}
+    seen = pictures if run.policy.sees_pictures else None
     return Asked(
-        _model(said, run), spoken(said.get("messages"), pictures if run.policy.sees_pictures else None),
-        tuple(offered), _flag(said, "stream"), _with_usage(said), _whole(said, "n", 1, 1, MOST_CHOICES),
-        replace(_wishes(said, run), one_call=one_call), pictures,
-    )  # fmt: skip
+        model=_model(said, run),
+        messages=spoken(said.get("messages"), seen),
+        tools=tuple(offered),
+        stream=_flag(said, "stream"),
+        with_usage=_with_usage(said),
+        choices=_whole(said, "n", 1, 1, MOST_CHOICES),
+        wishes=wishes,
+        pictures=pictures,
+        unapplied=_unapplied(said, run),
+    )
 
 
 def read_text(body: object, run: Run) -> Asked:
@@ -88,8 +126,16 @@ def read_text(body: object, run: Run) -> Asked:
     if not isinstance(prompt, str) or not prompt:
         raise wrong("prompt", "must be one text, not empty; for several make several calls")
     wishes = replace(_wishes(said, run), raw=True)
-    choices = _whole(said, "n", 1, 1, MOST_CHOICES)
-    return Asked(_model(said, run), (Said("user", prompt),), (), _flag(said, "stream"), _with_usage(said), choices, wishes)
+    return Asked(
+        model=_model(said, run),
+        messages=(Said("user", prompt),),
+        tools=(),
+        stream=_flag(said, "stream"),
+        with_usage=_with_usage(said),
+        choices=_whole(said, "n", 1, 1, MOST_CHOICES),
+        wishes=wishes,
+        unapplied=_unapplied(said, run),
+    )
 
 
 def _fields(body: object, read_here: frozenset[str], only: dict[str, tuple[tuple, str]]) -> dict:
@@ -105,26 +151,37 @@ def _fields(body: object, read_here: frozenset[str], only: dict[str, tuple[tuple
 
 def _require_honoured(name: str, value: object, only: dict[str, tuple[tuple, str]]) -> None:
     if name not in only:
-        raise Refused(422, "unsupported_parameter", f"{name[:100]}: is not known here; leave it out", name[:100])
+        raise unsupported(name[:100], "is not known here; leave it out")
     allowed, why = only[name]
     if not any(value == one and isinstance(value, bool) == isinstance(one, bool) for one in allowed):
         raise unsupported(name, why)
 
 
 def _wishes(said: dict, run: Run) -> Wishes:
-    """The run's own rules of sampling hold: with others, its logprobs would not be those of the policy. What ends an answer may be
-    said, and what its draws begin with.
-    """
+    """Read what ends an answer, and what its random numbers begin with."""
     sampling = run.settings.sampling
-    temperature = said.get("temperature", sampling.temperature)
-    if isinstance(temperature, bool) or not isinstance(temperature, int | float) or temperature != sampling.temperature:
-        why = "or left out: another would bias the ratio that the run learns from"
-        raise unsupported("temperature", f"must be {sampling.temperature:g}, the run's, {why}")
     names = ("max_tokens", "max_completion_tokens")
     most = min(_whole(said, name, sampling.max_tokens, 1, LARGEST) for name in names)
     seed = _whole(said, "seed", 0, 0, LARGEST) if "seed" in said else None
     wished = most if most < sampling.max_tokens else None
     return Wishes(wished, _stops(said), seed, _flag(said, "logprobs"))
+
+
+def _unapplied(said: dict, run: Run) -> tuple[str, ...]:
+    """Return which of temperature and top_p differ from the run's, which hold for every answer.
+
+    The trainer computes logprobs at the run's temperature over all tokens, so an answer that was
+    sampled otherwise would bias the ratio that the run learns from. Many frameworks send both
+    without being told, so they are not refused.
+    """
+    of_run = {"temperature": run.settings.sampling.temperature, "top_p": 1}
+    highest = {"temperature": max(HOTTEST, of_run["temperature"]), "top_p": 1}
+    for name, most in highest.items():
+        value = said.get(name, most)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not 0 <= value <= most:
+            raise wrong(name, f"must be a number from 0 to {most:g}")
+    return tuple(name for name, value in of_run.items() if said.get(name, value) != value)
 
 
 def _whole(said: dict, name: str, usual: int, least: int, most: int) -> int:
@@ -170,9 +227,20 @@ def _with_usage(said: dict) -> bool:
     return _flag(options, "include_usage")
 
 
-def _declines(said: dict) -> bool:
-    """Whether no tool may be called now."""
-    choice = said.get("tool_choice", "auto")
-    if choice not in ("auto", "none"):
-        raise unsupported("tool_choice", "must be auto or none: nothing forces what the policy says")
-    return choice == "none"
+def _forced_prefix(choice: object, offered: list[dict]) -> str:
+    """Return how the tool call that `tool_choice` requires begins. Raises Refused."""
+    if choice in ("auto", "none"):
+        return ""
+    names = [tool["function"]["name"] for tool in offered]
+    if choice == "required":
+        wanted = names[0] if len(names) == 1 else ""
+    elif isinstance(choice, dict) and choice.get("type") == "function":
+        function = choice.get("function")
+        wanted = function.get("name") if isinstance(function, dict) else None
+    else:
+        kinds = 'auto, none, required or {"type": "function", "function": {"name": …}}'
+        raise unsupported("tool_choice", f"must be {kinds}")
+    if not names or wanted not in (*names, ""):
+        raise wrong("tool_choice", "must name one of the tools, and tools must be offered")
+    begin = f'{BEGIN_OF_CALL}\n{{"name": "'
+    return f'{begin}{wanted}", "arguments":' if wanted else begin

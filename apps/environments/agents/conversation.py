@@ -25,6 +25,11 @@ OF_ANSWERS = {
     "annotations", "audio", "function_call", "id", "provider_specific_fields", "reasoning", "reasoning_content",
     "reasoning_details", "refusal", "thinking_blocks",
 }  # fmt: skip
+EXAMPLE = (
+    "an answer that is shown as an example has no tool calls, and others speak after it. "
+    "To go on with a conversation, name its episode in every call: by the header "
+    "X-Rftweb-Episode, or by the API key <key>.<name>"
+)
 NAME = re.compile(r"[^\s<|\\/>]{1,64}")
 LARGEST_EXACT = 2**53
 
@@ -140,9 +145,10 @@ def _plain(value: object) -> object:
 
 def reply(turn: EpisodeTurn, offered: Sequence[dict]) -> tuple[str, list[dict]]:
     """The policy's action as a text and the calls of the tools offered: [{id, name, arguments}]."""
+    whole = turn.wishes.get("prefix", "") + turn.action
     if not offered or turn.wishes.get("no_calls"):
-        return turn.action, []
-    text, calls = tools.read(turn.action, offered)
+        return whole, []
+    text, calls = tools.read(whole, offered)
     if turn.wishes.get("one_call"):
         calls = calls[:1]
     return text, [{"id": f"call_{turn.episode_id}_{turn.number}_{place}", **call} for place, call in enumerate(calls)]
@@ -207,7 +213,7 @@ def _require_new(rest: Sequence[Said], start: int, before: Sequence[Said]) -> No
         if message.role == ASSISTANT and before:
             raise _differs(place, "the policy has not said this; show examples in the episode's first call")
         if message.role == ASSISTANT and (message.calls or place == start + len(rest) - 1):
-            raise _differs(place, "an answer that is shown as an example has no tool calls, and others speak after it")
+            raise _differs(place, EXAMPLE)
         if message.answers and message.answers not in asked:
             raise wrong(f"messages[{place}].tool_call_id", "names no call of the policy's last answer in this episode")
         if message.answers in answered:

@@ -14,7 +14,7 @@ from rest_framework.request import Request
 
 from apps.accounts.authentication import LONGEST_SECRET, SCHEME, note_use
 from apps.accounts.models import TOKEN_PREFIX, Project, Token, User
-from apps.environments.agents.refusals import Refused
+from apps.environments.agents.refusals import Refused, wrong
 from apps.environments.choosing import find
 from apps.environments.models import Environment
 from apps.runs.models import Run
@@ -51,7 +51,7 @@ class AgentKey(BaseAuthentication):
         named = request.headers.get(HEADER, "") or name
         if named and not NAME.fullmatch(named):
             words = "use letters, digits, - and _; at most 100, the first a letter or digit"
-            raise Refused(422, "invalid_value", f"{HEADER}: {words}", HEADER)
+            raise wrong(HEADER, words)
         note_use(token)
         return Caller(token.user, run, environment_of(run), named), token
 

@@ -12,10 +12,19 @@ CODES = {
 }  # fmt: skip
 PASSED_ON = ("Retry-After", "WWW-Authenticate", "Allow")
 OF_PLAY = {"closed": 410, "not_your_move": 409, "changed": 409, "used_key": 409}
+FIELD_OF_PLAY = {
+    "bad_observation": "messages",
+    "bad_reward": "reward",
+    "used_key": "X-Rftweb-Episode",
+}
 
 
 class Refused(Exception):
-    """`param` names the field. 422: readable, not acceptable; 409 and 429: it may pass later, and clients try again."""
+    """An error for the caller; `param` names the field.
+
+    400: a parameter is wrong or cannot be honoured. 422: the call does not fit its episode. 409 and
+    429: the call may succeed later, and clients retry it.
+    """
 
     def __init__(self, status: int, code: str, message: str, param: str | None = None, retry_after_s: int | None = None) -> None:
         self.status, self.code, self.param, self.retry_after_s = status, code, param, retry_after_s
@@ -36,19 +45,18 @@ def document(status: int, message: str, code: str, param: str | None = None) -> 
 
 
 def unsupported(param: str, why: str) -> Refused:
-    return Refused(422, "unsupported_parameter", f"{param}: {why}", param)
+    return Refused(400, "unsupported_parameter", f"{param}: {why}", param)
 
 
 def wrong(param: str, why: str) -> Refused:
-    return Refused(422, "invalid_value", f"{param}: {why}", param)
+    return Refused(400, "invalid_value", f"{param}: {why}", param)
 
 
 def of_play(why: CannotPlay) -> Refused:
     """What an episode does not allow; a wrong observation can only be of the messages."""
-    status = OF_PLAY.get(why.code, 422)
+    status = OF_PLAY.get(why.code, 400)
     code = "episode_ended" if why.code == "closed" else why.code
-    param = {"bad_observation": "messages", "bad_reward": "reward", "used_key": "X-Rftweb-Episode"}.get(why.code)
-    return Refused(status, code, str(why), param)
+    return Refused(status, code, str(why), FIELD_OF_PLAY.get(why.code))
 
 
 def handler(error: Exception, context: dict) -> Response:

@@ -5,6 +5,7 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
+from apps.accounts.public_text import ReasonField
 from apps.rollouts.models import Rollout
 
 
@@ -35,7 +36,7 @@ class Intervention(models.Model):
     text = models.TextField(blank=True, help_text="The text so far as the person wants it, or the turn the person typed.")
     before = models.TextField(blank=True, help_text="What the policy had said instead.")
     state = models.CharField(max_length=7, choices=State.choices, default=State.ASKED)
-    reason = models.CharField(max_length=300, blank=True, help_text="Why it was refused.")
+    reason = ReasonField(max_length=300, blank=True, help_text="Why it was refused.")
     client_uuid = models.UUIDField(help_text="Made by the sender; the same act sent twice is one act.")
     at = models.DateTimeField(db_default=Now())
     done_at = models.DateTimeField(null=True)

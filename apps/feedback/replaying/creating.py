@@ -9,6 +9,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import F, Max
 
 from apps.accounts.models import User
+from apps.accounts.public_text import public_text
 from apps.buffer.models import Experience, StepItem
 from apps.buffer.retention import gone_of
 from apps.feedback.models import RaterModel
@@ -178,4 +179,4 @@ def policy_of(run: Run, version: WeightVersion, weights: str, by: User | None) -
     try:
         return promoted(version, by)
     except NotCopied as error:
-        raise NothingToReplay(f"version {version.version} cannot be begun with: {error}") from None
+        raise NothingToReplay(f"version {version.version} cannot be begun with: {public_text(error)}") from None

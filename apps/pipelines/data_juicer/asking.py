@@ -5,6 +5,7 @@ from typing import Any
 
 from django.conf import settings
 
+from apps.accounts.public_text import public_text
 from apps.pipelines.data_juicer.process import CHARACTERS, FILTERS, NoAnswer
 from apps.pipelines.deciding import Case
 from apps.pipelines.operators import find
@@ -69,7 +70,7 @@ def _answers(one: Any, texts: list[str], meanwhile: Callable[[], object]) -> lis
     except NoAnswer as why:
         return [Filtered(failed=str(why))] * len(texts)
     if failed := reply.error or "; ".join(f"{arg}: {why}" for arg, why in reply.wrong.items()):
-        return [Filtered(failed=failed)] * len(texts)
+        return [Filtered(failed=public_text(failed))] * len(texts)
     return [Filtered(is_kept, stats) for is_kept, stats in reply.said]
 
 
@@ -92,5 +93,7 @@ def _problems(one: Any) -> dict[str, str]:
     except NoAnswer as why:
         return {"operator": str(why)}
     if reply.error:
-        return {"options.args": f"with these {one.op} does not work here, without models and the network: {reply.error}"}
+        error = public_text(reply.error)
+        what = f"with these {one.op} does not work here, without models and the network: {error}"
+        return {"options.args": what}
     return {f"options.args.{arg}": why for arg, why in reply.wrong.items()}

@@ -18,6 +18,7 @@ import structlog
 from django.conf import settings
 from pydantic import BaseModel, ConfigDict, FiniteFloat, StrictBool, ValidationError
 
+from apps.accounts.public_text import public_text
 from apps.rewards.sandbox import seccomp
 
 log = structlog.get_logger(__name__)
@@ -156,7 +157,7 @@ def _started() -> subprocess.Popen:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=_surroundings(), bufsize=0,
         )  # fmt: skip
     except (seccomp.UnknownMachine, OSError) as error:
-        raise NoAnswer(f"its process cannot be started: {error}") from None
+        raise NoAnswer(f"its process cannot be started: {public_text(error)}") from None
     os.set_blocking(child.stdin.fileno(), False)
     return child
 

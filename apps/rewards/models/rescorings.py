@@ -12,6 +12,7 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from apps.accounts.models import AuditEntry, User
+from apps.accounts.public_text import ReasonField
 from apps.rewards.models.rewards import SAYS_WHY, Word, finite
 from apps.rollouts.models import Claim, Group, Rollout
 from apps.runs.config import RunConfig, ScorerChoice
@@ -45,7 +46,7 @@ class Rescoring(models.Model):
     rollouts = models.PositiveIntegerField(help_text="In those groups.")
     done = models.PositiveIntegerField(default=0, help_text="Groups judged.")
     state = models.CharField(max_length=7, choices=State.choices, default=State.WAITING)
-    reason = models.CharField(max_length=300, blank=True, help_text="Why it failed, or who stopped it.")
+    reason = ReasonField(max_length=300, blank=True, help_text="Why it failed, or who stopped it.")
     created_at = models.DateTimeField(auto_now_add=True)
     started_at = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)

@@ -5,6 +5,7 @@ from django.db import models
 from django.db.models import Q
 
 from apps.accounts.models import User
+from apps.accounts.public_text import ReasonField
 from apps.rollouts.models import Rollout
 
 LATE = "is_late"  # the key in the details of a person's reward that came late; there, it is true
@@ -32,7 +33,7 @@ class Word(models.Model):
 
     scorer = models.CharField(max_length=60)
     value = models.FloatField(null=True)
-    reason = models.CharField(max_length=300, blank=True)
+    reason = ReasonField(max_length=300, blank=True)
     version = models.PositiveIntegerField(
         db_default=1, help_text="Of the scorer; it rises when the same text may get another value."
     )

@@ -7,6 +7,7 @@ kind of guest, bubblewrap's (bubblewrap.py); without it nothing is run at all.
 """
 
 from apps.rewards.sandbox.bubblewrap import TOO_SLOW, Ended, NoSandbox
+from apps.rewards.sandbox.cgroups import delegation
 from apps.rewards.sandbox.compiled_calls import CompiledCall, prepare_call
 from apps.rewards.sandbox.functions import Call, Outcome, call, run
 from apps.rewards.sandbox.languages import LANGUAGES, NoTool, require
@@ -14,6 +15,21 @@ from apps.rewards.sandbox.limits import Limits
 from apps.rewards.sandbox.programs import DoesNotCompile, Program, prepare
 
 __all__ = [
-    "LANGUAGES", "TOO_SLOW", "Call", "CompiledCall", "DoesNotCompile", "Ended", "Limits", "NoSandbox", "NoTool", "Outcome",
-    "Program", "call", "prepare", "prepare_call", "require", "run",
-]  # fmt: skip
+    "LANGUAGES",
+    "TOO_SLOW",
+    "Call",
+    "CompiledCall",
+    "DoesNotCompile",
+    "Ended",
+    "Limits",
+    "NoSandbox",
+    "NoTool",
+    "Outcome",
+    "Program",
+    "call",
+    "delegation",
+    "prepare",
+    "prepare_call",
+    "require",
+    "run",
+]

@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from apps.rewards.sandbox import seccomp
+from apps.rewards.sandbox import cgroups, seccomp
 from apps.rewards.sandbox.limits import Limits
 from apps.rewards.sandbox.usage import INTERVAL_S, Usage
 
@@ -81,16 +81,69 @@ def start(
         seen = {"/proc/self/fd/0": stdin, **(files or {})}  # there /dev/stdin points; there is no /proc but this
         opened = {path: held.enter_context(_readable(content)) for path, content in seen.items()}
         rules = held.enter_context(_readable(_rules(limits)))
+        gate = held.enter_context(_gate(limits))
         asked = _command(command, limits, opened, homes, rules, inner)
+        if gate:
+            asked[1:1] = ["--block-fd", str(gate.inner)]
         reading = held.enter_context(_readable(stdin))
+        passed = (rules, inner, *opened.values(), *([gate.inner] if gate else []))
         try:
             guest = subprocess.Popen(
-                asked, stdin=reading, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={},
-                pass_fds=(rules, inner, *opened.values()), **_whom(),
-            )  # fmt: skip
+                asked,
+                stdin=reading,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env={},
+                pass_fds=passed,
+                **_whom(),
+            )
         finally:
             os.close(inner)
-        return _ended(guest, _Heard(outer, limits, guest), limits)
+        return _ended(guest, _Heard(outer, limits, guest, gate), limits)
+
+
+@dataclass(frozen=True)
+class _Gate:
+    """The guest waits at `inner` until it was taken into its group."""
+
+    group: cgroups.Group
+    inner: int
+    outer: int
+
+    def open(self, pid: int) -> None:
+        """Raises NoSandbox."""
+        try:
+            self.group.take(pid)
+        except OSError as error:
+            raise NoSandbox(f"the guest's cgroup does not take it: {error.strerror}") from None
+        os.write(self.outer, b"1")
+
+
+@contextlib.contextmanager
+def _gate(limits: Limits) -> Iterator[_Gate | None]:
+    """Make a group for the guest; None where no cgroup is delegated to us. Raises NoSandbox."""
+    folder = cgroups.delegation().folder
+    if folder is None:
+        yield None
+        return
+    try:
+        group = cgroups.Group(folder, limits)
+    except OSError as error:
+        raise NoSandbox(f"no cgroup for the guest: {error.strerror}") from None
+    inner, outer = os.pipe()
+    try:
+        yield _Gate(group, inner, outer)
+    finally:
+        os.close(inner)
+        os.close(outer)
+        _remove(group)
+
+
+def _remove(group: cgroups.Group) -> None:
+    try:
+        group.remove()
+    except OSError as error:
+        raise NoSandbox(f"the guest's cgroup does not end: {error.strerror}") from None
 
 
 def _rules(limits: Limits) -> bytes:
@@ -112,12 +165,16 @@ def _readable(content: bytes) -> Iterator[int]:
 class _Heard:
     """What a guest says until it ends, or is stopped: `stopped` tells by what."""
 
-    def __init__(self, outer: int, limits: Limits, guest: subprocess.Popen) -> None:
+    def __init__(
+        self, outer: int, limits: Limits, guest: subprocess.Popen, gate: _Gate | None
+    ) -> None:
         self.limits, self.outer = limits, outer
+        self.gate = gate
         self.out, self.err, self.told, self.stopped = b"", b"", b"", ""
         self.streams = {outer: "told", guest.stdout.fileno(): "out", guest.stderr.fileno(): "err"}
         self.began = time.monotonic()
         self.ends = self.began + START_S
+        self.pid: int | None = None
         self.usage: Usage | None = None
         self.looked_at = 0.0
 
@@ -141,10 +198,9 @@ class _Heard:
             return
         self.looked_at = now
         if self.usage is None:
-            found = CHILD.search(self.told)
-            if not found:
+            if self.pid is None:
                 return
-            self.usage = Usage(int(found[1]), self.limits, FOLDER)
+            self.usage = Usage(self.pid, self.limits, FOLDER)
         self.stopped = self.usage.excess()
 
     def _take(self, stream: int) -> int:
@@ -155,6 +211,10 @@ class _Heard:
             self.ends = self.began + self.limits.wall_s
         if which != "err" or len(self.err) < KEPT_OF_ERRORS:
             setattr(self, which, getattr(self, which) + more)
+        if which == "told" and self.pid is None and (found := CHILD.search(self.told)):
+            self.pid = int(found[1])
+            if self.gate:
+                self.gate.open(self.pid)
         if len(self.out) > self.limits.output_bytes:
             self.stopped = TOO_MUCH
         return len(more)
@@ -174,6 +234,8 @@ def _ended(guest: subprocess.Popen, heard: _Heard, limits: Limits) -> Ended:
         guest.wait()
         guest.stdout.close()
         guest.stderr.close()
+    if heard.gate and not heard.stopped:
+        heard.stopped = heard.gate.group.excess()
     if (heard.status is None and not heard.stopped) or not heard.told:
         why = heard.err.decode(errors="replace").strip()[:200] or f"it ended with {guest.returncode}"
         raise NoSandbox(f"the sandbox did not come up within {START_S:g} s" if heard.stopped else f"{MISSING} ({why})")

@@ -17,6 +17,11 @@ TOO_MUCH_MEMORY = "it took too much memory"
 TOO_MANY_FILES = "it made too many files"
 
 
+def most_bytes(limits: Limits) -> int:
+    """Return what all processes of a guest may take together."""
+    return (limits.memory_mb + max(SLACK_MB, limits.memory_mb // 4)) << 20
+
+
 class Usage:
     """What one guest takes: `pid` is its first process, `folder` the one that it writes to."""
 
@@ -25,7 +30,7 @@ class Usage:
         self.folder = f"/proc/{pid}/root{folder}"
         self.room = limits.space_mb << 20
         self.most_inodes = limits.inodes
-        self.most_bytes = (limits.memory_mb + max(SLACK_MB, limits.memory_mb // 4)) << 20
+        self.most_bytes = most_bytes(limits)
 
     def excess(self) -> str:
         """Return which limit it passes, "" for none."""

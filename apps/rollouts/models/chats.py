@@ -13,6 +13,7 @@ from django.db.models.functions import Coalesce, Now
 
 from apps.accounts.locking import lock_one
 from apps.accounts.models import User
+from apps.accounts.public_text import ReasonField
 from apps.rollouts.models.rollouts import shown
 from apps.runs.models import MAY_TAKE, NotPossible, Run, WeightVersion, Worker, after
 from apps.streaming import bells
@@ -157,7 +158,7 @@ class ChatTurn(models.Model):
     said = models.TextField(blank=True, help_text="The answer so far.")
     tokens = models.PositiveIntegerField(default=0)
     stop_reason = models.CharField(max_length=10, blank=True, help_text="stop: it ended by itself; length: cut; abort: stopped.")
-    reason = models.CharField(max_length=500, blank=True, help_text="Why it failed.")
+    reason = ReasonField(max_length=500, blank=True, help_text="Why it failed.")
     is_replaced = models.BooleanField(default=False, db_default=False, help_text="Asked again: no part of the chat any more.")
     stop_wanted = models.BooleanField(default=False, db_default=False)
     worker = models.ForeignKey(Worker, null=True, on_delete=models.SET_NULL, related_name="+")

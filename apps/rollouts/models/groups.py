@@ -15,6 +15,7 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from apps.accounts.locking import lock, lock_ids, retrying, unit_of_work
+from apps.accounts.public_text import ReasonField
 from apps.rollouts.drawing import drawn
 from apps.rollouts.left_out import count_failure
 from apps.rollouts.models.rollouts import Outcome, Rollout
@@ -145,7 +146,7 @@ class Group(models.Model):
     task = models.ForeignKey(Task, on_delete=models.PROTECT)
     size = models.PositiveIntegerField()
     state = models.CharField(max_length=8, choices=State.choices, default=State.SAMPLING)
-    reason = models.CharField(max_length=200, blank=True, help_text="Why it was dropped.")
+    reason = ReasonField(max_length=200, blank=True, help_text="Why it was dropped.")
     opened_version = models.PositiveIntegerField(help_text="The published version when it was opened.")
     attempts = models.PositiveSmallIntegerField(default=0, help_text="Times that work on it failed since it last got on.")
     deadline_at = models.DateTimeField(null=True, help_text="Until when it waits for people.")

@@ -8,6 +8,7 @@ from django.db import connection, models
 from django.db.models import Q
 
 from apps.accounts.models import User
+from apps.accounts.public_text import ReasonField
 from apps.rollouts.payload import ArraysReleased, Tokens, pack, unpack
 from apps.rollouts.turns import Turn, kept
 from apps.runs.models import Run
@@ -67,7 +68,7 @@ class Rollout(models.Model):
     origin = models.CharField(max_length=9, choices=Origin.choices, default=Origin.POLICY)
     state = models.CharField(max_length=8, choices=State.choices, default=State.SAMPLING)
     text = models.TextField(blank=True)
-    stop_reason = models.CharField(max_length=200, blank=True, help_text="stop, length, abort, what people did, or why it failed.")
+    stop_reason = ReasonField(max_length=200, blank=True, help_text="stop, length, abort, what people did, or why it failed.")
     turns = models.JSONField(default=list, help_text="Who said what (apps.rollouts.turns); empty: one turn, the policy's.")
     prompt_tokens = models.PositiveIntegerField(default=0)
     completion_tokens = models.PositiveIntegerField(default=0)

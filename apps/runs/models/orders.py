@@ -10,6 +10,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from apps.accounts.models import AuditEntry, User
+from apps.accounts.public_text import ReasonField
 from apps.policies.models import Policy
 from apps.runs.models.run import Run
 from apps.runs.models.weights import WeightVersion
@@ -44,7 +45,7 @@ class WeightOrder(LeasedWork):
     wanted = models.JSONField(default=dict, help_text="slug, title; of a branch also steps, start, stop_parent.")
     state = models.CharField(max_length=7, choices=State.choices, default=State.WAITING)
     share = models.FloatField(default=0, help_text="Of the bytes that are written, 0 to 1.")
-    reason = models.CharField(max_length=500, blank=True, help_text="Why it failed.")
+    reason = ReasonField(max_length=500, blank=True, help_text="Why it failed.")
     policy = models.ForeignKey(Policy, null=True, on_delete=models.SET_NULL, related_name="+", help_text="What it was made into.")
     run = models.ForeignKey(Run, null=True, on_delete=models.SET_NULL, related_name="+", help_text="The run that begins with it.")
     folder = models.CharField(max_length=1000, blank=True, help_text="Of an export, while it is there.")
@@ -62,6 +63,13 @@ class WeightOrder(LeasedWork):
     def path(self) -> Path:
         """Of an export that is done."""
         return Path(self.folder)
+
+    @property
+    def shown_folder(self) -> str:
+        """Where its folder lies below the weights folder, or its name if it lies elsewhere."""
+        if self.path.is_relative_to(settings.WEIGHTS_ROOT):
+            return str(self.path.relative_to(settings.WEIGHTS_ROOT))
+        return self.path.name
 
     @property
     def has_folder(self) -> bool:

@@ -15,6 +15,7 @@ from django.db.models.functions import Now
 
 from apps.accounts.locking import lock_first, lock_one, retrying, unit_of_work
 from apps.accounts.models import AuditEntry, Project, User
+from apps.accounts.public_text import ReasonField
 from apps.policies.models import Policy
 from apps.runs import absent, adapters, evaluated, limits, pictures, scales, sources
 from apps.runs.admission import Pace, pace_of_evaluation
@@ -73,7 +74,7 @@ class Run(models.Model):
     )
     state = models.CharField(max_length=10, choices=State.choices, default=State.CREATED)
     state_since = models.DateTimeField(null=True, help_text="When it came into its state; empty: before this was kept.")
-    state_reason = models.CharField(max_length=500, blank=True)
+    state_reason = ReasonField(max_length=500, blank=True)
     waiting_on = models.CharField(max_length=200, blank=True, help_text="What the trainer waits for, in words.")
 
     planned_steps = models.PositiveIntegerField()

@@ -5,6 +5,7 @@ from django.db.models.functions import Now
 
 from apps.accounts.locking import lock_one, unit_of_work
 from apps.accounts.models import AuditEntry, User
+from apps.accounts.public_text import ReasonField
 from apps.runs.models.run import NotPossible, Run
 from apps.runs.models.worker import Worker
 from apps.streaming import bells
@@ -31,7 +32,7 @@ class WeightVersion(models.Model):
     folder = models.CharField(max_length=1000)
     fingerprint = models.CharField(max_length=64)
     bytes = models.BigIntegerField(default=0)
-    reason = models.CharField(max_length=500, blank=True, help_text="Why it was refused.")
+    reason = ReasonField(max_length=500, blank=True, help_text="Why it was refused.")
     staged_at = models.DateTimeField(auto_now_add=True)
     verified_at = models.DateTimeField(null=True)
     published_at = models.DateTimeField(null=True)

@@ -9,6 +9,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from apps.accounts.models import AuditEntry, User
+from apps.accounts.public_text import ReasonField
 
 # Of a claim in SQL: that its owner was not told to take nothing. One look at an index, before any row is looked at.
 MAY_TAKE = """NOT EXISTS (SELECT FROM runs_worker w WHERE w.key = %(owner)s AND w."order" <> '')"""
@@ -72,7 +73,7 @@ class Worker(models.Model):
     started_at = models.DateTimeField(auto_now_add=True)
     heartbeat_at = models.DateTimeField(auto_now_add=True)
     stopped_at = models.DateTimeField(null=True)
-    stopped_reason = models.CharField(max_length=200, blank=True, db_default="", default="")
+    stopped_reason = ReasonField(max_length=200, blank=True, db_default="", default="")
     swept_at = models.DateTimeField(null=True, help_text="Of beat and control: when a sweep was last done.")
 
     order = models.CharField(max_length=10, choices=Order.choices, blank=True, db_default="", default=Order.SERVE)

@@ -14,6 +14,7 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from apps.accounts.models import AuditEntry, Project, User
+from apps.accounts.public_text import ReasonField, public_text
 from apps.tasksets.leasing import LeasedQuerySet, LeasedWork
 from apps.tasksets.models.tasksets import Taskset
 
@@ -56,7 +57,7 @@ class TasksetImport(LeasedWork):
     state = models.CharField(max_length=9, choices=State.choices, default=State.LOOKED_AT)
     rows = models.PositiveIntegerField(default=0, help_text="Read so far.")
     at = models.BigIntegerField(default=0, help_text="Bytes read so far.")
-    reason = models.CharField(max_length=300, blank=True, help_text="Why it failed, or who stopped it.")
+    reason = ReasonField(max_length=300, blank=True, help_text="Why it failed, or who stopped it.")
     bad = models.JSONField(default=list, help_text="The first lines that refused it: [line, reason, excerpt].")
     bad_count = models.PositiveIntegerField(default=0, help_text="All lines that refused it.")
     taskset = models.ForeignKey(Taskset, null=True, on_delete=models.SET_NULL, related_name="imports")
@@ -147,7 +148,10 @@ class TasksetImport(LeasedWork):
 
     def fail(self, reason: str, bad: list[list] = (), bad_count: int = 0) -> None:
         """Nothing of it was stored. Raises ImportOver as `finish` does."""
-        said = {"reason": reason[:300] or "no reason was given", "bad": list(bad)[:LINES_KEPT], "bad_count": bad_count}
+        names = {self.path: self.name, self.packed_path: self.name}
+        told = [[line, public_text(why, names), text] for line, why, text in bad[:LINES_KEPT]]
+        words = public_text(reason, names)[:300] or "no reason was given"
+        said = {"reason": words, "bad": told, "bad_count": bad_count}
         self._require(self._ours().update(state=self.State.FAILED, lease_until=None, ended_at=Now(), **said))
         self.forget_file()
 

@@ -7,6 +7,7 @@ from django.db import models
 from django.db.models import Q
 
 from apps.accounts.models import Project, User
+from apps.accounts.public_text import ReasonField
 from apps.tasksets.judged_by import KEY, Kind, kind_of
 from apps.tasksets.messages import text_of
 from apps.tasksets.pictures import Encoded, encode
@@ -131,7 +132,7 @@ class QuarantinedLine(models.Model):
 
     taskset = models.ForeignKey(Taskset, on_delete=models.CASCADE, related_name="quarantined_lines")
     line = models.PositiveIntegerField()
-    reason = models.CharField(max_length=300)
+    reason = ReasonField(max_length=300)
     excerpt = models.CharField(max_length=200)
     same_as = models.PositiveIntegerField(null=True, help_text="The line that says the same; NULL where this one is no task.")
 

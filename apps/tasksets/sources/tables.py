@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import pyarrow as arrow
 
-from apps.accounts.confining import TOO_MUCH
+from apps.accounts.confining import TOO_MUCH_MEMORY
+from apps.accounts.public_text import public_text
 from apps.tasksets.sources.records import BadLine, NotReadable, Record, record_of_row
 
 ROWS_AT_ONCE = 500
@@ -29,7 +30,7 @@ def _alone(row: arrow.RecordBatch, number: int) -> Record | BadLine:
     except UnicodeDecodeError:
         return BadLine(number, "not UTF-8", "")
     except (ValueError, OverflowError) as error:
-        return BadLine(number, str(error)[:300], "")
+        return BadLine(number, public_text(error)[:300], "")
 
 
 def damaged(row: int, error: Exception) -> NotReadable:
@@ -38,4 +39,4 @@ def damaged(row: int, error: Exception) -> NotReadable:
 
 def reason_of(error: Exception) -> str:
     """Say what is wrong: Arrow also asks for impossible amounts of memory where a file is damaged."""
-    return TOO_MUCH if isinstance(error, MemoryError) else str(error)
+    return TOO_MUCH_MEMORY if isinstance(error, MemoryError) else public_text(error)

@@ -13,7 +13,7 @@ from django.db import connection
 from apps.accounts.models import Token
 from apps.environments.choosing import find
 from apps.environments.closing import abandon, fail
-from apps.environments.models import Environment, Episode
+from apps.environments.models import Environment, Episode, EpisodeTurn
 from apps.environments.playing import Action, act
 from apps.environments.waiting import Waiters
 from apps.runs.models import Run
@@ -48,6 +48,7 @@ class Actor:
     """Acts on every observation with the next of `says`, as the explorer does, until it is stopped."""
 
     says: list[str] = field(default_factory=lambda: ["one", "two", "three"])
+    say: Callable[[EpisodeTurn], str] | None = None  # in their place
     is_cut: bool = False
     tells: bool = False  # the logprobs of its tokens
     stopped: threading.Event = field(default_factory=threading.Event)
@@ -57,7 +58,7 @@ class Actor:
             while not self.stopped.wait(0.01):
                 for episode in Episode.objects.filter(state="policy"):
                     number = episode.turns - 1
-                    text = self.says[number % len(self.says)]
+                    text = self.text_for(episode, number)
                     told = [(letter, list(letter.encode()), -0.5) for letter in text]
                     act(
                         [
@@ -68,6 +69,11 @@ class Actor:
                     )
         finally:
             connection.close()
+
+    def text_for(self, episode: Episode, number: int) -> str:
+        if self.say is None:
+            return self.says[number % len(self.says)]
+        return self.say(episode.seen.get(number=number))
 
 
 @pytest.fixture

@@ -5,7 +5,10 @@ import json
 import pytest
 from django.test import Client
 
+from apps.accounts.models import Token
 from apps.environments.models import Episode
+from rftweb import bodies
+from rftweb.bodies import is_known
 
 pytestmark = pytest.mark.django_db
 SAID = {"role": "user", "content": "Guess!"}
@@ -48,7 +51,7 @@ def test_what_is_no_call_is_refused_in_openais_shape(key, episodes):
 def test_an_episode_needs_a_name_that_can_be_one(key, episodes):
     for name in ("a b", "x" * 101, "-", "../x"):
         answer = posted("chat/completions", json.dumps(with_messages(SAID)).encode(), key, **{"X-Rftweb-Episode": name})
-        assert (answer.status_code, answer.json()["error"]["param"]) == (422, "X-Rftweb-Episode")
+        assert (answer.status_code, answer.json()["error"]["param"]) == (400, "X-Rftweb-Episode")
     answer = posted("chat/completions", json.dumps(with_messages(SAID)).encode(), key, **{"X-Rftweb-Episode": "9" * 18})
     assert (answer.status_code, answer.json()["error"]["code"]) == (404, "episode_not_found")
 
@@ -57,3 +60,13 @@ def test_an_address_that_is_not_here_is_refused_in_the_same_shape(key):
     for verb in ("embeddings", "responses", "chat/completions/", "threads/1/runs"):
         answer = posted(verb, b"{}", key)
         assert (answer.status_code, answer.json()["error"]["code"]) == (404, "unsupported_endpoint")
+        assert "/v1/chat/completions" in answer.json()["error"]["message"]
+
+
+def test_a_large_body_with_a_key_for_no_run_is_left_to_the_view(alice, monkeypatch):
+    monkeypatch.setattr(bodies, "close_old_connections", lambda: None)  # it is the test's
+    secret = Token.issue(alice, "reader", [Token.Scope.READ])[1]
+    environ = {"REQUEST_METHOD": "POST", "PATH_INFO": "/v1/chat/completions"}
+    assert is_known({**environ, "HTTP_AUTHORIZATION": f"Bearer {secret}"})
+    assert not is_known({**environ, "HTTP_AUTHORIZATION": f"Bearer {secret}x"})
+    assert not is_known(environ)

@@ -85,11 +85,14 @@ def test_another_conversation_than_was_recorded_is_refused_with_its_place(client
 
 
 REFUSED = [
-    ({"n": 0}, "n"), ({"n": 2, **IN_A}, "n"), ({"temperature": 0.2}, "temperature"), ({"seed": -1}, "seed"),
+    ({"n": 0}, "n"), ({"n": 2, **IN_A}, "n"), ({"seed": -1}, "seed"),
+    ({"temperature": 2.1}, "temperature"), ({"temperature": True}, "temperature"),
     ({"stop": [""]}, "stop"), ({"stop": ["a"] * 5}, "stop"),
     ({"logprobs": True, "top_logprobs": 1}, "top_logprobs"), ({"max_tokens": 0}, "max_tokens"),
-    ({"top_p": 0.5}, "top_p"), ({"messages": [*ASKED, {"role": "assistant", "content": "mine"}]}, "messages[2]"),
+    ({"top_p": 1.5}, "top_p"), ({"messages": [{"role": "user"}]}, "messages[0].content"),
     ({"response_format": {"type": "json_object"}}, "response_format"), ({"tool_choice": "required"}, "tool_choice"),
+    ({"extra_body": {"reasoning_effort": "low"}}, "reasoning_effort"),
+    ({"presence_penalty": 0.5}, "presence_penalty"),
     ({"tools": [{"type": "function", "function": {"name": "add"}}]}, "tools"), ({"extra_body": {"top_k": 3}}, "top_k"),
     ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]}, "messages[0].content[0]"),
     ({"messages": []}, "messages"), ({"messages": [{"role": "tool", "content": "3"}]}, "messages[0].tool_call_id"),
@@ -98,7 +101,7 @@ REFUSED = [
 
 def test_what_cannot_be_honoured_is_refused_by_name_and_takes_no_episode(client, episodes):
     for more, param in REFUSED:
-        refused = refusal(openai.UnprocessableEntityError, ask, client, **{"messages": ASKED, **more})
+        refused = refusal(openai.BadRequestError, ask, client, **{"messages": ASKED, **more})
         assert (refused.param, refused.type) == (param, "invalid_request_error") and param in refused.message
     assert not Episode.objects.exclude(state="waiting").exists()
 
@@ -106,6 +109,17 @@ def test_what_cannot_be_honoured_is_refused_by_name_and_takes_no_episode(client,
 def test_what_changes_nothing_is_taken(client, episodes, actor):
     said = ask(client, temperature=1, n=1, top_p=1, max_tokens=4096, user="me", stop=[], presence_penalty=0, logprobs=False)
     assert said.choices[0].message.content == "one"
+
+
+def test_another_temperature_than_the_runs_is_not_applied(client, episodes, actor):
+    """The header says which parameters the answer does not follow."""
+    raw = client.chat.completions.with_raw_response
+    cold = ({"temperature": 0, "top_p": 0.9}, "temperature, top_p")
+    for more, header in (cold, ({"temperature": 1.0}, None)):
+        answer = raw.create(model="tiny", messages=ASKED, **more)
+        assert answer.parse().choices[0].message.content == "one"
+        assert answer.headers.get("X-Rftweb-Not-Applied") == header
+    assert {str(turn.wishes) for turn in EpisodeTurn.objects.all()} == {"{}"}
 
 
 def test_another_model_is_not_found(client, episodes):
@@ -192,7 +206,9 @@ def test_the_policy_goes_on_from_a_bare_text(client, episodes, actor):
 
 def test_what_is_no_bare_text_is_refused_by_name(client, episodes):
     for more in ({"prompt": ["a", "b"]}, {"prompt": ""}, {"echo": True}, {"logprobs": 1}, {"suffix": "x"}, {"best_of": 2}):
-        refused = refusal(openai.UnprocessableEntityError, client.completions.create, **{"model": "tiny", "prompt": "x", **more})
+        body = {"model": "tiny", "prompt": "x", **more}
+        refused = refusal(openai.BadRequestError, client.completions.create, **body)
         assert refused.param == next(iter(more))
-    refused = refusal(openai.UnprocessableEntityError, client.completions.create, model="tiny", prompt="x", **IN_A)
+    body = {"model": "tiny", "prompt": "x", **IN_A}
+    refused = refusal(openai.BadRequestError, client.completions.create, **body)
     assert refused.param == "X-Rftweb-Episode" and not Episode.objects.exclude(state="waiting").exists()

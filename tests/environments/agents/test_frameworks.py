@@ -1,7 +1,7 @@
 """What common frameworks send, written down as they send it: taken, or refused by the field's name.
 
 The bodies follow what LangChain, LlamaIndex, the OpenAI Agents SDK, LiteLLM and the Vercel AI SDK
-put on the wire for chats, tools and streams; their packages are not installed here.
+put on the wire. test_framework_programs.py runs the packages themselves.
 """
 
 import json
@@ -19,6 +19,7 @@ from apps.policies.models import Policy
 from tests.environments.agents.test_chat import ASKED, IN_A, ask, refusal
 from tests.environments.agents.test_tools import ADD, CALL, TEMPLATE
 
+BEGUN = '<tool_call>\n{"name": "add", "arguments":'
 SYSTEM = {"role": "system", "content": "You add."}
 USER = {"role": "user", "content": "1+2?"}
 PARTS = {"role": "user", "content": [{"type": "text", "text": "1+2?"}]}
@@ -26,8 +27,14 @@ STREAMED = {"stream": True, "stream_options": {"include_usage": True}}
 TAKEN = {
     "langchain": {"messages": [SYSTEM, USER], "n": 1, "stream": False, "temperature": None},
     "langchain-tools": {"messages": [USER], "tools": [ADD], "parallel_tool_calls": False},
-    "langchain-names": {"messages": [SYSTEM, {**USER, "name": "ann"}]},
-    "llama-index": {"messages": [SYSTEM, USER], "temperature": 1.0, "max_tokens": 50},
+    "langchain-names": {
+        "messages": [SYSTEM, {**USER, "name": "ann"}],
+        "temperature": 0,
+        "top_p": 0.9,
+        "store": True,
+        "service_tier": "priority",
+    },
+    "llama-index": {"messages": [SYSTEM, USER], "temperature": 0.1, "max_tokens": 50},
     "agents-sdk": {
         "messages": [SYSTEM, USER],
         "tools": [{**ADD, "function": {**ADD["function"], "strict": True}}],
@@ -46,15 +53,19 @@ TAKEN = {
     },
 }
 REFUSED = {
-    "llama-index": ({"temperature": 0.1}, "temperature"),
-    "langchain-zero": ({"temperature": 0}, "temperature"),
     "langchain-structured": (
         {"response_format": {"type": "json_schema", "json_schema": {"name": "x"}}},
         "response_format",
     ),
     "litellm-json": ({"response_format": {"type": "json_object"}}, "response_format"),
     "langchain-logprobs": ({"logprobs": True, "top_logprobs": 5}, "top_logprobs"),
-    "agents-sdk-forced": ({"tool_choice": "required"}, "tool_choice"),
+    "forced-without-tools": ({"tool_choice": "required"}, "tool_choice"),
+    "allowed-tools": ({"tools": [ADD], "tool_choice": {"type": "allowed_tools"}}, "tool_choice"),
+    "another-tool": (
+        {"tools": [ADD], "tool_choice": {"type": "function", "function": {"name": "x"}}},
+        "tool_choice",
+    ),
+    "functions": ({"functions": [{"name": "add"}]}, "functions"),
     "vercel-reasoning": ({"reasoning_effort": "low"}, "reasoning_effort"),
     "pattern": (
         {
@@ -106,7 +117,7 @@ def test_what_frameworks_send_is_taken(showing, agent, run, opened, send, actor)
 def test_what_cannot_be_honoured_names_its_field(showing, client, episodes):
     for name, (more, param) in REFUSED.items():
         extra = {"extra_body": more}
-        refused = refusal(openai.UnprocessableEntityError, ask, client, **extra)
+        refused = refusal(openai.BadRequestError, ask, client, **extra)
         assert refused.param == param and param in refused.message, name
 
 
@@ -153,7 +164,7 @@ def test_other_arguments_than_the_policys_are_another_conversation(client, calle
 def test_a_call_is_answered_once(client, called):
     said, call = called
     result = {"role": "tool", "tool_call_id": call, "content": "3"}
-    refused = refusal(openai.UnprocessableEntityError, ask, client, [*said, result, result], **IN_A)
+    refused = refusal(openai.BadRequestError, ask, client, [*said, result, result], **IN_A)
     assert refused.param == "messages[4].tool_call_id" and "messages[3]" in refused.message
 
 
@@ -183,6 +194,34 @@ def test_one_call_at_a_time_is_one_call(showing, client, episodes, actor):
     message = ask(client, tools=[ADD], parallel_tool_calls=False, **IN_A).choices[0].message
     assert len(message.tool_calls) == 1
     assert EpisodeTurn.objects.get().wishes == {"one_call": True}
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "add"}}])
+def test_a_call_that_is_required_is_begun_for_the_policy(showing, client, episodes, actor, choice):
+    actor.says = [' {"a": 1, "b": 2}}\n</tool_call>', "done"]
+    said = ask(client, tools=[ADD], tool_choice=choice, **IN_A).choices[0].message
+    [call] = said.tool_calls
+    assert json.loads(call.function.arguments) == {"a": 1, "b": 2}
+    assert EpisodeTurn.objects.get().wishes == {"prefix": BEGUN}
+    result = {"role": "tool", "tool_call_id": call.id, "content": "3"}
+    second = ask(client, [*ASKED, said, result], tools=[ADD], **IN_A).choices[0].message
+    assert second.content == "done"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_several_tools_the_policy_chooses_one(showing, client, episodes, actor):
+    actor.says = [CALL.removeprefix('<tool_call>\n{"name": "')]
+    other = {"type": "function", "function": {"name": "other"}}
+    message = ask(client, tools=[other, ADD], tool_choice="required").choices[0].message
+    assert message.tool_calls[0].function.name == "add"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_required_call_that_does_not_become_one_is_a_text(showing, client, episodes, actor):
+    actor.says = [" [1, 2"]
+    choice = ask(client, tools=[ADD], tool_choice="required").choices[0]
+    assert (choice.message.tool_calls, choice.message.content) == (None, f"{BEGUN} [1, 2")
 
 
 def test_one_call_ends_the_action_behind_its_end():
@@ -228,7 +267,7 @@ def test_what_the_policy_would_not_see_is_refused(message, param):
 @pytest.mark.django_db(transaction=True)
 def test_an_example_has_no_words_that_the_policy_would_not_see(client, episodes):
     example = {"role": "assistant", "content": "3", "reasoning_content": "hm"}
-    refused = refusal(openai.UnprocessableEntityError, ask, client, [USER, example, USER])
+    refused = refusal(openai.BadRequestError, ask, client, [USER, example, USER])
     assert refused.param == "messages[1].reasoning_content"
 
 

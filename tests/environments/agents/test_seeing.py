@@ -47,10 +47,10 @@ def test_another_picture_than_was_recorded_is_another_conversation(client, episo
     ],
 )
 def test_what_is_no_picture_of_ours_is_refused_by_name_and_takes_no_episode(client, episodes, sees, content, param):
-    refused = refusal(openai.UnprocessableEntityError, ask, client, [{"role": "user", "content": content}])
+    refused = refusal(openai.BadRequestError, ask, client, [{"role": "user", "content": content}])
     assert refused.param == param and not EpisodeTurn.objects.exists() and not Picture.objects.exists()
 
 
 def test_a_policy_of_text_alone_says_so(client, episodes):
-    refused = refusal(openai.UnprocessableEntityError, ask, client, ASKED)
+    refused = refusal(openai.BadRequestError, ask, client, ASKED)
     assert refused.param == "messages[1].content[0]" and "reads text alone" in refused.message

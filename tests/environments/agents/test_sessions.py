@@ -45,8 +45,8 @@ def test_a_session_from_its_start_to_its_export(post, client_of, episodes, actor
 
 def test_what_a_session_cannot_do_is_said_in_words(post, episodes):
     assert post("rl/end_session", status=422)["error"]["param"] == "X-Rftweb-Episode"
-    assert post("rl/start_session", status=422, task_id="7")["error"]["param"] == "task_id"
-    assert post("rl/start_session", status=422, tasks="x")["error"]["param"] == "tasks"
+    assert post("rl/start_session", status=400, task_id="7")["error"]["param"] == "task_id"
+    assert post("rl/start_session", status=400, tasks="x")["error"]["param"] == "tasks"
     begun = post("rl/start_session", status=201)
     assert post("rl/set_reward", begun["api_key"], 409, reward=1)["error"]["code"] == "not_answered"
     assert post("rl/set_reward", status=404, reward=1, interaction_id="chatcmpl-1")["error"]["code"] == "completion_not_found"
@@ -132,7 +132,7 @@ def test_a_session_may_end_with_the_last_word(post, client_of, agent, run, opene
     mine = post("rl/start_session", status=201, task_id="s1")["api_key"]
     ask(client_of(mine))
     post("rl/set_reward", mine, 200, reward=1)
-    assert post("rl/end_session", mine, 422, final="yes")["error"]["param"] == "final"
+    assert post("rl/end_session", mine, 400, final="yes")["error"]["param"] == "final"
     post("rl/end_session", mine, 200, final=True)
     written(Episode.objects.get(key="s1"))
     assert Reward.objects.get().value == 1.0
@@ -142,6 +142,7 @@ def test_feedback_that_says_nothing_or_too_much_is_refused_by_name(post, client,
     said = ask(client)
     wrong = {"thumb": {}, "score": {"score": 2}, "reward": {"score": True}, "user": {"thumb": "up", "user": 3}}
     for words in wrong.values():
-        assert post("feedback", status=422, completion_id=said.id, **words)["error"]["type"] == "invalid_request_error"
+        refused = post("feedback", status=400, completion_id=said.id, **words)["error"]
+        assert refused["type"] == "invalid_request_error"
     assert post("feedback", status=404, completion_id="chatcmpl-999999-0", thumb="up")["error"]["code"] == "completion_not_found"
     assert not Feedback.objects.exists()

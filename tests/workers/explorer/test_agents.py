@@ -164,6 +164,21 @@ def test_a_bare_text_is_the_whole_prompt(stage, agents_run, agent, alice):
     assert prompt == stage.seat.speaker.bare_ids("12") and turn.before == len(prompt)
 
 
+@pytest.mark.django_db(transaction=True)
+def test_the_beginning_of_a_required_call_is_prompt_in_every_turn(stage, agents_run, agent, alice):
+    episode, turn = asked(stage, agent, alice, prefix="5 6", max_tokens=3)
+    observe(episode.pk, 1, "34", wishes=Wishes(prefix="7", max_tokens=3))
+    after = answered(stage, episode, 1)
+    tokens, speaker = written(stage, episode).tokens, stage.seat.speaker
+    begun = tuple(speaker.encoder.answer_ids("5 6"))
+    asked_for = speaker.prompt_ids([{"role": "user", "content": "12"}])
+    assert begun and tokens.prompt_ids == (*asked_for, *begun)
+    between = tokens.completion_ids[turn.tokens : after.first]
+    assert between[-1:] == tuple(speaker.encoder.answer_ids("7"))
+    assert set(tokens.action_mask[turn.tokens : after.first]) == {0}
+    assert all(tokens.action_mask[: turn.tokens])
+
+
 def test_a_tokenizer_of_bytes_tells_each_tokens_own(untrained: Path):
     speaker = Speaker(untrained)
     learned = Tokenizer(models.BPE())

@@ -22,10 +22,16 @@ POINTS = {
     "after the commit, before publishing": ("_offer", 4),
 }
 
+ENDINGS: list[str] = []
+
 
 @pytest.fixture
 def undisturbed(tiny_run, new_station) -> str:
-    return train_to_the_end(new_station(), tiny_run()).weight_versions.first().fingerprint
+    """The last weights of a run that nothing disturbs: the same for each test, so made once."""
+    if not ENDINGS:
+        run = train_to_the_end(new_station(), tiny_run())
+        ENDINGS.append(run.weight_versions.first().fingerprint)
+    return ENDINGS[0]
 
 
 def lapse(run: Run) -> None:

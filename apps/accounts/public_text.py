@@ -1,0 +1,69 @@
+"""Keep the places at which this installation stores its files out of what people are told.
+
+Errors of the system and of libraries quote absolute paths. A file is named relative to the upload,
+policy or source tree that it belongs to, or else by its last name.
+"""
+
+import re
+import sys
+import tempfile
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+from django.conf import settings
+from django.db import models
+
+REST = r"(?P<rest>(?:/[^\s'\"<>|:;,)\]}]*)?)"
+NAMELESS = "a file of the server"
+
+
+def public_text(error: object, names: Mapping[Path, str] | None = None) -> str:
+    """Return what the error says, with short names in place of absolute paths of this machine.
+
+    `names`: what to call some files and folders. A file in such a folder is named relative to it.
+    """
+    text = str(error)
+    if "/" not in text:
+        return text
+    for path, name in (names or {}).items():
+        inside = re.escape(str(path))
+        text = re.sub(rf"{inside}/(?=[^\s'\"])", "", text)
+        text = re.sub(rf"{inside}(?![\w.-])", lambda _, name=name: name, text)
+    return _pattern(_roots()).sub(_short, text)
+
+
+class ReasonField(models.CharField):
+    """A CharField for what went wrong: stores it without absolute paths of this machine."""
+
+    def get_prep_value(self, value: object) -> object:
+        value = super().get_prep_value(value)
+        return public_text(value) if isinstance(value, str) else value
+
+    def deconstruct(self) -> tuple:
+        """Look like a CharField to migrations, as the column is one."""
+        name, _, arguments, options = super().deconstruct()
+        return name, "django.db.models.CharField", arguments, options
+
+
+def _roots() -> tuple[str, ...]:
+    """Return the folders that are this installation's own, the inner ones first."""
+    data = (settings.VAR, settings.WEIGHTS_ROOT, settings.IMPORTS_ROOT, settings.BASE_DIR)
+    places = [*map(str, data), sys.prefix, sys.base_prefix, tempfile.gettempdir(), str(Path.home())]
+    usable = {place.rstrip("/") for place in places} - {"", "/usr"}
+    return tuple(sorted(usable, key=len, reverse=True))
+
+
+@cache
+def _pattern(roots: tuple[str, ...]) -> re.Pattern[str]:
+    places = "|".join(map(re.escape, roots))
+    return re.compile(rf"(?<![\w.])(?P<root>{places})(?![\w.-]){REST}")
+
+
+def _short(found: re.Match[str]) -> str:
+    rest = found["rest"].strip("/")
+    if not rest:
+        return NAMELESS
+    if found["root"] == str(settings.BASE_DIR):
+        return rest
+    return rest.rpartition("/")[2]

@@ -1,0 +1,20 @@
+"""Documents of REST name what is wrong with them, and no more of it than helps."""
+
+import pytest
+from rest_framework import serializers
+
+from apps.accounts.documents import MOST_NAMED, Strict, Text
+
+
+class Note(Strict):
+    text = Text(required=False)
+
+
+@pytest.mark.parametrize("count", [1, MOST_NAMED, 100_000])
+def test_of_many_unknown_fields_some_are_named_and_all_are_counted(count):
+    note = Note(data={f"k{number}": 1 for number in range(count)})
+    with pytest.raises(serializers.ValidationError) as refused:
+        note.is_valid(raise_exception=True)
+    words = refused.value.detail
+    assert len(words) == min(count, MOST_NAMED)
+    assert ("100,000 such fields" in str(words["k0"])) == (count > MOST_NAMED)

@@ -1,0 +1,131 @@
+"""Guests have a control group of their own where cgroup v2 is delegated to us."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from apps.rewards.sandbox import Ended, Limits, NoSandbox, cgroups, prepare
+
+REAL = Path("/sys/fs/cgroup/unified")  # where version 1 is mounted as well
+SYSTEM = Path("/sys/fs/cgroup")
+
+
+def hierarchy(folder: Path, group: str, controllers: str, enabled: str = "") -> Path:
+    """Write what the kernel tells of a process in this group; returns the process's folder."""
+    mount = folder / "cgroup"
+    own = mount / group
+    own.mkdir(parents=True)
+    for place in {own, own.parent if group else own}:
+        (place / "cgroup.controllers").write_text(controllers)
+        (place / "cgroup.subtree_control").write_text(enabled)
+    process = folder / "self"
+    process.mkdir()
+    (process / "mountinfo").write_text(f"30 1 0:26 / {mount} rw - cgroup2 cgroup2 rw\n")
+    (process / "cgroup").write_text(f"1:name=systemd:/other\n0::/{group}\n")
+    return process
+
+
+def test_without_cgroup_v2_the_reason_is_told(tmp_path):
+    (tmp_path / "mountinfo").write_text("30 1 0:26 / /sys/fs/cgroup/pids rw - cgroup cgroup rw\n")
+    found = cgroups.delegation.__wrapped__(tmp_path)
+    assert found.folder is None
+    assert found.description.endswith("watched from outside (no cgroup v2 is mounted)")
+
+
+@pytest.mark.parametrize(
+    ("controllers", "delegated", "reason"),
+    [
+        ("cpu pids", True, "cgroup v2 does not control memory here"),
+        ("cpu memory pids", False, "no cgroup v2 is delegated to this process"),
+        ("cpu memory pids", True, ""),
+    ],
+)
+def test_a_group_must_be_delegated_with_its_controllers(
+    tmp_path, monkeypatch, controllers, delegated, reason
+):
+    process = hierarchy(tmp_path, "system.slice/rftweb.service/main", controllers)
+    monkeypatch.setattr(cgroups, "_is_delegated", lambda _: delegated)
+    found = cgroups.delegation.__wrapped__(process)
+    assert found.why_not == reason
+    if not reason:
+        assert found.folder == tmp_path / "cgroup/system.slice/rftweb.service"
+        wanted = (found.folder / "cgroup.subtree_control").read_text()
+        assert wanted == "+memory +pids" and not list(found.folder.glob("guest-*"))
+
+
+def usable(controller: str) -> Path | None:
+    """Return a group on this machine whose children may have the controller."""
+    for mount in (REAL, SYSTEM):
+        try:
+            if controller in (mount / "cgroup.controllers").read_text().split():
+                (mount / "cgroup.subtree_control").write_text(f"+{controller}")
+                return mount
+        except OSError:
+            continue
+    return None
+
+
+@pytest.fixture
+def enforced(request, monkeypatch) -> Path:
+    """The group that guests of this test get groups in."""
+    controllers: tuple[str, ...] = request.param
+    folders = {usable(controller) for controller in controllers}
+    if len(folders) > 1 or None in folders:
+        pytest.skip(f"cgroup v2 on this machine gives us no {' and '.join(controllers)}")
+    monkeypatch.setattr(cgroups, "CONTROLLERS", controllers)
+    cgroups.delegation.cache_clear()
+    folder = folders.pop()
+    yield folder
+    cgroups.delegation.cache_clear()
+    (folder / "cgroup.subtree_control").write_text(" ".join(f"-{name}" for name in controllers))
+
+
+def killed_from_outside(folder: Path, until: threading.Event) -> None:
+    """Kill the first guest whose group has processes."""
+    while not until.is_set():
+        for group in folder.glob("guest-*"):
+            try:
+                if (group / "cgroup.procs").read_text():
+                    (group / "cgroup.kill").write_text("1")
+                    return
+            except OSError:
+                continue
+
+
+def run(source: str, limits: Limits) -> Ended:
+    return prepare(source, "python").run(b"", limits)
+
+
+def last_words(source: str) -> str:
+    """Say how a guest with much time ended; bubblewrap may be killed before it reports a status."""
+    try:
+        ended = run(source, Limits(wall_s=30))
+    except NoSandbox as why:
+        return str(why)
+    return f"{ended.status} {ended.stdout}"
+
+
+@pytest.mark.parametrize("enforced", [("hugetlb",), ("memory", "pids")], indirect=True)
+def test_all_of_a_guest_is_in_its_group_and_the_group_goes_with_it(enforced):
+    assert cgroups.delegation().folder == enforced
+    ended = threading.Event()
+    killer = threading.Thread(target=killed_from_outside, args=(enforced, ended))
+    killer.start()
+    try:
+        said = last_words("import time\ntime.sleep(20)\nprint('survived')")
+    finally:
+        ended.set()
+        killer.join()
+    assert "137" in said and "survived" not in said
+    assert not list(enforced.glob("guest-*"))
+
+
+@pytest.mark.parametrize("enforced", [("memory", "pids")], indirect=True)
+def test_the_kernel_ends_a_guest_that_takes_too_much_memory(enforced, monkeypatch):
+    monkeypatch.setattr("apps.rewards.sandbox.usage.Usage.excess", lambda self: "")
+    source = "import mmap\nkept = [mmap.mmap(-1, 1 << 20) for _ in range(400)]\n"
+    source += "for one in kept: one[:] = bytes(1 << 20)\nprint('survived')"
+    ended = run(source, Limits(memory_mb=64, cpu_s=5, wall_s=20))
+    assert ended.stopped == "it took too much memory" or ended.status != 0
+    assert b"survived" not in ended.stdout
