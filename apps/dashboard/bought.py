@@ -14,7 +14,7 @@ from django.db.models import Max, Min
 from apps.buffer.models import Experience, StepItem
 from apps.feedback.models import Rating
 from apps.rewards.combining import RATER_MODEL, Judgement, combined, full_reward, peoples_word
-from apps.rewards.models import LATE, SIMULATED, Reward
+from apps.rewards.models import LATE, Reward
 from apps.rollouts.models import Rollout
 from apps.runs.config import RunConfig
 from apps.runs.models import Run, TrainStep
@@ -169,7 +169,7 @@ def _said(plan: RunConfig, judged: set[int]) -> tuple[dict[int, float], dict[int
     words: dict[int, list[Judgement]] = defaultdict(list)
     human: dict[int, list[Judgement]] = defaultdict(list)
     current = Reward.objects.filter(rollout__in=judged, is_current=True).exclude(details__has_key=LATE)
-    current = current.exclude(by__is_simulated=True).exclude(details__has_key=SIMULATED)
+    current = current.without_simulated()
     for rollout, source, scorer, value in current.values_list("rollout", "source", "scorer", "value"):
         if source == Reward.Source.HUMAN:
             human[rollout].append(Judgement(scorer, value, is_human=True))

@@ -47,7 +47,7 @@ STEPS = (
     ),
     Step(
         "run", "The run learns from it",
-        "● is what people said, ◆ what the rule said. The strip above follows every reply from its task to new weights; whatever "
+        "● is what people said, ◆ what the rule said. The strip below follows every reply from its task to new weights; whatever "
         "holds the others up says why.",
         "[data-chart=reward]", "Look into replies",
     ),

@@ -102,7 +102,8 @@ def known_items(run: Run) -> QuerySet[Item]:
 def answered(run: Run, items: Sequence[Item]) -> list[Answered]:
     """How these items were answered: one query, whatever their number."""
     said: Mapping[int, list[Rating]] = {item.pk: [] for item in items}
-    for rating in Rating.objects.counting().filter(item__in=said).only("item_id", "answer", "shown", "form"):
+    answers = Rating.objects.counting().by_people().filter(item__in=said)
+    for rating in answers.only("item_id", "answer", "shown", "form"):
         said[rating.item_id].append(rating)
     people = run.settings.people
     return [Answered(item, len(said[item.pk]), sum(is_met(item, rating, people) for rating in said[item.pk])) for item in items]

@@ -120,7 +120,8 @@ def _rollouts(groups: list[Group]) -> dict[int, list[int]]:
 def _rated(groups: list[Group]) -> dict[int, dict[int, int]]:
     """By group and rollout: how many people have said something about it."""
     found: dict[int, dict[int, int]] = defaultdict(dict)
-    said = Rating.objects.counting().filter(rollout__group__in=groups).values("rollout_id", "rollout__group_id")
+    people = Rating.objects.counting().by_people()
+    said = people.filter(rollout__group__in=groups).values("rollout_id", "rollout__group_id")
     for row in said.annotate(n=Count("rater", distinct=True)).order_by():
         found[row["rollout__group_id"]][row["rollout_id"]] = row["n"]
     return found

@@ -8,9 +8,10 @@ from statistics import fmean
 import pytest
 from django.db import transaction
 
+from apps.accounts.models import User
 from apps.buffer.models import Experience, batch_of, commit_step, plan_step
 from apps.buffer.reading import Moment, Ready, in_order
-from apps.rewards.models import LATE, Reward
+from apps.rewards.models import ALL_SIMULATED, LATE, SIMULATED, Reward
 from apps.rollouts.models import Group
 from apps.runs.models import Run
 from apps.runs.reading import Fifo, Freshest, HumanFirst, Priority, Rarity, RewardVariance, Weighted
@@ -144,6 +145,26 @@ def test_a_group_that_a_person_judged_is_first_however_narrow(reading, judged):
     *_, rated = judged(run, WIDE, WIDE, NARROW, version=2)
     by_person(rated)
     assert taken(run) == [0, 2]
+
+
+@pytest.mark.parametrize("order", ["human_first", "priority"])
+def test_a_simulated_rating_does_not_count_as_a_persons(reading, judged, order):
+    """Compare the order with a count, reward by reward, of what people gave."""
+    run = reading(order)
+    groups = judged(run, *[NARROW] * 5, version=2)
+    robot = User.objects.create(username="robot", is_simulated=True)
+    person = User.objects.create(username="ann")
+    by_person(groups[1], by=robot)
+    by_person(groups[2], scorer="people", details={SIMULATED: 1, ALL_SIMULATED: True})
+    by_person(groups[3], scorer="people", details={SIMULATED: 1})
+    by_person(groups[4], by=person)
+    counted = [
+        group.draw_index
+        for group in groups
+        for reward in Reward.objects.filter(rollout__group=group, source="human")
+        if not reward.is_simulated
+    ]
+    assert taken(run) == counted == [3, 4]
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -16,7 +16,10 @@ from apps.feedback.aggregating import aggregate
 from apps.feedback.claiming import claim
 from apps.feedback.evaluation.results import _judge
 from apps.feedback.exporting.rows import Wanted, rows_of
+from apps.feedback.opening import _rated
 from apps.feedback.starring import Stars, give
+from apps.feedback.suspicions.reading import _judgements
+from apps.rewards.combining import peoples_word
 from apps.rewards.judgements import judgements_of
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group, Rollout
@@ -101,6 +104,27 @@ def test_sums_of_a_runs_people_leave_the_simulated_out(judged):
     found = bought(judged)
     assert (found.people.decisions, found.simulated.decisions, found.judged) == (2, 4, 2)
     assert [gap.people for gap in found.parting.widest] == [1.0, 1.0]
+
+
+def test_a_suspicion_compares_the_reward_with_people_alone(judged):
+    rollouts = list(Rollout.objects.filter(run=judged).order_by("pk").values_list("pk", flat=True))
+    found = {pk: peoples_word(said) for pk, said in _judgements(rollouts).items()}
+    counted = {}
+    for rating in judged.ratings.select_related("rater"):
+        if not rating.rater.is_simulated:
+            counted[rating.rollout_id or rating.shown[0]] = (rating.answer["stars"] - 1) / 4
+    assert {pk: word for pk, word in found.items() if word is not None} == counted
+    assert len(counted) == 2
+
+
+def test_a_person_is_asked_about_what_the_simulated_rater_has_rated(judged):
+    groups = list(Group.objects.filter(run=judged).order_by("pk"))
+    counted = {group.pk: {} for group in groups}
+    for rating in judged.ratings.select_related("rater", "rollout", "item"):
+        home = rating.item.group_id
+        if rating.rollout_id and not rating.rater.is_simulated:
+            counted[home][rating.rollout_id] = counted[home].get(rating.rollout_id, 0) + 1
+    assert {pk: dict(_rated(groups)[pk]) for pk in counted} == counted
 
 
 def test_who_holds_an_item_is_named_as_simulated(judged, finish, sim):

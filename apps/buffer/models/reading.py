@@ -4,7 +4,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from django.db.models import F, Min, QuerySet
+from django.db.models import F, Min, Q, QuerySet
 from django.db.models.functions import Coalesce
 
 from apps.buffer.models.experiences import Experience
@@ -18,7 +18,10 @@ from apps.runs.reading import Order, Rarity
 PEOPLES = {
     "rollout__rewards__source": "human", "rollout__rewards__is_current": True, "rollout__rewards__value__isnull": False,
     "rollout__rewards__details__is_late__isnull": True,
+    "rollout__rewards__details__is_simulated__isnull": True,
 }  # fmt: skip
+# A simulated rating is not a person's. Null is what raters gave together.
+BY_PERSON = Q(rollout__rewards__by=None) | Q(rollout__rewards__by__is_simulated=False)
 
 IN_MACHINES_HANDS = (Group.State.SAMPLING, Group.State.SCORING, Group.State.JUDGED)
 KINDS = {"domain": "group__task__domain", "task": "group__task"}  # by what `rarity` counts
@@ -90,8 +93,8 @@ def _learned(run: Run, rule: Rarity) -> dict[str | int, int]:
 
 
 def _rated(experiences: QuerySet[Experience]) -> set[int]:
-    """The groups of these in whose rewards a person's word counts."""
-    return set(experiences.filter(**PEOPLES).values_list("group", flat=True))
+    """Return the groups in whose rewards a person's rating counts; simulated ratings don't."""
+    return set(experiences.filter(BY_PERSON, **PEOPLES).values_list("group", flat=True))
 
 
 def groups_again(run: Run) -> list[int]:

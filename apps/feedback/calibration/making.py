@@ -43,7 +43,6 @@ def made(run: Run, newest: int) -> list[Calibration]:
     labels = labels_of(run)
     scorers = [choice.scorer for choice in run.settings.rewards]
     judged = judged_by(scorers, labels)
-    simulated = {label.rollout for label in labels if label.is_simulated}
     domain_of = {label.rollout: label.domain for label in labels}
     rows = []
     for scorer in scorers:
@@ -52,7 +51,7 @@ def made(run: Run, newest: int) -> list[Calibration]:
         if len(domains) > 1:
             parts |= {domain: [row for row in judged[scorer] if domain_of[row.rollout] == domain] for domain in domains}
         for domain, own in parts.items():
-            figures = asdict(calibration(own)) | {"simulated": sum(row.rollout in simulated for row in own)}
+            figures = asdict(calibration(own))
             widest = _widest(own) if domain is None else []
             rows.append(Calibration(run=run, scorer=scorer, domain=domain, figures=figures, widest=widest, last_rating=newest))
     return rows

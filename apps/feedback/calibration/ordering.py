@@ -83,6 +83,7 @@ def _said(rollouts: Collection[int], names: set[str]) -> tuple[dict[int, dict[st
     scorers: dict[int, dict[str, float]] = defaultdict(dict)
     people: dict[int, list[float]] = defaultdict(list)
     current = Reward.objects.filter(rollout__in=rollouts, is_current=True).exclude(value=None)
+    current = current.without_simulated()
     for rollout, source, scorer, by, value in current.values_list("rollout", "source", "scorer", "by", "value"):
         if by is not None and source == Reward.Source.HUMAN:
             people[rollout].append(value)

@@ -29,6 +29,10 @@ class RatingQuerySet(models.QuerySet):
         """What people stand by: the current ones that were not withdrawn."""
         return self.filter(is_current=True, is_withdrawn=False)
 
+    def by_people(self) -> "RatingQuerySet":
+        """Leave out simulated ratings."""
+        return self.filter(rater__is_simulated=False)
+
     def in_time(self) -> "RatingQuerySet":
         """What people stood by when their groups were judged, whatever they changed or took back later."""
         changed_late = Exists(Rating.objects.filter(replaces=OuterRef("pk"), is_late=True))

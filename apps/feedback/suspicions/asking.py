@@ -75,7 +75,8 @@ def answers_of(suspicion: Suspicion) -> Answers:
     found, people = Answers(asked=suspicion.items.count()), suspicion.run.settings.people
     if not found.asked:
         return found
-    of_items = Rating.objects.counting().filter(item__suspicion_item__suspicion=suspicion)
+    of_items = Rating.objects.counting().by_people()
+    of_items = of_items.filter(item__suspicion_item__suspicion=suspicion)
     for rating in of_items.select_related("rater").order_by("pk"):
         [rollout] = rating.members
         found.said[rollout].append((str(rating.rater), rating_in_words(rating)))

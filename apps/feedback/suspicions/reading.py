@@ -56,6 +56,7 @@ def _newest(run: Run, plan: RunConfig):
 def _judgements(rollouts: list[int]) -> dict[int, list[Judgement]]:
     found: dict[int, list[Judgement]] = defaultdict(list)
     current = Reward.objects.filter(rollout__in=rollouts, is_current=True)
+    current = current.without_simulated()
     for rollout, scorer, value, source in current.values_list("rollout_id", "scorer", "value", "source"):
         found[rollout].append(Judgement(scorer, value, source == Reward.Source.HUMAN))
     return found

@@ -71,6 +71,13 @@ class RewardQuerySet(models.QuerySet):
         human = self.filter(source=Reward.Source.HUMAN)
         return human.exclude(by__is_simulated=True).exclude(details__has_key=ALL_SIMULATED)
 
+    def without_simulated(self) -> "RewardQuerySet":
+        """Leave out every reward that a simulated decision contributed to, mixed ones included.
+
+        What each person gave stays, so a mixed reward is replaced by its people's own words.
+        """
+        return self.exclude(by__is_simulated=True).exclude(details__has_key=SIMULATED)
+
     def simulated(self) -> "RewardQuerySet":
         """Keep what the simulated rater alone said."""
         return self.filter(

@@ -1,5 +1,7 @@
 """What becomes a label, and that a run's figures are made of labels and the scorers' values for the same replies."""
 
+import importlib
+
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -36,7 +38,7 @@ def test_what_people_and_scorer_said_of_the_same_replies_becomes_figures(run, bo
     both_judge(run, bob, [*AGREED, (1.0, 1), (1.0, 1), (0.5, 3), (0.25, 5)])
     assert make(run)
     found = figures(run)
-    assert (found["labels"], found["undecided"], found["simulated"]) == (20, 1, 0)
+    assert (found["labels"], found["undecided"]) == (20, 1)
     assert found["accuracy"]["value"] == pytest.approx(16 / 19)
 
 
@@ -82,10 +84,32 @@ def test_the_word_that_settled_a_dispute_is_the_label(run, bob, project):
     assert values(run) == {rollout: 0.25}
 
 
-def test_a_simulated_raters_labels_count_and_are_told(run, project):
-    both_judge(run, User.objects.create(username="robot", is_simulated=True), AGREED)
+def test_simulated_ratings_are_no_labels(run, bob):
+    """Compare the labels with a count, rating by rating, of what people gave."""
+    robot = User.objects.create(username="robot", is_simulated=True)
+    both_judge(run, robot, AGREED)
+    for rollout in both_judge(run, bob, AGREED[:6])[:3]:
+        said_by(robot, rollout, run, 1)
+    counted = {}
+    for rating in run.ratings.select_related("rater"):
+        if not rating.rater.is_simulated:
+            counted[rating.rollout_id] = (rating.answer["stars"] - 1) / 4
+    assert values(run) == counted and len(counted) == 6
     make(run)
-    assert (figures(run)["labels"], figures(run)["simulated"]) == (16, 16)
+    assert figures(run)["labels"] == 6
+
+
+def test_the_migration_makes_calibrations_with_simulated_labels_anew(run, bob):
+    both_judge(run, bob, AGREED)
+    make(run)
+    row = Calibration.objects.get(run=run)
+    row.figures["simulated"] = 3
+    row.save()
+    module = "apps.feedback.migrations.0014_calibrate_without_simulated_ratings"
+    with connection.cursor() as cursor:
+        cursor.execute(importlib.import_module(module).OUTDATE)
+    row.refresh_from_db()
+    assert row.last_rating == 0 and "simulated" not in row.figures
 
 
 def test_a_value_is_read_in_its_scorers_range(new_run, bob):

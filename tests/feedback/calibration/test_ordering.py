@@ -4,6 +4,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from apps.accounts.models import User
 from apps.feedback.calibration.making import make
 from apps.feedback.calibration.ordering import distances, reorder
 from apps.feedback.claiming import claim
@@ -76,6 +77,20 @@ def test_a_reply_that_somebody_judged_otherwise_than_the_scorer_moves_to_the_fro
     Reward.record_words(rejected.by, "stars", [rejected])
     assert reorder(run) > 0
     assert claim(rater(project, "cem"), run.pk)[0].shown == [disputed]
+
+
+@pytest.mark.django_db
+def test_a_simulated_rating_is_not_peoples_word(disputing, bob, project):
+    """The scorer gave 1; bob agrees, the simulated rater doesn't."""
+    run = disputing()
+    rollouts = both_judge(run, bob, [(1.0, 5)] * 2)
+    robot = User.objects.create(username="robot", is_simulated=True)
+    for rollout in rollouts:
+        given = Reward(rollout_id=rollout, source="human", scorer="stars", value=0.0, by=robot)
+        Reward.record_words(robot, "stars", [given])
+    given = Reward(rollout_id=rollouts[0], source="human", scorer="stars", value=1.0, by=bob)
+    Reward.record_words(bob, "stars", [given])
+    assert distances(run, rollouts) == dict.fromkeys(rollouts, 0.0)
 
 
 @pytest.mark.django_db
