@@ -1,8 +1,9 @@
 # make demo | test | test-quick | test-long | lint | lock | clean
 PYTHON ?= python3
-# Two processes, a file's tests together: stacks and engines are shared within a file, and much of a test is waiting.
+# Three processes on two cores, as half of a stack test is waiting; a file's tests stay together, as they
+# share its stack or engine.
 # The order of files is that of tests/conftest.py: long ones first.
-PYTEST ?= -n 2 --dist loadfile --no-loadscope-reorder
+PYTEST ?= -n 3 --dist loadfile --no-loadscope-reorder
 RUN = .venv/bin/python
 
 .PHONY: screenshots setup setup-test demo up test test-quick test-long lint lock sbom audit clean
