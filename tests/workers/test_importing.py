@@ -243,7 +243,7 @@ def test_what_a_killed_process_began_is_imported_once_by_the_next(sent, processe
     job.take_up()
     assert processes.process.wait(400) == 0
     one.refresh_from_db()
-    assert (one.state, one.attempts, one.taskset.size, Task.objects.count()) == (State.DONE, 2, 60_000, 60_000)
+    assert (one.state, one.attempts, one.taskset.size, Task.objects.count()) == (State.DONE, 2, 40_000, 40_000)
 
 
 @pytest.mark.slow
