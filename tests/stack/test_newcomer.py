@@ -30,7 +30,7 @@ WORDS = re.compile(r"^  (open|account|password) +(\S+)$")
 ENDS_S = 120
 RATED = 4
 IS_ANOTHER = "(slot) => document.querySelector('article.item')?.dataset.slot !== slot"
-STEPS = 25  # of each run of this demo: minutes, where the shipped one takes a quarter of an hour
+STEPS = 25  # of each run of this demo: a minute or two, where the shipped one takes six
 
 
 @dataclass
