@@ -51,8 +51,10 @@ def note_start(task: Task, **_: object) -> None:
 @task_postrun.connect
 def note_end(task: Task, **_: object) -> None:
     with _marks:
-        if _running.pop(task.name, None) is not None:
-            _tell_redis(wakeups.finish, task.name)
+        began = _running.pop(task.name, None)
+        is_asked_for = began is not None and _tell_redis(wakeups.finish, task.name)
+    if is_asked_for:  # sent without the lock: it may wait for another sender
+        wakeups.send(task.name)
 
 
 def renew_marks() -> None:
@@ -61,12 +63,13 @@ def renew_marks() -> None:
             _tell_redis(wakeups.keep_marks, list(_running))
 
 
-def _tell_redis(what: Callable[[Any], None], jobs: str | list[str]) -> None:
+def _tell_redis(what: Callable[[Any], bool | None], jobs: str | list[str]) -> bool | None:
     """Without Redis nobody sends a job, so nothing is lost when a mark is not written."""
     try:
-        what(jobs)
+        return what(jobs)
     except bells.DEAD_REDIS as error:
         log.warning("marks_not_written", jobs=jobs, error=str(error))
+        return None
 
 
 def doing() -> str:

@@ -6,7 +6,7 @@ its data, or a worker its message, the next attempt sends another. No message ex
 still does its work.
 
 Jobs of the control plane run one at a time. A mark exists while one runs; `send` then only notes
-that the job was asked for, and `finish` sends it once more, because the run may have looked in the
+that the job was asked for, and at its end it is sent once more, because the run may have looked in the
 database before the new work was there. The mark has a short life and is renewed by the worker
 (workers.control), so that a killed worker costs seconds.
 """
@@ -107,10 +107,9 @@ def keep_marks(jobs: Iterable[str]) -> None:
     pipe.execute()
 
 
-def finish(job: str) -> None:
-    """Drop the mark, and send the job again if it was asked for meanwhile. Raises DEAD_REDIS."""
+def finish(job: str) -> bool:
+    """Drop the mark; return whether the job was asked for meanwhile. Raises DEAD_REDIS."""
     pipe = bells.connection().pipeline()
     pipe.delete(mark(job))
     pipe.getdel(asked(job))
-    if pipe.execute()[1]:
-        send(job)
+    return bool(pipe.execute()[1])

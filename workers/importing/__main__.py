@@ -1,4 +1,6 @@
-"""Preview and import files until none has been due for some time: `python -m workers.importing SECONDS`.
+"""Preview and import files until none has been due for some seconds.
+
+`python -m workers.importing SECONDS`
 
 Each file is read by a child whose memory is bounded: people's files are decoded nowhere else. A
 child that dies of a file leaves the others to the next child, and the import says why it failed.
