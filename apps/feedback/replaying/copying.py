@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
+from django.db import transaction
 from django.db.models import Count, Q
 from django.db.models.functions import Now
 
@@ -46,16 +47,24 @@ class Copied:
 def copy_recorded(run: Run, fence: int) -> Copied:
     """Bring the recorded data of the run's `replay` section over, in one transaction.
 
-    Raises StaleFence; LookupError, ArraysReleased among them.
+    The run's row is locked only at the end: a long run takes minutes to copy, and people pause or
+    stop the new one meanwhile. Nobody else sees the copied rows before the commit. Raises
+    StaleFence; LookupError, ArraysReleased among them.
     """
-    with run.fenced(fence) as locked:
-        copy = _Copy.of(locked)
+    with run.fenced(fence):
+        pass  # a trainer that is no longer the run's copies nothing
+    with transaction.atomic():
+        copy = _Copy.of(run)
         made = copy.steps()
         if gone := gone_of(TrainStep.objects.filter(pk__in=[step.pk for step in made])):
-            raise ArraysReleased(f"the arrays of {gone} rollouts that {copy.source.slug} learned from were let go by retention")
+            raise ArraysReleased(
+                f"the arrays of {gone} rollouts that {copy.source.slug} learned from were let go by "
+                "retention"
+            )
         for steps in _some(made, STEPS_AT_ONCE):
             copy.bring(steps)
-        Run.objects.filter(pk=locked.pk).update(groups_opened=copy.done.groups)
+        with run.fenced(fence) as locked:
+            Run.objects.filter(pk=locked.pk).update(groups_opened=copy.done.groups)
     run.refresh_from_db()
     return copy.done
 

@@ -1,8 +1,10 @@
 """A replay makes the recorded updates again: to the bit with nobody left out, and without exactly those whose word is."""
 
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from django.db import connection
 
 from apps.accounts.models import Membership, User
 from apps.buffer.models import Experience, Recorded, StepItem
@@ -10,6 +12,7 @@ from apps.dashboard.reconciliation import reconcile
 from apps.feedback.aggregating import aggregate
 from apps.feedback.models import RaterModel, Rating, Surprise
 from apps.feedback.rater_model.filling import fill
+from apps.feedback.replaying import copying
 from apps.feedback.replaying.creating import NothingToReplay, create, propose
 from apps.feedback.starring import Stars, give
 from apps.pipelines.refining import refine
@@ -284,6 +287,41 @@ def test_a_trainer_that_dies_while_copying_leaves_nothing_half(rated_run, new_st
     assert not Group.objects.filter(run=again).exists()
     lapse(again)
     assert to_the_end(again, new_station()).state == Run.State.COMPLETED
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_run_can_be_paused_while_its_data_is_copied(rated_run, new_station, monkeypatch):
+    proposal = propose(rated_run(), [CARELESS])
+    again = create(proposal, proposal.slug, proposal.title)
+    again.start()
+    states: list[str] = []
+    bulk_create = Recorded.objects.bulk_create
+
+    def pause_meanwhile(*args, **kwargs):
+        """Another connection pauses the run before the copy is committed."""
+        with ThreadPoolExecutor(1) as elsewhere:
+            states.append(elsewhere.submit(_paused, again.pk).result())
+        return bulk_create(*args, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(f"{copying.__name__}.Recorded.objects.bulk_create", pause_meanwhile)
+        new_station().serve()
+    assert states == [Run.State.PAUSED]
+    assert Group.objects.filter(run=again).exists()
+    lapse(again)
+    again.refresh_from_db()
+    again.resume()
+    assert to_the_end(again, new_station()).state == Run.State.COMPLETED
+
+
+def _paused(pk: int) -> str:
+    """Pause the run, waiting for its row at most two seconds; return its state."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET lock_timeout = '2s'")
+    run = Run.objects.get(pk=pk)
+    run.pause()
+    connection.close()
+    return run.state
 
 
 def test_corrections_of_those_left_out_are_left_out_of_a_mix(rated_run, new_station, taskset, bob, dana):
