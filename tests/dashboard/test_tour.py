@@ -65,7 +65,7 @@ def test_without_a_demo_it_costs_nothing_and_comes_with_the_next_sign_in_once_th
     assert not [query for query in seen.captured_queries if "'tone%'" in query["sql"]]
     Project.objects.filter(pk=seeded.run.project_id).update(slug="demo")
     client.force_login(seeded.alice)
-    assert "Tour, 1 of" in client.get(reverse("tasksets")).content.decode()
+    assert "Continue the tour (1 of" in client.get(reverse("tasksets")).content.decode()
 
 
 STATES = {"created": "Start it", "paused": "Resume it", "stopped": "Run it again", "completed": "Run it again"}
