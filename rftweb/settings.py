@@ -69,6 +69,10 @@ CONNECTIONS_PER_PROCESS = environment.number("RFTWEB_CONNECTIONS", 2_000, at_lea
 # How old what /metrics tells a person of runs may be: within that the database is not asked again.
 METRICS_SECONDS = environment.number("RFTWEB_METRICS_SECONDS", 5)
 
+# Where weights are pushed to: the Hub's token for those who type none, and another Hub's address.
+HUB_TOKEN = environment.text("RFTWEB_HUB_TOKEN")
+HUB_ENDPOINT = environment.web_address("HF_ENDPOINT")
+
 # Where `manage.py traces` sends what became of groups: an OpenTelemetry collector's base address. Empty: nowhere.
 TRACES_ENDPOINT = environment.text("OTEL_EXPORTER_OTLP_ENDPOINT")
 

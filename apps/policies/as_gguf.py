@@ -62,18 +62,22 @@ class NotAsGguf(ValueError):
     """The policy cannot be written as a GGUF file; the message says why."""
 
 
-@functools.lru_cache(maxsize=256)  # what lies in a sealed folder never changes
 def why_not(folder: Path) -> str:
-    """Why the policy in the sealed `folder` cannot be a GGUF file; empty where nothing is known
-    against it."""
+    """Why the policy in the sealed `folder` cannot be a GGUF file; empty where nothing is known."""
+    try:
+        return _why_not(folder)
+    except (OSError, strict_json.NotStrictJson) as error:
+        return f"{folder.name} cannot be read: {type(error).__name__}"
+
+
+@functools.lru_cache(maxsize=256)  # what lies in a sealed folder never changes
+def _why_not(folder: Path) -> str:
     try:
         architecture(strict_json.read(folder / "config.json", CONFIG_LIMIT))
         if (folder / "tokenizer.json").exists():
             tokenizer_kind(strict_json.read(folder / "tokenizer.json", TOKENIZER_LIMIT))
     except NotAsGguf as why:
         return str(why)
-    except (OSError, strict_json.NotStrictJson) as error:
-        return f"{folder.name} cannot be read: {error}"
     return ""
 
 
