@@ -1,4 +1,4 @@
-"""A sealed version as folders that other programs read: Hugging Face's, GGUF with a Modelfile, an adapter by itself."""
+"""A sealed version as folders that other programs read: Hugging Face's, GGUF, an adapter alone."""
 
 import io
 import json
@@ -50,7 +50,7 @@ def export(source: Path, final: Path, card: str) -> int:
 def export_gguf(
     source: Path, final: Path, form: str, card: str, told: dict[str, object]
 ) -> int:
-    """Put the version in `source` as a GGUF file, with a Modelfile and its card, in a folder `final`.
+    """Put the version in `source` as a GGUF file, with Modelfile and card, in a folder `final`.
 
     A worker's process writes it. `told`: what the file says of itself: name, about, temperature.
     An adapter is merged first. Returns the bytes. Raises NotCopied, DamagedWeights,

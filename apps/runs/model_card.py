@@ -61,16 +61,20 @@ With Ollama, in this folder: `ollama create {name} -f Modelfile` and `ollama run
 
 
 def card_of(version: WeightVersion, manifest: Manifest, form: str = "folder") -> str:
-    """In Markdown, as hubs read it. `manifest`: of the version's own folder; `form`: what lies beside it."""
+    """In Markdown, as hubs read it. `manifest`: of its own folder; `form`: what lies beside it."""
     run = version.run
     plan = run.settings
     judges = [choice.scorer for choice in plan.judges] + (["people"] if plan.people.per_group else [])
     use = {"folder": USE_FOLDER, "adapter": USE_ADAPTER}.get(form, USE_GGUF)
     library = {"folder": "library_name: transformers\n", "adapter": "library_name: peft\n"}
     told = {"name": name_of(version), "policy": run.policy.slug, "tokens": plan.sampling.max_tokens}
-    merged = "low-rank adapter" if form == "adapter" else "low-rank adapter, merged into its base here"
+    merged = "low-rank adapter"
+    if form != "adapter":
+        merged += ", merged into its base here"
     return CARD.format(
-        library=library.get(form, ""), tag="\n- gguf" if form in KINDS else "", use=use.format(kind=KINDS.get(form), **told),
+        library=library.get(form, ""),
+        tag="\n- gguf" if form in KINDS else "",
+        use=use.format(kind=KINDS.get(form), **told),
         name=name_of(version), title=run.title, version=version.version, step=version.step, address=run.address,
         parent=f", trained from version {version.parent.version}" if version.parent else ", the base",
         fingerprint=version.fingerprint, base=run.policy.fingerprint, policy=run.policy.slug, source=run.policy.source,

@@ -7,14 +7,14 @@ huggingface_hub alone, and taken out of every message.
 
 import io
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import httpx2
 from huggingface_hub import CommitOperationAdd, HfApi
 from huggingface_hub.errors import HfHubHTTPError, RepositoryNotFoundError
 
-READINGS = 2  # of each file: once for its checksum, once to be sent
+from workers.exporting.destination import Destination, NotPushed, Progress
+
 REASONS = {
     401: "token: the Hub does not accept it (401)",
     403: "token: it may not write to {repository} (403)",
@@ -23,23 +23,6 @@ REASONS = {
     413: "repository: the Hub takes no file of this size (413)",
     429: "network: the Hub asks to wait before more is sent (429)",
 }
-
-
-class NotPushed(RuntimeError):
-    """The Hub did not take it; the message begins with the field that is to be changed."""
-
-
-@dataclass(frozen=True)
-class Destination:
-    """Where to, and by whose right. `endpoint`: another Hub than huggingface.co; empty for that."""
-
-    repository: str
-    token: str
-    is_private: bool = True
-    endpoint: str = ""
-
-    def __repr__(self) -> str:
-        return f"Destination({self.repository})"
 
 
 class Counted(io.BufferedReader):
@@ -54,23 +37,6 @@ class Counted(io.BufferedReader):
         data = super().read(size)
         self.tell_read(len(data))
         return data
-
-
-class Progress:
-    """What share of all bytes has gone; the Hub may hold some already, and others are sent twice."""
-
-    def __init__(self, total: int) -> None:
-        self.total = max(1, READINGS * total)
-        self.read = 0
-
-    def add(self, size: int) -> None:
-        """Count bytes that were read."""
-        self.read += size
-
-    @property
-    def share(self) -> float:
-        """From 0 to 1."""
-        return min(1.0, self.read / self.total)
 
 
 def push(folder: Path, to: Destination, message: str, progress: Progress) -> str:

@@ -9,7 +9,6 @@ from django.conf import settings
 from django.db import IntegrityError, InterfaceError, OperationalError
 
 from apps.accounts.models import AuditEntry
-from apps.accounts.sealing import NotOpened
 from apps.policies.as_gguf import BYTES_PER_NUMBER
 from apps.policies.copying import NotCopied
 from apps.policies.manifest import DamagedWeights, read_manifest
@@ -19,12 +18,20 @@ from apps.runs.models import NotPossible, OrderOver, WeightOrder
 from apps.runs.promoting import branch, folder_of_policy, name_of_policy, promoted
 from apps.runs.taking_away import name_of_form, write_form
 from apps.tasksets.leasing import MOST_ATTEMPTS
-from workers.exporting.hub import Destination, NotPushed, Progress, push
+from workers.exporting.destination import Destination, NotPushed, Progress, push
 from workers.leases import kept
 
 log = structlog.get_logger(__name__)
 SAID_EVERY = 1.0  # seconds
-REFUSALS = (NotCopied, NotOpened, NotPushed, DamagedWeights, NotPossible, ConfigError, OSError, ValueError)
+REFUSALS = (
+    NotCopied,
+    NotPushed,
+    DamagedWeights,
+    NotPossible,
+    ConfigError,
+    OSError,
+    ValueError,  # NotOpened among them
+)
 WRITTEN = 0.5  # of a push: the share when its files lie there, and are to be sent
 
 
@@ -91,7 +98,7 @@ def _export(order: WeightOrder) -> dict:
 def _push(order: WeightOrder) -> dict:
     """Write the form, send it, and leave nothing behind. Raises NotPushed."""
     if not (token := order.token()):
-        raise NotPushed("token: none was typed, and RFTWEB_HUB_TOKEN is not set where orders are filled")
+        raise NotPushed("token: none was typed, and RFTWEB_HUB_TOKEN is not set for this worker")
     folder, version = folder_of_export(order), order.weight_version
     repository, is_public = order.wanted["repository"], order.wanted["is_public"]
     try:
@@ -102,7 +109,8 @@ def _push(order: WeightOrder) -> dict:
     finally:
         shutil.rmtree(folder.parent, ignore_errors=True)
     said = {"repository": repository, "form": order.form, "commit": address, "is_public": is_public}
-    AuditEntry.record("weight version pushed", version.address, order.by, version.run.project, **said)
+    project = version.run.project
+    AuditEntry.record("weight version pushed", version.address, order.by, project, **said)
     return {"bytes": size, "address": address}
 
 
@@ -126,7 +134,7 @@ MAKE = {
 
 
 def _share(order: WeightOrder) -> float:
-    """How far it is: of the bytes that it writes, those that lie there; of a push then those sent."""
+    """How far it is: of the bytes to write, those that lie there; of a push then those sent."""
     if order.kind != WeightOrder.Kind.PUSH:
         return min(0.99, _share_written(order))
     if sending := getattr(order, "sending", None):

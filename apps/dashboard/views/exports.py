@@ -68,7 +68,8 @@ def exports(request: HttpRequest, project: str, slug: str) -> HttpResponse:
 
 def _model(run: Run, request: HttpRequest) -> dict:
     """The version that is asked for, else the newest, and what it can be exported as."""
-    there = [one for one in run.weight_versions.order_by("-version")[:VERSIONS_OFFERED] if one.has_folder]
+    newest = run.weight_versions.order_by("-version")[:VERSIONS_OFFERED]
+    there = [one for one in newest if one.has_folder]
     if not there:
         return {"version": None}
     asked = request.GET.get("version")

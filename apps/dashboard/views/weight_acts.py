@@ -1,4 +1,4 @@
-"""Acts on a weight version: keep its folder, make it a policy, begin a run with it, export or push it."""
+"""Acts on a weight version: keep it, make it a policy, begin a run with it, export or push it."""
 
 from pathlib import Path
 
@@ -112,7 +112,9 @@ class Pushing(Exporting):
 
     form = forms.ChoiceField(required=False, choices=[(name, name) for name in FORM_TITLES])
     repository = forms.RegexField(
-        REPOSITORY, max_length=193, error_messages={"required": "Say where to.", "invalid": OWNER_NAME}
+        REPOSITORY,
+        max_length=193,
+        error_messages={"required": "Say where to.", "invalid": OWNER_NAME},
     )
     is_public = forms.BooleanField(required=False)
     token = forms.RegexField(

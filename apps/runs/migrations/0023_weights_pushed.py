@@ -4,30 +4,40 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('runs', '0022_control_worker'),
+        ("runs", "0022_control_worker"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='weightorder',
-            name='address',
-            field=models.URLField(blank=True, help_text='Of a push: the commit.', max_length=500),
+            model_name="weightorder",
+            name="address",
+            field=models.URLField(blank=True, help_text="Of a push: the commit.", max_length=500),
         ),
         migrations.AddField(
-            model_name='weightorder',
-            name='sealed_token',
-            field=models.TextField(blank=True, editable=False, help_text='Of a push: who may.'),
+            model_name="weightorder",
+            name="sealed_token",
+            field=models.TextField(blank=True, editable=False, help_text="Of a push: who may."),
         ),
         migrations.AlterField(
-            model_name='weightorder',
-            name='kind',
-            field=models.CharField(choices=[('promote', 'make it a policy'), ('branch', 'begin a run with it'), ('export', 'export it'), ('push', 'push it to the Hub')], max_length=7),
+            model_name="weightorder",
+            name="kind",
+            field=models.CharField(
+                choices=[
+                    ("promote", "make it a policy"),
+                    ("branch", "begin a run with it"),
+                    ("export", "export it"),
+                    ("push", "push it to the Hub"),
+                ],
+                max_length=7,
+            ),
         ),
         migrations.AlterField(
-            model_name='weightorder',
-            name='wanted',
-            field=models.JSONField(default=dict, help_text='slug, title; steps, start, stop_parent; form; repository, is_public.'),
+            model_name="weightorder",
+            name="wanted",
+            field=models.JSONField(
+                default=dict,
+                help_text="slug, title; steps, start, stop_parent; form; repository, is_public.",
+            ),
         ),
     ]

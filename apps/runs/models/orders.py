@@ -53,7 +53,10 @@ class WeightOrder(LeasedWork):
     weight_version = models.ForeignKey(WeightVersion, on_delete=models.CASCADE, related_name="orders")
     by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
     kind = models.CharField(max_length=7, choices=Kind.choices)
-    wanted = models.JSONField(default=dict, help_text="slug, title; steps, start, stop_parent; form; repository, is_public.")
+    wanted = models.JSONField(
+        default=dict,
+        help_text="slug, title; steps, start, stop_parent; form; repository, is_public.",
+    )
     state = models.CharField(max_length=7, choices=State.choices, default=State.WAITING)
     share = models.FloatField(default=0, help_text="Of the bytes that are written, 0 to 1.")
     reason = ReasonField(max_length=500, blank=True, help_text="Why it failed.")
@@ -102,7 +105,7 @@ class WeightOrder(LeasedWork):
     ) -> "WeightOrder":
         """Order it, on record. Its folder is kept from now on where it is a policy or a run that is ordered.
 
-        `secret`: the Hub's token of a push, if one was typed; it is kept encrypted until the order is over.
+        `secret`: the Hub's token of a push, if typed; kept encrypted until the order is over.
 
         Raises NotPossible where the version's folder is gone.
         """

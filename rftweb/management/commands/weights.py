@@ -1,4 +1,4 @@
-"""Weight versions taken away: `weights export RUN VERSION FOLDER`, `weights push RUN VERSION OWNER/NAME`."""
+"""Weight versions: `weights export RUN VERSION FOLDER`, `weights push RUN VERSION OWNER/NAME`."""
 
 import getpass
 import re
@@ -19,7 +19,7 @@ from apps.runs.models import NotPossible, WeightVersion
 from apps.runs.models.orders import ADAPTER, FOLDER
 from apps.runs.taking_away import name_of_form, write_form
 from rftweb.management.console import run_named
-from workers.exporting.hub import Destination, NotPushed, Progress, push
+from workers.exporting.destination import Destination, NotPushed, Progress, push
 
 REFUSALS = (NotCopied, DamagedWeights, NotPossible, OSError)
 

@@ -1,13 +1,15 @@
 """What reaches the Hub, and what is said when it does not."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.ports import kept_port
 from tests.workers.exporting.fake_hub import GOOD, READ_ONLY, FakeHub, serving
-from workers.exporting.hub import Destination, NotPushed, Progress, push
+from workers.exporting.destination import Destination, NotPushed, Progress, push
 
 
 @pytest.fixture
@@ -97,3 +99,23 @@ def test_a_hub_that_is_not_there_is_said_so(folder):
 
 def test_a_destination_does_not_tell_its_token():
     assert GOOD not in repr(Destination("ann/polite", GOOD))
+
+
+def test_a_machine_without_the_package_says_so(folder, hub, monkeypatch):
+    monkeypatch.delitem(sys.modules, "workers.exporting.hub", raising=False)
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    with pytest.raises(NotPushed, match="is not installed here"):
+        pushed(folder, hub)
+
+
+def test_orders_are_filled_where_neither_torch_nor_huggingface_hub_is():
+    heavy = "{'torch', 'huggingface_hub', 'gguf'}"
+    told = (
+        "import django, sys; django.setup(); import workers.orders.filling; "
+        f"print({heavy} & {{*sys.modules}})"
+    )
+    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "rftweb.settings"}
+    done = subprocess.run(
+        [sys.executable, "-c", told], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "set()"
