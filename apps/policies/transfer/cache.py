@@ -57,11 +57,13 @@ class Cache:
 
     def hold(self, wanted: Wanted) -> Held | None:
         """The folder, kept from deletion, if it is here with its base; None otherwise."""
-        base = self.hold(wanted.base) if wanted.base else None
-        if wanted.base and base is None:
-            return None
-        locks = base._locks if base else []
         folder = self.folder(wanted)
+        locks: list[int] = []
+        if Path(f"{folder}{BASE}").is_symlink():
+            base = self.hold(wanted.base) if wanted.base else None
+            if base is None:
+                return None
+            locks = base._locks
         if folder.is_dir():
             locks.append(_shared(self._lock_file(wanted.key)))
             if folder.is_dir():
@@ -106,11 +108,12 @@ class Cache:
 
     def settle(self, wanted: Wanted, manifest: Manifest) -> None:
         """Give the complete folder its name, durably."""
-        unfinished, final = self.unfinished(wanted), self.folder(wanted)
+        unfinished = self.unfinished(wanted)
+        final = self.folder(wanted)
         for name in [*manifest.files, MANIFEST]:
             sync(unfinished / name)
         sync(unfinished)
-        if wanted.base:
+        if manifest.base and wanted.base:
             _point(Path(f"{final}{BASE}"), wanted.base.key)
         os.rename(unfinished, final)
         os.utime(final)

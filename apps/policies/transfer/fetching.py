@@ -59,17 +59,20 @@ def fetch(publisher: Publisher, cache: Cache, wanted: Wanted, progress: Progress
     name. Raises NotFetched, also for a manifest that is not of the wanted weights.
     """
     while (held := cache.hold(wanted)) is None:
-        if wanted.base:
-            fetch(publisher, cache, wanted.base, progress).release()
         progress.begin(wanted.title, 0, 0)
         document = _asked(progress, lambda: publisher.manifest(wanted))
         manifest = _checked(wanted, document)
+        is_adapter = manifest.base is not None and wanted.base is not None
+        base = fetch(publisher, cache, wanted.base, progress) if is_adapter else None
         try:
             with cache.filling(wanted, progress.wait_for_other) as is_missing:
                 if is_missing:
                     _fill(publisher, cache, wanted, document, manifest, progress)
         except OSError as error:
             raise NotFetched(f"{wanted.title} cannot be written here: {error.strerror}") from None
+        finally:
+            if base is not None:
+                base.release()
     return held
 
 
@@ -83,7 +86,7 @@ def _checked(wanted: Wanted, document: bytes) -> Manifest:
         told = f"{manifest.fingerprint}, wanted was {wanted.fingerprint}"
         raise NotFetched(f"{wanted.title}: the publisher has other weights there ({told})")
     base = wanted.base.fingerprint if wanted.base else None
-    if manifest.base != base:
+    if manifest.base not in (None, base):
         raise NotFetched(f"{wanted.title}: its base is {manifest.base}, and should be {base}")
     for name in manifest.files:
         if name == MANIFEST or not (name in KNOWN_FILES or name.endswith(".safetensors")):

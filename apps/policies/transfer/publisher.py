@@ -111,7 +111,7 @@ class _Answer:
             self._require_good()
         except (OSError, http.client.HTTPException) as error:
             self._connection.close()
-            raise Broken(f"{self.publisher.url} does not answer: {_words(error)}") from None
+            raise Broken(f"the publisher does not answer: {_words(error)}") from None
         except BaseException:
             self._connection.close()
             raise

@@ -9,7 +9,7 @@ _FINGERPRINT = re.compile(r"[0-9a-f]{1,64}")
 
 @dataclass(frozen=True)
 class Wanted:
-    """A folder of weights. `base`: for an adapter, the policy that it changes.
+    """A folder of weights. `base`: the policy that it changes, should it turn out to be an adapter.
 
     `title`: what people are told of it.
     """
