@@ -38,6 +38,13 @@ DATA_JUICER_PYTHON = Path(environment.text("RFTWEB_DATA_JUICER_PYTHON", str(BASE
 
 # Weights and checkpoints: explorers and trainers must see the same folder.
 WEIGHTS_ROOT = Path(environment.text("RFTWEB_WEIGHTS", str(VAR / "weights"))).resolve()
+# A machine without that folder fetches weights from a web process that has it, at this address; a
+# web process gives them to whoever proves that he has the secret. Empty: nobody fetches.
+WEIGHTS_URL = environment.web_address("RFTWEB_WEIGHTS_URL")
+WEIGHTS_SECRET = environment.shared_secret("RFTWEB_WEIGHTS_SECRET")
+environment.require_together(RFTWEB_WEIGHTS_URL=WEIGHTS_URL, RFTWEB_WEIGHTS_SECRET=WEIGHTS_SECRET)
+# How much of what was fetched is kept; what was not used for longest goes first.
+WEIGHTS_CACHE_MB = environment.number("RFTWEB_WEIGHTS_CACHE_MB", 100_000, at_least=1)
 # Files that are to become tasksets, until they are; on several machines a shared folder, as for weights.
 IMPORTS_ROOT = Path(environment.text("RFTWEB_IMPORTS", str(VAR / "imports"))).resolve()
 # Days after which ended runs that say nothing of their own let go of their rollouts' arrays; 0 keeps them.

@@ -19,7 +19,7 @@ from apps.rollouts.models import Group, Rollout
 from apps.runs.models import Run, TrainStep, Worker
 from apps.tasksets.judged_by import KEY as JUDGED_BY
 from apps.tasksets.judged_by import Kind, kind_of
-from workers.seats import WAITS_FOR_ENGINE
+from workers.seats import WAITS_FOR_ENGINE, WAITS_FOR_WEIGHTS
 from workers.trainer.report import SKIPS_IN_A_ROW
 
 ROUNDING = 1e-6
@@ -188,7 +188,7 @@ def _why_nothing_is_sampled(run: Run) -> str:
     if not told:
         return "" if run.groups.filter(state=Group.State.SAMPLING).exists() else "no explorer is alive"
     words = [said.get(str(run.pk), "") for said in told]
-    waits = [each for each in words if each.startswith(WAITS_FOR_ENGINE)]
+    waits = [each for each in words if each.startswith((WAITS_FOR_ENGINE, WAITS_FOR_WEIGHTS))]
     return waits[0] if waits and not any(each for each in words if each not in waits) else ""
 
 
