@@ -283,6 +283,13 @@ def test_tensors_that_do_not_make_the_model_are_refused(tmp_path, changes, kind,
     assert error.kind == kind and words in str(error)
 
 
+def test_a_token_that_is_not_there_is_refused(tmp_path):
+    metadata = {"tokenizer.ggml.eot_token_id": 99_999}
+    made = write_gguf(tmp_path / "tiny.gguf", "llama", "F32", metadata=metadata)
+    words = f"eot_token_id is 99999, and there are {len(TOKENS)} tokens"
+    assert words in str(refused(made.path, tmp_path))
+
+
 def test_a_part_of_a_split_file_is_refused(tmp_path):
     parts = {"split.count": 3, "split.no": 1}
     made = write_gguf(tmp_path / "tiny.gguf", "llama", "F32", metadata=parts)

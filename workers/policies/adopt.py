@@ -130,32 +130,23 @@ def bring_in(wanted: Wanted, final: Path) -> tuple[Manifest, Origin]:
     unfinished.parent.mkdir(parents=True, exist_ok=True)
     try:
         origin = _bring(wanted, unfinished)
+        if ADAPTER_CONFIG in list_safe_files(unfinished):  # a loader would go and look for its base
+            raise NotAPolicy(LONE_ADAPTER)
         if wanted.chat_template:
             for note in give_template(unfinished, wanted.chat_template):
                 wanted.say(f"note: {note}")
         size = sum(path.stat().st_size for path in unfinished.glob("*.safetensors"))
         with stage(f"{wanted.source}: checking and hashing", size) as advance:
             scan = scan_policy_folder(unfinished, advance)
-        if ADAPTER_CONFIG in scan.files:  # a loader would go and look for its base
-            raise NotAPolicy(LONE_ADAPTER)
+        tokenizer = _tokenizer(unfinished)
+        _try_chat(wanted, unfinished, tokenizer)
         with stage(f"{wanted.source}: probing"):
-            probe = _probe(unfinished)
-        _tell_of_chat(wanted, unfinished)
+            probe = _probe(unfinished, tokenizer)
         with stage(f"{wanted.source}: sealing"):
             manifest = seal(unfinished, final, version=0, parent=None, probe=probe, scan=scan)
         return manifest, origin
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
-
-
-def _tell_of_chat(wanted: Wanted, folder: Path) -> None:
-    """Notes on what the template lacks; of one that was asked for, an example. Raises UnusableTemplate."""
-    for note in notes_on_chat(folder):
-        wanted.say(f"note: {note}")
-    if wanted.chat_template:
-        wanted.say(f"a dialogue by the chat template {wanted.chat_template}:")
-        for line in rendered_example(folder).splitlines():
-            print(f"    {line}", file=sys.stderr)
 
 
 # -- where a model comes from ---------------------------------------------------------------------
@@ -282,11 +273,11 @@ def _licence_in(folder: Path) -> str:
 # -- what it must be able to do -------------------------------------------------------------------
 
 
-def _probe(folder: Path) -> Probe:
-    tokenizer = AutoTokenizer.from_pretrained(
-        folder, trust_remote_code=False, local_files_only=True
-    )
-    _require_chat(tokenizer)
+def _tokenizer(folder: Path) -> PreTrainedTokenizerBase:
+    return AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+
+
+def _probe(folder: Path, tokenizer: PreTrainedTokenizerBase) -> Probe:
     loading.require_read(loading.config_of(folder))
     model = loading.read(folder, dtype="float32").eval()
     token_ids = tokenizer.encode(PROBE_TEXT, add_special_tokens=False)[:PROBE_TOKENS]
@@ -295,7 +286,8 @@ def _probe(folder: Path) -> Probe:
     return Probe(tuple(token_ids), tuple(probe_logprobs(model, token_ids)))
 
 
-def _require_chat(tokenizer: PreTrainedTokenizerBase) -> None:
+def require_chat(tokenizer: PreTrainedTokenizerBase) -> None:
+    """Raises NotAPolicy for one that cannot write messages, end a reply, or keep them apart."""
     if not tokenizer.chat_template:
         how = f"--chat-template names one: a file, or {', '.join(PRESETS)}"
         raise NotAPolicy(f"has no chat template, and tasks are chat messages; {how}")
@@ -305,6 +297,21 @@ def _require_chat(tokenizer: PreTrainedTokenizerBase) -> None:
         ChatEncoder(tokenizer).require_safe()
     except UnsafeTemplate as why:
         raise NotAPolicy(f"cannot keep control tokens out of messages: {why}") from None
+
+
+def _try_chat(wanted: Wanted, folder: Path, tokenizer: PreTrainedTokenizerBase) -> None:
+    """Tell what the template lacks; of one that was asked for, show an example.
+
+    Raises NotAPolicy, UnusableTemplate.
+    """
+    notes = notes_on_chat(folder) if tokenizer.chat_template else []
+    require_chat(tokenizer)
+    for note in notes:
+        wanted.say(f"note: {note}")
+    if wanted.chat_template:
+        wanted.say(f"a dialogue by the chat template {wanted.chat_template}:")
+        for line in rendered_example(folder).splitlines():
+            print(f"    {line}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -113,7 +113,7 @@ def _one_sentence(path: Path) -> Iterator[None]:
     except (DamagedWeights, UnreadableGguf, MemoryError):
         raise
     except Exception as error:
-        said = (str(error).strip().splitlines() or [""])[0][:300]
+        said = " ".join(str(error).split())[:300]
         why = f"{path.name} cannot be read by transformers: {type(error).__name__}: {said}"
         raise UnreadableGguf(why) from error
 
@@ -141,6 +141,11 @@ def _require_readable(header: GgufHeader) -> None:
         value = header.of_model(key)
         if value is not None and not 0 <= value <= limit:
             raise UnreadableGguf(f"{architecture}.{key} is {value}; at most {limit} is read")
+    tokens = header.lengths.get("tokenizer.ggml.tokens", 0)
+    for key, value in header.metadata.items():
+        is_token = key.startswith("tokenizer.ggml.") and key.endswith("_token_id")
+        if is_token and (type(value) is not int or not 0 <= value < tokens):
+            raise UnreadableGguf(f"{key} is {value!r}, and there are {tokens} tokens")
 
 
 # -- model ----------------------------------------------------------------------------------------
