@@ -100,11 +100,18 @@ class Manifest:
 
 
 def seal(
-    folder_tmp: Path | str, final: Path | str, version: int, parent: int | None, probe: Probe, base: str | None = None
+    folder_tmp: Path | str,
+    final: Path | str,
+    version: int,
+    parent: int | None,
+    probe: Probe,
+    base: str | None = None,
+    scan: FolderScan | None = None,
 ) -> Manifest:
     """Check the files, write the manifest, make all durable, rename `folder_tmp` to `final`.
 
-    `base`: for an adapter, the fingerprint of the weights it changes.
+    `base`: for an adapter, the fingerprint of the weights it changes. `scan`: of `folder_tmp`, by a
+    caller who has written nothing there since, so that every byte need not be read again.
 
     Sealing the same bytes again (a step replayed after a crash) keeps the folder that is there.
     Raises DamagedWeights before anything is renamed, FileExistsError when `final` holds other weights.
@@ -112,7 +119,7 @@ def seal(
     folder_tmp, final = Path(folder_tmp), Path(final)
     if final.name.endswith(UNFINISHED):
         raise ValueError(f"{final.name}: a sealed folder cannot end in {UNFINISHED}")
-    scan = scan_policy_folder(folder_tmp)
+    scan = scan or scan_policy_folder(folder_tmp)
     manifest = Manifest(version, parent, scan.files, scan.tensors, scan.fingerprint, _checked(probe), base)
     if (base is None) == (ADAPTER_CONFIG in manifest.files):
         raise ValueError("an adapter, and nothing else, is sealed with the fingerprint of its base")
