@@ -78,6 +78,7 @@ class SeamTrainer(GRPOTrainer):
         self.eyes = Eyes.of(spec.policy)
         if self.eyes and spec.tower == "frozen":
             loading.tower_of(self.model).requires_grad_(False)
+        forward.prepare(self.model, spec.temperature)
         self.coefficient = tuning.Coefficient.of(spec.knobs)
         self.temperature_now = spec.temperature  # of the head that the next pass goes through
         self.reference = None
