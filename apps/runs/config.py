@@ -23,6 +23,7 @@ from apps.runs.evaluation import MOST_SCHEDULES, Evaluation, Scheduled
 from apps.runs.hacking import Hacking
 from apps.runs.people import People
 from apps.runs.pipeline import MAKE_EXPERTS, MOST_OPERATORS, OperatorChoice
+from apps.runs.precision import Precision
 from apps.runs.reading import Reading
 from apps.runs.replay import Replay
 from apps.runs.retention import Retention
@@ -154,6 +155,9 @@ class RunConfig(Section):
     sync_interval: int = Field(1, ge=1, description="Updates between two published weight versions.")
     engine: Literal["auto", "vllm", "transformers"] = Field(
         "auto", description="What samples; auto takes vLLM on a GPU, else transformers."
+    )
+    precision: Precision = Field(
+        Precision(), description="In how many bits the engine and the trainer compute."
     )
     seed: int = Field(0, ge=0, lt=2**31, description="Seeds task order, sampling and training.")
     group_attempts: int = Field(

@@ -46,14 +46,22 @@ class TransformersEngine:
 
     All requests of one engine are sampled at its `temperature`, which may be set to another one for those that come then, or, where
     it has none, each at its own. `seed` numbers the requests that bring no seed; None gives them seeds that never come again.
+    `precision`: what it computes in, or "auto", see `workers.precision`.
     """
 
     name = "transformers"
 
-    def __init__(self, temperature: float | None, seed: int | None = None, threads: int = 1) -> None:
+    def __init__(
+        self,
+        temperature: float | None,
+        seed: int | None = None,
+        threads: int = 1,
+        precision: str = "auto",
+    ) -> None:
         if temperature is not None and not temperature > 0:
             raise ValueError(f"temperature must be above 0, not {temperature}")
         self.temperature, self.seed, self.threads = temperature, seed, threads
+        self.precision = precision
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self._gate = threading.Lock()  # between asking and dying: whoever asked before gets an answer
         self._wishes: queue.SimpleQueue[_Wish] = queue.SimpleQueue()
@@ -237,7 +245,7 @@ class TransformersEngine:
 
     def _prove(self, folder: Path, version: int, probe: ProbeLike) -> tuple[LivePolicy, float]:
         """Read a version and hold it against its probe; returns it with the gap."""
-        policy = LivePolicy.read(Path(folder), version, self.device)
+        policy = LivePolicy.read(Path(folder), version, self.device, self.precision)
         measured = policy.probe_logprobs(probe.token_ids, probe.pictures)
         return policy, require_parity(measured, probe.logprobs, policy.precision)
 

@@ -69,11 +69,17 @@ class VllmEngine:
     name = "vllm"
 
     def __init__(
-        self, temperature: float | None, seed: int | None = None, memory_share: float = 0.85
+        self,
+        temperature: float | None,
+        seed: int | None = None,
+        memory_share: float = 0.85,
+        precision: str = "auto",
     ) -> None:
         if temperature is not None and not temperature >= COLDEST:
             raise ValueError(f"temperature must be {COLDEST} or more, not {temperature}")
         self.temperature, self.memory_share = temperature, memory_share
+        self.wanted = precision
+        self.precision = ""  # known once the weights are
         self._seeds = Seeds(seed)
         self._outbox = Outbox()
         self._serving: _Version | None = None
@@ -92,6 +98,7 @@ class VllmEngine:
         began = time.perf_counter()
         first = _Version(folder, version, probe, read_manifest(folder).fingerprint)
         self._shapes = shapes_of(adapters.base_of(folder) or folder)
+        self.precision = precision_of(self._shapes, ON_GPU, self.wanted)
         self._eyes = Eyes.of(adapters.base_of(folder) or folder)
         started: Future[float] = Future()
         self._strangers = {child.pid for child in multiprocessing.active_children()}
@@ -266,7 +273,7 @@ class VllmEngine:
 
     def _arguments(self, folder: Path) -> AsyncEngineArgs:
         return engine_arguments(
-            folder, self._shapes, ON_GPU, self.memory_share, sees=self._eyes is not None
+            folder, self.precision, ON_GPU, self.memory_share, sees=self._eyes is not None
         )
 
     async def _collect_until_stopped(self) -> None:
@@ -316,7 +323,7 @@ class VllmEngine:
         """Hold the live weights against the version's probe; they are in service afterwards."""
         probe = wanted.probe
         measured = await self._traffic.probe(probe.token_ids, probe.pictures)
-        gap = require_parity(measured, probe.logprobs, precision_of(self._shapes, ON_GPU))
+        gap = require_parity(measured, probe.logprobs, self.precision)
         await self._llm.update_weight_version(str(wanted.number))
         self._serving, self._traffic.version = wanted, wanted.number
         return gap

@@ -56,7 +56,8 @@ class Chair:
         """Begin to load; the loop goes on meanwhile."""
         chair, threads = cls(version), ThreadPoolExecutor(1, thread_name_prefix="load chat")
         run, plan = version.run, version.run.settings
-        chair.loading = threads.submit(_load, version, plan.engine, run.policy.sees_pictures)
+        sees = run.policy.sees_pictures
+        chair.loading = threads.submit(_load, version, plan.engine, plan.precision.engine, sees)
         threads.shutdown(wait=False)
         return chair
 
@@ -168,13 +169,20 @@ class Chair:
             self.loading.add_done_callback(_free)
 
 
-def _load(version: WeightVersion, choice: str, sees: bool) -> tuple[Engine, Speaker]:
+def _load(
+    version: WeightVersion, choice: str, precision: str, sees: bool
+) -> tuple[Engine, Speaker]:
     """Every byte is read and the probe repeated, as wherever weights are served."""
     folder = Path(version.folder)
     probe = verify(folder).probe
     memory = settings.GPU_MEMORY_PERCENT / 100
     engine, _ = build(
-        choice, temperature=None, threads=settings.ENGINE_THREADS, memory_share=memory, sees=sees
+        choice,
+        temperature=None,
+        threads=settings.ENGINE_THREADS,
+        memory_share=memory,
+        sees=sees,
+        precision=precision,
     )
     engine.start(folder, version.version, probe)
     return engine, Speaker(base_of(folder) or folder)

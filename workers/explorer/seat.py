@@ -67,6 +67,7 @@ class Seat:
             threads=settings.ENGINE_THREADS,
             memory_share=settings.GPU_MEMORY_PERCENT / 100,
             sees=run.policy.sees_pictures,
+            precision=plan.precision.engine,
         )
         log.info("engine_chosen", run=run, engine=engine.name, reason=reason)
         Worker.objects.filter(pk=worker.pk).update(engine=engine.name, details={**worker.details, "engine": reason})

@@ -31,6 +31,7 @@ def spec_from(plan: RunConfig, policy: Path, output: Path, planned_steps: int, r
         micro_batch_rows=optimizer.micro_batch_rows,
         keep_checkpoints=plan.checkpoints.keep,
         tower=plan.tower,
+        precision=plan.precision.trainer,
     )
 
 

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 import torch
 
 SKIPS_IN_A_ROW = 3
+# Said of an update whose scaled gradients overflowed float16. The scale is halved until they fit,
+# so that some of these in a row are nothing to pause a run for.
+OVERFLOW = "float16 overflowed; the scale of the loss was halved"
 # The trainer library's names of figures → ours.
 LOGGED = {
     "loss": "loss",
@@ -72,7 +75,8 @@ class Recorder:
     def finish(self, step: int) -> StepReport:
         """The report of the update that just ended; the next one starts from nothing."""
         means = {name: mean for name in self.sums if (mean := self.mean(name)) is not None}
-        self.skips_in_a_row = self.skips_in_a_row + 1 if self.skipped else 0
+        if self.skipped != OVERFLOW:
+            self.skips_in_a_row = self.skips_in_a_row + 1 if self.skipped else 0
         stuck = self.skips_in_a_row >= SKIPS_IN_A_ROW
         blocked = f"{self.skips_in_a_row} updates in a row were skipped: {self.skipped}" if stuck else ""
         finite = {name: float(value) for name, value in {**means, **self.told}.items() if math.isfinite(value)}

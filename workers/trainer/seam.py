@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import structlog
 import torch
 from datasets import Dataset
 from transformers import AutoTokenizer, TrainerCallback
@@ -33,15 +34,17 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from transformers.utils import logging as transformers_logging
 from trl import GRPOConfig, GRPOTrainer
 
+from workers import precision
 from workers.algorithms.tokens import Tokens
 from workers.trainer import checkpoint, forward, lora, objective, reference, tuning
 from workers.trainer.collate import Row, Windows, collate, fill
 from workers.trainer.gate import Gate
-from workers.trainer.report import Recorder
+from workers.trainer.report import OVERFLOW, Recorder
 from workers.trainer.spec import Knobs, TrainerSpec
 from workers.vision import loading
 from workers.vision.eyes import Eyes
 
+log = structlog.get_logger(__name__)
 # Progress bars and notes on tied weights, several a step, would bury what the station logs.
 transformers_logging.disable_progress_bar()
 transformers_logging.set_verbosity_error()
@@ -191,7 +194,14 @@ class StepGuard(TrainerCallback):
         if not self.trainer.is_finite:
             return "the loss is not finite"
         norms = torch._foreach_norm([parameter.grad for parameter in parameters])
-        return "" if not norms or torch.stack(norms).isfinite().all() else "the gradient is not finite"
+        if not norms or torch.stack(norms).isfinite().all():
+            return ""
+        return OVERFLOW if self._can_halve() else "the gradient is not finite"
+
+    def _can_halve(self) -> bool:
+        """Whether a smaller scale of a float16 trainer's loss may make its gradients finite."""
+        scaler = self.trainer.accelerator.scaler
+        return scaler is not None and scaler.get_scale() > 1
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> Any:
         self.trainer.close_update()
@@ -245,6 +255,7 @@ def arguments(spec: TrainerSpec, staging: Path) -> GRPOConfig:
 def common_arguments(spec: TrainerSpec, staging: Path) -> dict[str, Any]:
     """What every trainer of ours tells the library: the optimizer, and to save, log and report nothing by itself."""
     gpu = torch.cuda.is_available()
+    computes_in = precision_of(spec)
     return {
         "output_dir": str(staging),
         "max_steps": spec.planned_steps,
@@ -257,7 +268,8 @@ def common_arguments(spec: TrainerSpec, staging: Path) -> dict[str, Any]:
         "max_grad_norm": spec.max_grad_norm,
         "seed": spec.seed,
         "use_cpu": not gpu,
-        "bf16": gpu,
+        "bf16": computes_in == "bfloat16",
+        "fp16": computes_in == "float16",
         "gradient_checkpointing": gpu,
         "logging_steps": 1,
         "logging_nan_inf_filter": False,
@@ -266,6 +278,15 @@ def common_arguments(spec: TrainerSpec, staging: Path) -> dict[str, Any]:
         "report_to": [],
         "disable_tqdm": True,
     }
+
+
+def precision_of(spec: TrainerSpec) -> str:
+    """What the passes of this trainer compute in here. Raises UnsupportedPrecision."""
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    parameters = precision.parameters_in(spec.policy)
+    chosen = precision.choose("trainer", spec.precision, parameters, device)
+    log.info("precision_chosen", policy=spec.policy.name, trainer=chosen.name, reason=chosen.reason)
+    return chosen.name
 
 
 def judged_elsewhere(*args: Any, **kwargs: Any) -> list[float]:

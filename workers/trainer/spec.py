@@ -155,6 +155,7 @@ class TrainerSpec:
     passes are derived from it and `micro_batch_rows` (None: the whole batch at once). `reset_every`: the optimizer
     forgets its moments each time so many updates are made (None: never). `lora`: train adapters only. `tower`: whether the
     part of a policy that looks at pictures is "trained" with the rest or "frozen".
+    `precision`: what passes compute in, or "auto", see `workers.precision`.
     """
 
     policy: Path
@@ -175,6 +176,7 @@ class TrainerSpec:
     micro_batch_rows: int | None = None
     keep_checkpoints: int = 2
     tower: str = "frozen"
+    precision: str = "auto"
 
     def __post_init__(self) -> None:
         if self.rows_per_step < 2:
