@@ -248,6 +248,11 @@ class RunConfig(Section):
         return not self.algorithm.learns_from_lessons and self.replay is None
 
     @property
+    def takes_turns(self) -> bool:
+        """Whether its engine waits while its trainer computes, and its trainer for its engine."""
+        return self.samples and self.max_staleness == 0
+
+    @property
     def usual_rows_per_step(self) -> int:
         """Rows of an update that the run sampled itself, or lessons of its snapshot."""
         if self.snapshot:

@@ -58,7 +58,10 @@ class LivePolicy:
         if base:
             adapters.merge(module, folder)
         _require_served(module)
-        return cls(module.to(device, served).eval(), version, manifest.fingerprint, _context(module), Eyes.of(base or folder))
+        _round(module, served)
+        module = module.to(device).eval()
+        eyes = Eyes.of(base or folder)
+        return cls(module, version, manifest.fingerprint, _context(module), eyes)
 
     def require_same_model(self, other: "LivePolicy") -> None:
         """Raises ValueError unless the other's parameters have the same names and shapes."""
@@ -100,6 +103,15 @@ def _load(folder: Path, dtype: torch.dtype) -> PreTrainedModel:
     if wrong := {kind: names for kind, names in info.items() if names}:  # transformers itself only warns
         raise ValueError(f"{folder.name} does not fill its own model: {wrong}")
     return module
+
+
+def _round(module: PreTrainedModel, dtype: torch.dtype) -> None:
+    """Weights alone: frequencies of rotary positions, which are buffers, stay float32.
+
+    Rounded to 16 bits they would turn far tokens by wrong angles.
+    """
+    for parameter in module.parameters():
+        parameter.data = parameter.data.to(dtype)
 
 
 def shapes(module: PreTrainedModel) -> dict[str, torch.Size]:

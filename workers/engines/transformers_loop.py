@@ -22,7 +22,7 @@ from workers.engines.decoding import Decoder
 from workers.engines.interface import COLDEST, Delta, EngineDied, Health, LoadReport, ProbeLike, Request
 from workers.engines.live_policy import LivePolicy
 from workers.engines.outbox import Outbox
-from workers.engines.parity import require_parity
+from workers.engines.parity import Parity, require_parity
 from workers.vision.eyes import require_eyes
 
 NEWS_SECONDS = 0.03
@@ -243,11 +243,11 @@ class TransformersEngine:
         self._policy = policy
         return _report(policy, gap, begun)
 
-    def _prove(self, folder: Path, version: int, probe: ProbeLike) -> tuple[LivePolicy, float]:
+    def _prove(self, folder: Path, version: int, probe: ProbeLike) -> tuple[LivePolicy, Parity]:
         """Read a version and hold it against its probe; returns it with the gap."""
         policy = LivePolicy.read(Path(folder), version, self.device, self.precision)
         measured = policy.probe_logprobs(probe.token_ids, probe.pictures)
-        return policy, require_parity(measured, probe.logprobs, policy.precision)
+        return policy, require_parity(measured, probe, policy.precision)
 
     def _die(self, reason: str) -> None:
         """Nothing is served from now on; whoever waits for an answer learns why."""
@@ -262,5 +262,6 @@ class TransformersEngine:
                 wish.answer.set_exception(EngineDied(reason))
 
 
-def _report(policy: LivePolicy, gap: float, begun: float) -> LoadReport:
-    return LoadReport(policy.version, policy.fingerprint, gap, (time.monotonic() - begun) * 1000)
+def _report(policy: LivePolicy, gap: Parity, begun: float) -> LoadReport:
+    milliseconds = (time.monotonic() - begun) * 1000
+    return LoadReport(policy.version, policy.fingerprint, gap.trainer, milliseconds, gap.alike)

@@ -64,7 +64,7 @@ class Seat:
         engine, reason = build(
             plan.engine,
             temperature=plan.sampling.temperature,
-            threads=settings.ENGINE_THREADS,
+            threads=(plan.takes_turns and settings.TURN_THREADS) or settings.ENGINE_THREADS,
             memory_share=settings.GPU_MEMORY_PERCENT / 100,
             sees=run.policy.sees_pictures,
             precision=plan.precision.engine,

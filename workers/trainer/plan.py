@@ -32,6 +32,7 @@ def spec_from(plan: RunConfig, policy: Path, output: Path, planned_steps: int, r
         keep_checkpoints=plan.checkpoints.keep,
         tower=plan.tower,
         precision=plan.precision.trainer,
+        engine_precision=plan.precision.engine,
     )
 
 

@@ -68,6 +68,7 @@ class SeamTrainer(GRPOTrainer):
     def __init__(self, spec: TrainerSpec, gate: Gate[Batch], recorder: Recorder, staging: Path) -> None:
         self.spec, self.gate, self.recorder = spec, gate, recorder
         self.batch = Batch((), spec.knobs)
+        self.threads_of_others: int | None = None
         super().__init__(
             model=str(spec.policy),
             reward_funcs=judged_elsewhere,
@@ -109,6 +110,7 @@ class SeamTrainer(GRPOTrainer):
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
         """Block until a batch is granted. `inputs` are as many tickets as a batch has rows, and say nothing."""
         self.batch = self.gate.take()
+        self._take_cores()
         self._take_up(self.batch.knobs)
         spec, step = self.spec, self.state.global_step
         if spec.reset_every and step and step % spec.reset_every == 0:
@@ -127,6 +129,18 @@ class SeamTrainer(GRPOTrainer):
         self.accelerator.sync_gradients = spec.forward_passes == 1
         torch.manual_seed(spec.seed * 1_000_003 + step)
         return batch
+
+    def _take_cores(self) -> None:
+        """Compute this update with the spec's threads; the process's other trainers wait meanwhile."""
+        if self.spec.threads is not None:
+            self.threads_of_others = torch.get_num_threads()
+            torch.set_num_threads(self.spec.threads)
+
+    def give_cores_back(self) -> None:
+        """End what `_take_cores` began; may be called twice."""
+        if self.threads_of_others is not None:
+            torch.set_num_threads(self.threads_of_others)
+            self.threads_of_others = None
 
     def _take_up(self, knobs: Knobs) -> None:
         """Make what follows with these."""
@@ -154,6 +168,7 @@ class SeamTrainer(GRPOTrainer):
 
     def close_update(self) -> None:
         """What follows an update whether it was applied or not, and is the same when it is made again from its record."""
+        self.give_cores_back()
         plan, usual, expert = self.spec.objective, self.windows.usual, self.windows.expert
         self.recorder.tell(tokens=usual.tokens + expert.tokens)
         if plan.kl.is_used:

@@ -134,6 +134,9 @@ class LessonTrainer(Trainer):
         if self.reference:
             self.reference.follow(self.model, self.state.global_step)
 
+    def give_cores_back(self) -> None:
+        """It has taken none: a run that samples nothing takes turns with nobody."""
+
     def save_state(self, folder: Path) -> None:
         """Write what the objective has become by now: only a moving reference ever changes."""
         (folder / checkpoint.STATE).write_text("{}")
