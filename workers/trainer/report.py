@@ -43,6 +43,7 @@ class Recorder:
 
     sums: dict[str, torch.Tensor] = field(default_factory=dict)
     counts: dict[str, torch.Tensor] = field(default_factory=dict)
+    kept: dict[str, list[torch.Tensor]] = field(default_factory=dict)
     told: dict[str, float] = field(default_factory=dict)
     skipped: str = ""
     skips_in_a_row: int = 0
@@ -54,6 +55,10 @@ class Recorder:
             seen = torch.where(kept, values.detach(), 0.0).sum(dtype=torch.float64)
             self.sums[name] = self.sums.get(name, 0.0) + seen
             self.counts[name] = self.counts.get(name, 0) + kept.sum()
+
+    def keep(self, name: str, values: torch.Tensor, mask: torch.Tensor) -> None:
+        """Keep a micro-batch's values (B, C) where `mask` is not 0, for the figure `<name>_p99` of the update."""
+        self.kept.setdefault(name, []).append(values.detach()[mask != 0].float().cpu())
 
     def mean(self, name: str) -> float | None:
         """The mean over the update so far; None where nothing was seen."""
@@ -74,6 +79,8 @@ class Recorder:
 
     def finish(self, step: int) -> StepReport:
         """The report of the update that just ended; the next one starts from nothing."""
+        highest = {f"{name}_p99": self._p99(name) for name in self.kept}
+        self.told |= {name: value for name, value in highest.items() if value is not None}
         means = {name: mean for name in self.sums if (mean := self.mean(name)) is not None}
         if self.skipped != OVERFLOW:
             self.skips_in_a_row = self.skips_in_a_row + 1 if self.skipped else 0
@@ -82,4 +89,12 @@ class Recorder:
         finite = {name: float(value) for name, value in {**means, **self.told}.items() if math.isfinite(value)}
         report = StepReport(step, finite, self.skipped, blocked)
         self.sums, self.counts, self.told, self.skipped = {}, {}, {}, ""
+        self.kept = {}
         return report
+
+    def _p99(self, name: str) -> float | None:
+        """The value that 99 of 100 tokens do not exceed; None where there are none."""
+        values = torch.cat(self.kept[name])
+        if not len(values):
+            return None
+        return float(values.sort().values[math.ceil(0.99 * len(values)) - 1])

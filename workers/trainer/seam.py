@@ -157,7 +157,9 @@ class SeamTrainer(GRPOTrainer):
             found = forward.scores(model, inputs, self.gallery, wants_balance=self.aux_loss_enabled)
         tokens = tokens_of(inputs, found.policy, found.entropy)
         share = objective.share(self.spec.objective, tokens, self.windows, self.mu, self.coefficient.value)
-        self.recorder.observe(share.usual, tokens.only(~tokens.is_expert).mask)
+        own = tokens.only(~tokens.is_expert).mask
+        self.recorder.observe(share.usual, own)
+        self.recorder.keep("behaviour_gap", share.usual["behaviour_gap"], own)
         self.recorder.observe(share.expert, tokens.only(tokens.is_expert).mask)
         loss = share.loss
         if found.balance is not None:  # it has no totals of an update to be divided by, so that passes weigh alike
