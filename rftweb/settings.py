@@ -64,6 +64,9 @@ TRAINER_TURN_SECONDS = environment.number("RFTWEB_TRAINER_TURN_SECONDS", 60, at_
 RESIDENT_MEMORY_MB = environment.number("RFTWEB_RESIDENT_MEMORY_MB", None)
 # What an engine takes: threads of the embedded one, and of a GPU's memory vLLM's share (a trainer may live there too).
 ENGINE_THREADS = environment.number("RFTWEB_ENGINE_THREADS", 1, at_least=1)
+# Threads of a run's trainer and of its engine where the two take turns (max_staleness 0): None leaves
+# the trainer what OMP_NUM_THREADS says, and the engine the number above.
+TURN_THREADS = environment.number("RFTWEB_TURN_THREADS", None, at_least=1)
 GPU_MEMORY_PERCENT = environment.number("RFTWEB_GPU_MEMORY_PERCENT", 85, at_least=1, at_most=99)
 # How long a worker may be silent before another takes its work, and how long one job lasts, in seconds.
 LEASE_SECONDS = environment.number("RFTWEB_LEASE_SECONDS", 30, at_least=2)

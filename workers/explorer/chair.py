@@ -60,8 +60,9 @@ class Chair:
         """Begin to load; the loop goes on meanwhile."""
         chair, threads = cls(version), ThreadPoolExecutor(1, thread_name_prefix="load chat")
         run, plan = version.run, version.run.settings
+        sees = run.policy.sees_pictures
         chair.loading = threads.submit(
-            _load, version, plan.engine, run.policy.sees_pictures, chair.is_left.is_set
+            _load, version, plan.engine, plan.precision.engine, sees, chair.is_left.is_set
         )
         threads.shutdown(wait=False)
         return chair
@@ -176,7 +177,7 @@ class Chair:
 
 
 def _load(
-    version: WeightVersion, choice: str, sees: bool, is_left: Callable[[], bool]
+    version: WeightVersion, choice: str, precision: str, sees: bool, is_left: Callable[[], bool]
 ) -> tuple[Engine, Speaker]:
     """Every byte is read and the probe repeated, as wherever weights are served."""
     memory = settings.GPU_MEMORY_PERCENT / 100
@@ -188,6 +189,7 @@ def _load(
             threads=settings.ENGINE_THREADS,
             memory_share=memory,
             sees=sees,
+            precision=precision,
         )
         engine.start(folder, version.version, probe)
         return engine, Speaker(base_of(folder) or folder)

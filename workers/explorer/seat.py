@@ -64,9 +64,10 @@ class Seat:
         engine, reason = build(
             plan.engine,
             temperature=plan.sampling.temperature,
-            threads=settings.ENGINE_THREADS,
+            threads=(plan.takes_turns and settings.TURN_THREADS) or settings.ENGINE_THREADS,
             memory_share=settings.GPU_MEMORY_PERCENT / 100,
             sees=run.policy.sees_pictures,
+            precision=plan.precision.engine,
         )
         log.info("engine_chosen", run=run, engine=engine.name, reason=reason)
         Worker.objects.filter(pk=worker.pk).update(engine=engine.name, details={**worker.details, "engine": reason})

@@ -61,6 +61,7 @@ def acknowledge(seat: "Seat") -> None:
         run=seat.run,
         weight_version=row.version,
         probe_gap=report.probe_gap,
+        served_gap=report.served_gap,
         milliseconds=round(report.milliseconds, 1),
     )
 
