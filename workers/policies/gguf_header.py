@@ -41,7 +41,7 @@ SCALARS = {
     11: "<q",
     12: "<d",
 }
-TEXT, ARRAY = 8, 9
+UNSIGNED, TEXT, ARRAY = 4, 8, 9
 
 
 @dataclass(frozen=True)
@@ -98,18 +98,30 @@ def read_header(path: Path) -> GgufHeader:
 def write_abridged(path: Path, header: GgufHeader, target: Path) -> None:
     """Write a file of the same metadata and names, without vocabulary and without the tensors' bytes.
 
-    Readers in Python take seconds over a vocabulary that they are not asked for.
+    The vocabulary's length stays, as `vocab_size`. Readers in Python take seconds over a vocabulary
+    that they are not asked for.
     """
     kept = [place for key, place in header.places.items() if not _is_vocabulary(key, header)]
+    added = b""
+    if header.of_model("vocab_size") is None:
+        size = header.lengths.get("tokenizer.ggml.tokens", 0)
+        added = _text(f"{header.architecture}.vocab_size") + struct.pack("<II", UNSIGNED, size)
+    entries = len(kept) + bool(added)
     with path.open("rb") as source, target.open("wb") as out:
-        out.write(MAGIC + struct.pack("<IQQ", VERSIONS[-1], len(header.tensors), len(kept)))
+        out.write(MAGIC + struct.pack("<IQQ", VERSIONS[-1], len(header.tensors), entries))
         for begin, end in kept:
             source.seek(begin)
             out.write(source.read(end - begin))
-        for name in map(str.encode, header.tensors):
-            out.write(struct.pack("<Q", len(name)) + name)
+        out.write(added)
+        for name in header.tensors:
+            out.write(_text(name))
             out.write(struct.pack("<IQIQ", 1, 1, GGMLQuantizationType.F32, 0))
         out.write(bytes(2 * header.alignment))
+
+
+def _text(text: str) -> bytes:
+    raw = text.encode()
+    return struct.pack("<Q", len(raw)) + raw
 
 
 def _is_vocabulary(key: str, header: GgufHeader) -> bool:

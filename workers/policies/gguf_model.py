@@ -6,7 +6,7 @@ fifty updates of 1e-5 in one direction would be rounded away, version after vers
 
 Names relied on in transformers 5.19: `GgufConfig`, `from_pretrained(gguf_file=)`,
 `modeling_gguf_pytorch_utils` (`GGUF_SUPPORTED_ARCHITECTURES`, `TENSOR_PROCESSORS`,
-`get_gguf_hf_weights_map`), `integrations.gguf` (`GGUF_ARCHS`, `GGUF_PRE_TOKENIZER_SPLITS`).
+`get_gguf_hf_weights_map`), `integrations.gguf` (`GGUF_ARCHS`, `GGUF_CONFIG_ARCHS`, `GGUF_PRE_TOKENIZER_SPLITS`).
 """
 
 import math
@@ -33,7 +33,7 @@ from transformers import (
     PreTrainedTokenizerBase,
     PreTrainedTokenizerFast,
 )
-from transformers.integrations.gguf import GGUF_ARCHS
+from transformers.integrations.gguf import GGUF_ARCHS, GGUF_CONFIG_ARCHS
 from transformers.integrations.gguf.gguf_tokenizer_mapping import GGUF_PRE_TOKENIZER_SPLITS
 from transformers.modeling_gguf_pytorch_utils import (
     GGUF_SUPPORTED_ARCHITECTURES,
@@ -153,7 +153,8 @@ def _require_readable(header: GgufHeader) -> None:
 
 def _model(alone: Path, header: GgufHeader, name: str, advance: Advance) -> PreTrainedModel:
     """The file's weights in float32, in a model that can be saved."""
-    config = AutoConfig.from_pretrained(alone, gguf_file=ABRIDGED, **ALONE)
+    source = WHOLE if header.architecture in GGUF_CONFIG_ARCHS else ABRIDGED
+    config = AutoConfig.from_pretrained(alone, gguf_file=source, **ALONE)
     _complete(config, header, alone / WHOLE)
     if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
         raise UnreadableGguf(f"{config.model_type} is no language model that answers")
@@ -293,8 +294,6 @@ def _save(model: PreTrainedModel, folder: Path) -> None:
 
 def _complete(config: Any, header: GgufHeader, path: Path) -> None:
     """Set what transformers leaves at its defaults though the file says it. Raises UnreadableGguf."""
-    if header.of_model("vocab_size") is None and "tokenizer.ggml.tokens" in header.lengths:
-        config.vocab_size = header.lengths["tokenizer.ggml.tokens"]
     head = header.of_model("attention.key_length")
     if header.architecture == "qwen3" and head:
         config.head_dim = head

