@@ -281,6 +281,8 @@ TABLE = {
     "episodes/<int:pk>/say/": {"GET": None, "POST": STEERER},
     "episodes/<int:pk>/end/": {"GET": None, "POST": STEERER},
     "weights/": {"GET": PERSON, "POST": None},
+    "policies/": {"GET": PERSON, "POST": None},
+    "policies/<slug:project>/<slug:slug>/": {"GET": MEMBER, "POST": None},
     "settings/": {"GET": PERSON, "POST": None},
     "settings/keys/": {"GET": None, "POST": PERSON},
     "settings/tokens/": {"GET": None, "POST": PERSON},
@@ -352,6 +354,7 @@ def visit(cast, run, finish, tmp_path):
 
     def call(role: str, method: str, route: str) -> HttpResponse:
         slug = run.taskset.slug if route.startswith("tasksets/") else run.slug
+        slug = run.policy.slug if route.startswith("policies/") else slug
         pk = token.pk if "settings/tokens" in route else rollout.pk if "rollouts" in route else run.pk
         pk = rating.pk if "ratings/<" in route else pk
         pk = group.pk if "groups/<" in route else pk

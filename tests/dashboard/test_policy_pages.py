@@ -1,0 +1,60 @@
+"""The pages of policies: where each comes from, under which licence, and what its folder holds."""
+
+import pytest
+from django.urls import reverse
+
+from apps.policies.models import Policy
+from workers.policies.adopt import Wanted, bring_in
+from workers.policies.tiny import build_tiny
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def real(policy, tmp_path):
+    """The policy, of a real folder with a licence."""
+    build_tiny(tmp_path / "source")
+    (tmp_path / "source" / "LICENSE").write_text("Do what you like <b>.")
+    manifest, _ = bring_in(Wanted(str(tmp_path / "source")), tmp_path / "sealed")
+    told = {"folder": str(tmp_path / "sealed"), "fingerprint": manifest.fingerprint}
+    told |= {"source": "/home/somebody/models/tiny.gguf", "licence": "Whatever-1.0"}
+    Policy.objects.filter(pk=policy.pk).update(**told)
+    policy.refresh_from_db()
+    return policy
+
+
+def page_of(client, user, policy) -> str:
+    client.force_login(user)
+    answer = client.get(reverse("policy", args=[policy.project.slug, policy.slug]))
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+def test_a_policy_tells_its_source_licence_and_files(client, alice, real, run):
+    html = page_of(client, alice, real)
+    for words in ("tiny.gguf", "Whatever-1.0", "Do what you like &lt;b&gt;.", "model.safetensors"):
+        assert words in html, words
+    for words in (real.fingerprint, "F32", "add_generation_prompt", run.slug):
+        assert words in html, words
+    assert "/home/somebody" not in html
+
+
+def test_a_policy_without_folder_or_licence_says_so(client, alice, policy):
+    Policy.objects.filter(pk=policy.pk).update(folder="/nowhere", licence="")
+    html = page_of(client, alice, policy)
+    assert "Its folder cannot be read here" in html and "its source does not say" in html
+
+
+def test_the_list_has_those_of_ones_projects(client, alice, carol, real):
+    client.force_login(alice)
+    html = client.get(reverse("policies")).content.decode()
+    assert real.slug in html and "Whatever-1.0" in html and "/home/somebody" not in html
+    client.force_login(carol)
+    assert "No policies yet" in client.get(reverse("policies")).content.decode()
+
+
+def test_the_base_of_a_run_leads_to_its_policy(client, seeded):
+    client.force_login(seeded.alice)
+    address = reverse("run-weight", args=["lab", seeded.run.slug, 0])
+    policy = seeded.run.policy
+    assert reverse("policy", args=["lab", policy.slug]) in client.get(address).content.decode()
