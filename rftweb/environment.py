@@ -94,6 +94,23 @@ def secrets_of_hosts(name: str) -> dict[str, str]:
     return found
 
 
+def shared_secret(name: str) -> str:
+    """A secret of 32 characters or more that several machines are given; empty when it is not set."""
+    value = text(name)
+    if value and len(value) < 32:
+        raise ImproperlyConfigured(
+            f"{name} has fewer than 32 characters; make one with `openssl rand -hex 32`"
+        )
+    return value
+
+
+def require_together(**values: str) -> None:
+    """Refuse the first variable, by its name, where one that it needs is not set."""
+    first, *others = values
+    if missing := [name for name in others if values[first] and not values[name]]:
+        raise ImproperlyConfigured(f"{first} is set, which also needs {', '.join(missing)}")
+
+
 def secret_key(var: Path, debug: bool) -> str:
     """The signing key: the variable when set (50 characters or more), else one made once under `var/secrets`."""
     if key := text("RFTWEB_SECRET_KEY"):

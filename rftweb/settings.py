@@ -38,6 +38,13 @@ DATA_JUICER_PYTHON = Path(environment.text("RFTWEB_DATA_JUICER_PYTHON", str(BASE
 
 # Weights and checkpoints: explorers and trainers must see the same folder.
 WEIGHTS_ROOT = Path(environment.text("RFTWEB_WEIGHTS", str(VAR / "weights"))).resolve()
+# A machine without that folder fetches weights from a web process that has it, at this address; a
+# web process gives them to whoever proves that he has the secret. Empty: nobody fetches.
+WEIGHTS_URL = environment.web_address("RFTWEB_WEIGHTS_URL")
+WEIGHTS_SECRET = environment.shared_secret("RFTWEB_WEIGHTS_SECRET")
+environment.require_together(RFTWEB_WEIGHTS_URL=WEIGHTS_URL, RFTWEB_WEIGHTS_SECRET=WEIGHTS_SECRET)
+# How much of what was fetched is kept; what was not used for longest goes first.
+WEIGHTS_CACHE_MB = environment.number("RFTWEB_WEIGHTS_CACHE_MB", 100_000, at_least=1)
 # Files that are to become tasksets, until they are; on several machines a shared folder, as for weights.
 IMPORTS_ROOT = Path(environment.text("RFTWEB_IMPORTS", str(VAR / "imports"))).resolve()
 # Days after which ended runs that say nothing of their own let go of their rollouts' arrays; 0 keeps them.
@@ -57,6 +64,9 @@ TRAINER_TURN_SECONDS = environment.number("RFTWEB_TRAINER_TURN_SECONDS", 60, at_
 RESIDENT_MEMORY_MB = environment.number("RFTWEB_RESIDENT_MEMORY_MB", None)
 # What an engine takes: threads of the embedded one, and of a GPU's memory vLLM's share (a trainer may live there too).
 ENGINE_THREADS = environment.number("RFTWEB_ENGINE_THREADS", 1, at_least=1)
+# Threads of a run's trainer and of its engine where the two take turns (max_staleness 0): None leaves
+# the trainer what OMP_NUM_THREADS says, and the engine the number above.
+TURN_THREADS = environment.number("RFTWEB_TURN_THREADS", None, at_least=1)
 GPU_MEMORY_PERCENT = environment.number("RFTWEB_GPU_MEMORY_PERCENT", 85, at_least=1, at_most=99)
 # How long a worker may be silent before another takes its work, and how long one job lasts, in seconds.
 LEASE_SECONDS = environment.number("RFTWEB_LEASE_SECONDS", 30, at_least=2)
@@ -68,6 +78,10 @@ CONNECTIONS_PER_PROCESS = environment.number("RFTWEB_CONNECTIONS", 2_000, at_lea
 
 # How old what /metrics tells a person of runs may be: within that the database is not asked again.
 METRICS_SECONDS = environment.number("RFTWEB_METRICS_SECONDS", 5)
+
+# Where weights are pushed to: the Hub's token for those who type none, and another Hub's address.
+HUB_TOKEN = environment.text("RFTWEB_HUB_TOKEN")
+HUB_ENDPOINT = environment.web_address("HF_ENDPOINT")
 
 # Where `manage.py traces` sends what became of groups: an OpenTelemetry collector's base address. Empty: nowhere.
 TRACES_ENDPOINT = environment.text("OTEL_EXPORTER_OTLP_ENDPOINT")

@@ -24,6 +24,7 @@ urlpatterns = [
     path("api/v1/", include("rftweb.api")),
     path("v1/", include("apps.environments.agents.urls")),
     path("openenv/", include("apps.environments.openenv.urls")),
+    path("weight-files/", include("apps.runs.weight_files")),
     path("rate/", include("apps.feedback.urls")),
     path("healthz", healthz, name="healthz"),
     path("readyz", readyz, name="readyz"),

@@ -34,11 +34,17 @@ def base_of(folder: Path) -> Path | None:
     manifest = read_manifest(folder)
     if manifest.base is None:
         return None
-    base = Path(_config(folder)["base_model_name_or_path"])
+    base = _fetched_base(folder) or Path(_config(folder)["base_model_name_or_path"])
     found = read_manifest(base).fingerprint
     if found != manifest.base:
         raise DamagedWeights(Damage.CHECKSUM, ADAPTER_CONFIG, f"its base is {manifest.base}, {base.name} holds {found}")
     return base
+
+
+def _fetched_base(folder: Path) -> Path | None:
+    """Where a machine that fetches weights has the base; what an adapter says is the publisher's path."""
+    link = Path(f"{folder}.base")
+    return link.resolve() if link.is_symlink() else None
 
 
 def factors(folder: Path) -> dict[str, tuple[float, torch.Tensor, torch.Tensor]]:

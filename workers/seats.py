@@ -5,7 +5,9 @@ from collections.abc import Collection
 from apps.runs.models import Run
 
 NAMED = 3  # holders that are named; waiting_on is short
-WAITS_FOR_ENGINE = "waits for an engine"  # how an explorer's words for such a run begin
+# How an explorer's words begin for a run that it cannot sample.
+WAITS_FOR_ENGINE = "waits for an engine"
+WAITS_FOR_WEIGHTS = "waits for weights"
 
 
 def seat_wanted(run: Run, holders: Collection[Run]) -> str:

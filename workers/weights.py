@@ -16,10 +16,11 @@ from transformers.core_model_loading import revert_weight_conversion
 from apps.policies.manifest import Manifest, Probe, Shown, read_manifest, require_like, seal
 from apps.policies.tensor_file import read_layout
 from workers.policies import sampling
+from workers.rounding import FILE_DTYPES as DTYPES
+from workers.rounding import served_logprobs
 from workers.vision.eyes import Eyes
 
 WEIGHT_FILES = (".safetensors", ".safetensors.index.json")
-DTYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 
@@ -27,14 +28,24 @@ class NotFinite(Exception):
     """A weight is NaN or infinite: these weights are never published."""
 
 
-def publish(model: PreTrainedModel, base: Path, final: Path, version: int, parent: int | None) -> Manifest:
+def publish(
+    model: PreTrainedModel,
+    base: Path,
+    final: Path,
+    version: int,
+    parent: int | None,
+    precisions: Sequence[str] = (),
+) -> Manifest:
     """Write the model beside `final` as `base` spells it, seal, rename.
 
     Tensors carry the names and dtypes of the base folder (a tied head is stored once), configuration and tokenizer
-    files are the base's own bytes, and the probe repeats the base's token ids with this model's logprobs. Raises
-    NotFinite, or what `seal` raises; nothing takes the name `final` then.
+    files are the base's own bytes, and the probe repeats the base's token ids with this model's logprobs. `precisions`: those
+    in which engines may serve it; what they get at the probe is written beside. Raises NotFinite, or what `seal` raises;
+    nothing takes the name `final` then.
     """
-    return published(model, base, final, version, parent, write=write_whole)
+    return published(
+        model, base, final, version, parent, write=write_whole, precisions=precisions
+    )
 
 
 def published(
@@ -46,11 +57,13 @@ def published(
     write: Callable[[PreTrainedModel, Path, Path, Manifest], None],
     is_adapter: bool = False,
     probe: Callable[[PreTrainedModel, tuple[int, ...]], list[float]] | None = None,
+    precisions: Sequence[str] = (),
 ) -> Manifest:
     """The steps of any publication around `write(model, folder, base, the base's manifest)`.
 
     `probe(model, token ids)` gives what is written beside the token ids: logprobs, unless the model has no such head. Where
-    the base's probe shows pictures, the same pictures are shown again.
+    the base's probe shows pictures, the same pictures are shown again. `precisions`: those in which
+    engines may serve it, each with what they compute at the probe.
     """
     require_finite(model)
     like = read_manifest(base)
@@ -60,7 +73,8 @@ def published(
     try:
         write(model, unfinished, base, like)
         said = probe(model, like.probe.token_ids) if probe else _probed(model, base, like.probe)
-        sealed = Probe(like.probe.token_ids, tuple(said), like.probe.pictures)
+        served = {name: _served(model, base, like, name) for name in precisions}
+        sealed = Probe(like.probe.token_ids, tuple(said), like.probe.pictures, served)
         return seal(unfinished, final, version, parent, sealed, base=like.fingerprint if is_adapter else None)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -100,6 +114,13 @@ def _cast(state: dict[str, torch.Tensor], like: Manifest) -> dict[str, torch.Ten
     dtypes = {name: DTYPES[spec.dtype] for name, spec in like.tensors.items() if spec.dtype in DTYPES}
     cast = {state[name].data_ptr(): state[name].detach().to(dtype) for name, dtype in dtypes.items() if name in state}
     return {name: cast.get(tensor.data_ptr(), tensor.detach()) for name, tensor in state.items()}
+
+
+def _served(
+    model: PreTrainedModel, base: Path, like: Manifest, precision: str
+) -> tuple[float, ...]:
+    eyes = Eyes(base) if like.probe.pictures else None
+    return tuple(served_logprobs(model, like, like.probe, precision, eyes))
 
 
 def _probed(model: PreTrainedModel, base: Path, probe: Probe) -> list[float]:

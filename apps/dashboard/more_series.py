@@ -21,6 +21,7 @@ WHY = {
     "epoch": "How often the snapshot was gone through.",
     "dual_clip_share": "Share of tokens at which the dual clip is what counts.",
     "dropped_share": "Share of tokens that the loss leaves out, for their ratio is too far off.",
+    "behaviour_gap_p99": "The difference of the engine's and the trainer's logprobs that 99 of 100 tokens do not exceed.",
     "capped_share": "Share of tokens whose ratio was capped.",
     "router_balance": "How evenly a mixture's experts are used; 1 is even.",
     "kto_baseline": "The divergence that KTO measures likings against, in nats.",

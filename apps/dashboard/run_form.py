@@ -29,6 +29,7 @@ LABELS = {
     "groups_per_step": "Groups in an update", "max_staleness": "Versions behind", "steps": "Updates",
     "sampling.max_tokens": "Longest answer", "algorithm.name": "Algorithm", "environment.name": "Environment",
     "rewards": "Scorers", "optimizer.micro_batch_rows": "Rows in one pass",
+    "precision.engine": "Precision of the engine", "precision.trainer": "Precision of the trainer",
     **{f"people.{address}": label for address, label in PEOPLE_LABELS.items()},
 }  # fmt: skip
 UNITS = {
@@ -49,7 +50,8 @@ GROUPS = (
     ("Pipeline and buffer", "What becomes of groups between judging and training.", ("pipeline", "reading")),
     ("Evaluation", "What is measured beside training, or instead of it.", ("evaluations", "evaluation")),
     ("Lessons and replay", "For runs that sample nothing.", ("snapshot", "replay")),
-    ("Sampling and optimizer", "", ("sampling", "optimizer", "lora", "tower", "engine")),
+    ("Sampling and optimizer", "", ("sampling", "optimizer", "lora", "tower", "engine",
+                                "precision")),
     ("Pace, safety and keeping", "", ("sync_interval", "over_rollout", "group_attempts", "task_attempts", "budget", "alerts",
                                       "hacking", "checkpoints", "retention")),
     ("More", "", ()),

@@ -9,7 +9,7 @@ from pathlib import Path
 from django.conf import settings
 
 from apps.policies.damage import DamagedWeights
-from apps.policies.manifest import Manifest, read_manifest, seal
+from apps.policies.manifest import Manifest, read_manifest, seal, verify
 
 
 class NotCopied(RuntimeError):
@@ -50,7 +50,7 @@ def _link(source: Path, target: Path) -> None:
 
 def _merged(source: Path, final: Path) -> Manifest:
     if final.exists():
-        return read_manifest(final)
+        return verify(final)
     command = [sys.executable, "-m", "workers.policies.adopt", str(source), "--out", str(final)]
     done = subprocess.run(command, cwd=settings.BASE_DIR, check=False, capture_output=True, text=True)
     if done.returncode:

@@ -1,20 +1,26 @@
-"""A sealed version as a standard Hugging Face folder: whole weights, configuration, tokenizer, generation defaults, model card."""
+"""A sealed version as folders that other programs read: Hugging Face's, GGUF, an adapter alone."""
 
 import io
 import json
 import os
 import shutil
+import subprocess
+import sys
 import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from django.conf import settings
+
 from apps.accounts import strict_json
-from apps.policies.copying import copy_as_base
+from apps.policies.copying import NotCopied, copy_as_base
 from apps.policies.folder import ADAPTER, ADAPTER_CONFIG, MANIFEST
+from apps.policies.manifest import read_manifest
 
 GENERATION = "generation_config.json"
 CARD = "README.md"
+LICENCES = ("LICENSE", "LICENSE.txt")
 KEPT_OF_CONFIG = ("bos_token_id", "eos_token_id", "pad_token_id")
 PIECE = 1 << 20  # bytes of a file that a zip takes at a time
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the same bytes give the same zip
@@ -41,6 +47,76 @@ def export(source: Path, final: Path, card: str) -> int:
     return sum(path.stat().st_size for path in final.iterdir())
 
 
+def export_gguf(
+    source: Path, final: Path, form: str, card: str, told: dict[str, object]
+) -> int:
+    """Put the version in `source` as a GGUF file, with Modelfile and card, in a folder `final`.
+
+    A worker's process writes it. `told`: what the file says of itself: name, about, temperature.
+    An adapter is merged first. Returns the bytes. Raises NotCopied, DamagedWeights,
+    FileExistsError, OSError; nothing takes the name `final` then.
+    """
+    if final.exists():
+        raise FileExistsError(f"{final} is there already")
+    whole = final.with_name(f"{final.name}.{os.getpid()}.whole")
+    unfinished = final.with_name(f"{final.name}.{os.getpid()}.tmp")
+    try:
+        if read_manifest(source).base is not None:
+            copy_as_base(source, whole)
+            source = whole
+        unfinished.mkdir(parents=True)
+        _write_gguf(source, unfinished, form, {**told, "licence": _licence(source)})
+        (unfinished / CARD).write_text(card, encoding="utf-8")
+        os.rename(unfinished, final)
+    finally:
+        shutil.rmtree(whole, ignore_errors=True)
+        shutil.rmtree(unfinished, ignore_errors=True)
+    return sum(path.stat().st_size for path in final.iterdir())
+
+
+def _write_gguf(source: Path, folder: Path, form: str, told: dict[str, object]) -> None:
+    """Raises NotCopied with the writer's last line."""
+    program = [sys.executable, "-m", "workers.exporting.gguf_file", str(source)]
+    command = [*program, "--out", str(folder), "--form", form, "--told", json.dumps(told)]
+    done = subprocess.run(
+        command, cwd=settings.BASE_DIR, check=False, capture_output=True, text=True
+    )
+    if done.returncode:
+        said = done.stderr.strip().splitlines() if done.returncode > 0 else []
+        raise NotCopied(said[-1] if said else f"writing it ended with status {done.returncode}")
+
+
+def _licence(folder: Path) -> str:
+    """Read the licence that lies in the folder; empty where none does."""
+    found = [folder / name for name in LICENCES if (folder / name).exists()]
+    return found[0].read_text(encoding="utf-8", errors="replace") if found else ""
+
+
+def export_adapter(source: Path, final: Path, base: str, card: str) -> int:
+    """Put the adapter in `source` by itself, with its card, in a folder `final`; returns its bytes.
+
+    It calls its base `base`. Raises FileExistsError, OSError; nothing takes the name `final` then.
+    """
+    if final.exists():
+        raise FileExistsError(f"{final} is there already")
+    unfinished = final.with_name(f"{final.name}.{os.getpid()}.tmp")
+    try:
+        unfinished.mkdir(parents=True)
+        (unfinished / ADAPTER_CONFIG).write_bytes(_adapter_config(source, base))
+        shutil.copyfile(source / ADAPTER, unfinished / ADAPTER)
+        (unfinished / CARD).write_text(card, encoding="utf-8")
+        os.rename(unfinished, final)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    return sum(path.stat().st_size for path in final.iterdir())
+
+
+def _adapter_config(source: Path, base: str) -> bytes:
+    config = strict_json.read(source / ADAPTER_CONFIG, 64 << 20)
+    told = {**config, "base_model_name_or_path": base}
+    return json.dumps(told, indent=1, sort_keys=True).encode() + b"\n"
+
+
 def _write_generation(folder: Path) -> None:
     """What ends an answer, where the base does not say it itself."""
     if (folder / GENERATION).exists():
@@ -58,8 +134,7 @@ def zipped(folder: Path) -> Iterator[bytes]:
 def adapter_zipped(source: Path, name: str, base: str) -> Iterator[bytes]:
     """The adapter in `source` by itself, as a folder `name` that peft loads over its base, which it calls `base`: the place where
     that lies on this machine is nobody's business. Raises OSError."""
-    config = strict_json.read(source / ADAPTER_CONFIG, 64 << 20)
-    told = json.dumps({**config, "base_model_name_or_path": base}, indent=1, sort_keys=True).encode() + b"\n"
+    told = _adapter_config(source, base)
     tensors = (source / ADAPTER).open("rb")  # at once: it stays readable when the folder is retired meanwhile
     size = os.fstat(tensors.fileno()).st_size
     files = ((ADAPTER_CONFIG, len(told), io.BytesIO(told)), (ADAPTER, size, tensors))

@@ -7,6 +7,7 @@ Python, no `auto_map` (which makes loaders import code), no links, no index that
 
 import hashlib
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,19 +61,21 @@ class FolderScan:
     config: dict[str, Any]
 
 
-def scan_policy_folder(folder: Path | str, ignored: frozenset[str] = frozenset()) -> FolderScan:
+def scan_policy_folder(
+    folder: Path | str, advance: Callable[[int], None] | None = None
+) -> FolderScan:
     """Check a folder against the safe loading rules, every tensor finite; raises DamagedWeights.
 
-    `ignored`: names of folders in it that are passed over, unread.
+    `advance` is told the bytes of weights that were read, as they are read.
     """
     folder = Path(folder)
-    names = list_safe_files(folder, ignored)
+    names = list_safe_files(folder)
     config = _read_config(folder, names)
     files: dict[str, FileEntry] = {}
     tensors: dict[str, TensorSpec] = {}
     digests: dict[str, str] = {}
     for name in _weight_files(folder, names):
-        report = tensor_file.inspect(folder / name)
+        report = tensor_file.inspect(folder / name, advance)
         _require_disjoint(tensors, report.tensors, name)
         files[name] = FileEntry(report.sha256, report.bytes)
         tensors |= report.tensors
@@ -92,7 +95,10 @@ def fingerprint_of(tensors: dict[str, TensorSpec], digests: dict[str, str]) -> s
 
 
 def list_safe_files(folder: Path, ignored: frozenset[str] = frozenset()) -> set[str]:
-    """Names in the folder, all of them allowed; raises DamagedWeights at the first that is not."""
+    """Names in the folder, all of them allowed; raises DamagedWeights at the first that is not.
+
+    `ignored`: names of folders in it that are passed over, unread.
+    """
     if not folder.is_dir():
         raise DamagedWeights(Damage.MISSING_FILE, folder.name, "there is no such folder")
     with os.scandir(folder) as entries:
@@ -154,7 +160,12 @@ def _refuse_remote_code(document: Any, name: str) -> None:
 def _read_config(folder: Path, names: set[str]) -> dict[str, Any]:
     if ADAPTER_CONFIG in names:
         return _read_adapter_config(folder, names)
-    if "config.json" not in names:
+    return read_model_config(folder)
+
+
+def read_model_config(folder: Path) -> dict[str, Any]:
+    """The model's configuration, with its `model_type`; raises DamagedWeights."""
+    if not (folder / "config.json").exists():
         raise DamagedWeights(Damage.MISSING_FILE, "config.json", "the folder has no model configuration")
     config = _read_json(folder / "config.json")
     if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):

@@ -7,11 +7,13 @@ A trainer writes its files into `<name>.tmp` and calls `seal`, which checks them
 
 import base64
 import binascii
+import itertools
 import json
 import math
 import os
 import shutil
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -50,11 +52,15 @@ class Probe:
 
     `logprobs[i]` is the natural-log probability of `token_ids[i + 1]` given the tokens before it, so
     there is one fewer. An engine that loaded these weights must reproduce them. `pictures`: in the text of a policy that sees.
+
+    `served`: by precision ("bfloat16"), the same logprobs computed in it from the weights rounded
+    to it, as an engine does. Empty in manifests older than that, and of base policies.
     """
 
     token_ids: tuple[int, ...]
     logprobs: tuple[float, ...]
     pictures: tuple[Shown, ...] = ()
+    served: Mapping[str, tuple[float, ...]] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True)
@@ -100,11 +106,18 @@ class Manifest:
 
 
 def seal(
-    folder_tmp: Path | str, final: Path | str, version: int, parent: int | None, probe: Probe, base: str | None = None
+    folder_tmp: Path | str,
+    final: Path | str,
+    version: int,
+    parent: int | None,
+    probe: Probe,
+    base: str | None = None,
+    scan: FolderScan | None = None,
 ) -> Manifest:
     """Check the files, write the manifest, make all durable, rename `folder_tmp` to `final`.
 
-    `base`: for an adapter, the fingerprint of the weights it changes.
+    `base`: for an adapter, the fingerprint of the weights it changes. `scan`: of `folder_tmp`, by a
+    caller who has written nothing there since, so that every byte need not be read again.
 
     Sealing the same bytes again (a step replayed after a crash) keeps the folder that is there.
     Raises DamagedWeights before anything is renamed, FileExistsError when `final` holds other weights.
@@ -112,7 +125,7 @@ def seal(
     folder_tmp, final = Path(folder_tmp), Path(final)
     if final.name.endswith(UNFINISHED):
         raise ValueError(f"{final.name}: a sealed folder cannot end in {UNFINISHED}")
-    scan = scan_policy_folder(folder_tmp)
+    scan = scan or scan_policy_folder(folder_tmp)
     manifest = Manifest(version, parent, scan.files, scan.tensors, scan.fingerprint, _checked(probe), base)
     if (base is None) == (ADAPTER_CONFIG in manifest.files):
         raise ValueError("an adapter, and nothing else, is sealed with the fingerprint of its base")
@@ -220,11 +233,15 @@ def _checked(probe: Probe) -> Probe:
     logprobs = tuple(float(logprob) for logprob in probe.logprobs)
     if len(tokens) < 2 or len(logprobs) != len(tokens) - 1:
         raise ValueError(f"a probe of {len(tokens)} tokens needs {len(tokens) - 1} logprobs, has {len(logprobs)}")
-    if not all(math.isfinite(logprob) for logprob in logprobs):
+    served = {str(name): tuple(map(float, values)) for name, values in probe.served.items()}
+    for precision, values in served.items():
+        if len(values) != len(logprobs):
+            raise ValueError(f"the probe has {len(values)} logprobs in {precision}")
+    if not all(map(math.isfinite, itertools.chain(logprobs, *served.values()))):
         raise ValueError("the probe's logprobs are not finite")
     if any(shown.past > len(tokens) for shown in probe.pictures):
         raise ValueError(f"a picture of the probe lies beyond its {len(tokens)} tokens")
-    return Probe(tokens, logprobs, tuple(probe.pictures))
+    return Probe(tokens, logprobs, tuple(probe.pictures), served)
 
 
 def _whole(value: Any) -> int:
@@ -249,13 +266,16 @@ def _tensor_spec(entry: Any) -> TensorSpec:
 
 def _probe(entry: Any) -> Probe:
     pictures = tuple(_shown(picture) for picture in entry.get("pictures", ()))
-    return _checked(Probe(tuple(map(_whole, entry["token_ids"])), tuple(entry["logprobs"]), pictures))
+    tokens = tuple(map(_whole, entry["token_ids"]))
+    logprobs = tuple(entry["logprobs"])
+    return _checked(Probe(tokens, logprobs, pictures, dict(entry.get("served", {}))))
 
 
 def _probe_document(probe: Probe) -> dict[str, Any]:
-    """Without `pictures` where there are none, as it was before there were any."""
+    """Without `pictures` and `served` where there are none, as it was before there were any."""
     told = {"token_ids": probe.token_ids, "logprobs": probe.logprobs}
     pictures = [{"png": base64.b64encode(s.png).decode(), "first": s.first, "past": s.past} for s in probe.pictures]
+    told |= {"served": dict(probe.served)} if probe.served else {}
     return told | ({"pictures": pictures} if pictures else {})
 
 

@@ -18,6 +18,9 @@ class Policy(models.Model):
     slug = models.SlugField()
     title = models.CharField(max_length=200)
     source = models.CharField(max_length=300, help_text="Where it came from: a folder, a hub id with its revision, or a builder.")
+    licence = models.CharField(
+        max_length=200, blank=True, help_text="Of the model, as what it came from says; empty where it does not."
+    )
     folder = models.CharField(max_length=1000, help_text="Sealed weight folder of version 0.")
     fingerprint = models.CharField(max_length=64)
     architecture = models.CharField(max_length=100)

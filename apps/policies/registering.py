@@ -5,23 +5,46 @@ from pathlib import Path
 
 from apps.accounts.models import Project, User
 from apps.policies.damage import Damage, DamagedWeights
-from apps.policies.folder import SEEING, scan_policy_folder
+from apps.policies.folder import SEEING, read_model_config
 from apps.policies.manifest import Manifest, verify
 from apps.policies.models import Policy
 
 
-def register(project: Project, slug: str, folder: Path, source: str, title: str = "", by: User | None = None) -> Policy:
-    """A policy of the sealed version 0 in `folder`; raises DamagedWeights, or IntegrityError when the slug is taken."""
+def register(
+    project: Project,
+    slug: str,
+    folder: Path,
+    source: str,
+    title: str = "",
+    by: User | None = None,
+    licence: str = "",
+    sealed: Manifest | None = None,
+) -> Policy:
+    """A policy of the sealed version 0 in `folder`.
+
+    `sealed`: the manifest of a folder that the caller has just sealed, or had sealed by a process
+    that it waited for. Without it every byte is read and compared. Raises DamagedWeights, or
+    IntegrityError when the slug is taken.
+    """
     folder = folder.resolve()
-    manifest = verify(folder)
+    manifest = sealed or verify(folder)
     if manifest.version != 0:
         raise DamagedWeights(Damage.BAD_MANIFEST, folder.name, f"holds version {manifest.version}, a policy starts at 0")
-    config = scan_policy_folder(folder).config
+    config = read_model_config(folder)
     return Policy.objects.create(
-        project=project, slug=slug, title=title or slug, source=source, folder=str(folder), fingerprint=manifest.fingerprint,
-        architecture=_architecture(config), parameters=parameter_count(manifest),
-        context_tokens=_context(config), sees_pictures=config["model_type"] in SEEING, created_by=by,
-    )  # fmt: skip
+        project=project,
+        slug=slug,
+        title=title or slug,
+        source=source,
+        licence=licence,
+        folder=str(folder),
+        fingerprint=manifest.fingerprint,
+        architecture=_architecture(config),
+        parameters=parameter_count(manifest),
+        context_tokens=_context(config),
+        sees_pictures=config["model_type"] in SEEING,
+        created_by=by,
+    )
 
 
 def parameter_count(manifest: Manifest) -> int:

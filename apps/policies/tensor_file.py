@@ -8,7 +8,7 @@ bytes without gaps (https://huggingface.co/docs/safetensors, "Format").
 
 import hashlib
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -64,8 +64,11 @@ class Inspection:
     digests: dict[str, str]
 
 
-def inspect(path: Path) -> Inspection:
-    """Read the file once: layout, checksums, every float finite. Raises DamagedWeights."""
+def inspect(path: Path, advance: Callable[[int], None] | None = None) -> Inspection:
+    """Read the file once: layout, checksums, every float finite. Raises DamagedWeights.
+
+    `advance` is told how many bytes were read, piece by piece.
+    """
     layout = read_layout(path)
     whole = hashlib.sha256()
     digests: dict[str, str] = {}
@@ -77,6 +80,8 @@ def inspect(path: Path) -> Inspection:
                 _require_finite(chunk, tensor, path)
                 own.update(chunk)
                 whole.update(chunk)
+                if advance:
+                    advance(len(chunk))
             digests[tensor.name] = own.hexdigest()
     specs = {tensor.name: tensor.spec for tensor in layout}
     return Inspection(whole.hexdigest(), path.stat().st_size, specs, digests)

@@ -26,7 +26,11 @@ _SAYS = re.compile(
 _NUMBER = re.compile(
     r"(?<![\w.,])[-+]?\$?\d++(?:,\d*+)*(?:\.\d++)?(?:/\d++)?\s?%?(?!\w*\d)"
 )
-_LEAD = re.compile(r"(?:so|thus|hence|therefore|then|finally|and|we\s+(?:get|have|find)|it\s+is|this\s+is|equals?)\b[\s,:]*", re.I)
+_LEAD = re.compile(
+    r"^(?:(?:so|thus|hence|therefore|then|finally|and|we\s+(?:get|have|find)|it\s+is|this\s+is|equals?)"
+    r"\b[\s,:]*){1,3}",
+    re.I,
+)
 
 
 class NoAnswer(ValueError):
@@ -127,12 +131,16 @@ def last_line(text: str) -> Final | None:
     said = [each for each in (plain(part) for part in _SAYS.split(line)[1:]) if each]
     if said:
         return Final(said[-1], LINE, tuple(said[:-1]))
-    whole = plain(_LEAD.sub("", plain(line), count=3))
+    whole = plain(_LEAD.sub("", plain(line)))
     return Final(_short(whole), LINE) if whole else None
 
 
 def _short(line: str) -> str:
     """What a sentence ends with: after its last "=", or its only number; else all of it."""
+    for verb in (" is ", " equals ", " makes ", " gives "):  # 25 + 9 is 34
+        told = plain(line.rpartition(verb)[2])
+        if verb in line and _NUMBER.fullmatch(told):
+            return told
     words = re.findall(r"(?<!\\)\b[a-zA-Z]{2,}", line)
     if len(words) < 3:
         return line

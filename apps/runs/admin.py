@@ -53,6 +53,7 @@ class WeightOrderAdmin(LedgerAdmin):
     list_select_related = ["weight_version", "by"]
     list_filter = ["kind", "state"]
     raw_id_fields = ["weight_version", "by", "policy", "run"]
+    exclude = ["sealed_token"]
     ordering = ["-pk"]
 
 

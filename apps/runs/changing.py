@@ -32,6 +32,7 @@ BUILT_IN = {
     "algorithm": "the loss and the advantages are built into its trainer",
     "optimizer": "is built into its optimizer, with what that has gathered",
     "engine": "is chosen when its first engine starts",
+    "precision": "its engine and its trainer are built in it",
     "sampling": "its rollouts on the way are cut by it",
     "checkpoints": "its trainer keeps them by it",
     "group_size": "all its groups are of one size, for sums over a batch are",

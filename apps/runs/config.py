@@ -23,6 +23,7 @@ from apps.runs.evaluation import MOST_SCHEDULES, Evaluation, Scheduled
 from apps.runs.hacking import Hacking
 from apps.runs.people import People
 from apps.runs.pipeline import MAKE_EXPERTS, MOST_OPERATORS, OperatorChoice
+from apps.runs.precision import Precision
 from apps.runs.reading import Reading
 from apps.runs.replay import Replay
 from apps.runs.retention import Retention
@@ -155,6 +156,9 @@ class RunConfig(Section):
     engine: Literal["auto", "vllm", "transformers"] = Field(
         "auto", description="What samples; auto takes vLLM on a GPU, else transformers."
     )
+    precision: Precision = Field(
+        Precision(), description="In how many bits the engine and the trainer compute."
+    )
     seed: int = Field(0, ge=0, lt=2**31, description="Seeds task order, sampling and training.")
     group_attempts: int = Field(
         3, ge=1, le=10, description="How often work on a group may fail, without its getting on in between, before it is dropped."
@@ -242,6 +246,11 @@ class RunConfig(Section):
     def samples(self) -> bool:
         """Whether an explorer samples for it: not where it learns from lessons, or from what another run has sampled."""
         return not self.algorithm.learns_from_lessons and self.replay is None
+
+    @property
+    def takes_turns(self) -> bool:
+        """Whether its engine waits while its trainer computes, and its trainer for its engine."""
+        return self.samples and self.max_staleness == 0
 
     @property
     def usual_rows_per_step(self) -> int:

@@ -22,7 +22,8 @@ LEARNING_FIELDS = (
 )  # fmt: skip
 # What evaluations of one set may differ in and still be compared.
 NOT_ASKED = {
-    **dict.fromkeys(("policy", "steps", "seed", "engine", "group_attempts", "retention", "alerts", "budget"), True),
+    **dict.fromkeys(("policy", "steps", "seed", "engine", "precision", "group_attempts"), True),
+    **dict.fromkeys(("retention", "alerts", "budget"), True),
     "sampling": {"slice_tokens", "older_segments"}, "evaluation": {"run", "version"},
 }  # fmt: skip
 

@@ -1,14 +1,14 @@
 """The model card of an exported weight version: whose it is, how it was made, what can be checked."""
 
+from apps.policies.as_gguf import KINDS
 from apps.policies.manifest import Manifest
 from apps.runs.models import WeightVersion
 
 CARD = """---
-library_name: transformers
-pipeline_tag: text-generation
+{library}pipeline_tag: text-generation
 tags:
 - reinforcement-learning
-- rftweb
+- rftweb{tag}
 ---
 
 # {name}
@@ -30,7 +30,12 @@ tags:
 
 ## Use
 
-```python
+{use}
+It was sampled at temperature {temperature:g} while it learned. The licence is that of what it was begun with.
+"""
+
+
+USE_FOLDER = """```python
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 tokenizer = AutoTokenizer.from_pretrained("{name}")
@@ -40,25 +45,44 @@ prompt = tokenizer.apply_chat_template(
 )
 print(tokenizer.decode(model.generate(**prompt, max_new_tokens={tokens})[0]))
 ```
+"""
+USE_ADAPTER = """```python
+from peft import PeftModel
+from transformers import AutoModelForCausalLM
 
-It was sampled at temperature {temperature:g} while it learned. The licence is that of what it was begun with.
+base = AutoModelForCausalLM.from_pretrained("…", dtype="auto")  # what policy `{policy}` was made of
+model = PeftModel.from_pretrained(base, "{name}")
+```
+"""
+USE_GGUF = """With llama.cpp, in this folder: `llama-cli -m {name}-{kind}.gguf -cnv`
+
+With Ollama, in this folder: `ollama create {name} -f Modelfile` and `ollama run {name}`
 """
 
 
-def card_of(version: WeightVersion, manifest: Manifest) -> str:
-    """In Markdown, as hubs read it. `manifest`: of the version's own folder."""
+def card_of(version: WeightVersion, manifest: Manifest, form: str = "folder") -> str:
+    """In Markdown, as hubs read it. `manifest`: of its own folder; `form`: what lies beside it."""
     run = version.run
     plan = run.settings
     judges = [choice.scorer for choice in plan.judges] + (["people"] if plan.people.per_group else [])
+    use = {"folder": USE_FOLDER, "adapter": USE_ADAPTER}.get(form, USE_GGUF)
+    library = {"folder": "library_name: transformers\n", "adapter": "library_name: peft\n"}
+    told = {"name": name_of(version), "policy": run.policy.slug, "tokens": plan.sampling.max_tokens}
+    merged = "low-rank adapter"
+    if form != "adapter":
+        merged += ", merged into its base here"
     return CARD.format(
+        library=library.get(form, ""),
+        tag="\n- gguf" if form in KINDS else "",
+        use=use.format(kind=KINDS.get(form), **told),
         name=name_of(version), title=run.title, version=version.version, step=version.step, address=run.address,
         parent=f", trained from version {version.parent.version}" if version.parent else ", the base",
         fingerprint=version.fingerprint, base=run.policy.fingerprint, policy=run.policy.slug, source=run.policy.source,
-        kind="low-rank adapter, merged into its base here" if manifest.base else "whole weights",
+        kind=merged if manifest.base else "whole weights",
         tasksets=run.asks_of, algorithm=plan.algorithm.name, planned=run.planned_steps, groups=plan.groups_per_step,
         size=plan.group_size, judges=", ".join(judges) or "nobody: it learned from lessons",
         published=f"{version.published_at:%Y-%m-%d %H:%M} UTC" if version.published_at else "not yet",
-        tokens=plan.sampling.max_tokens, temperature=plan.sampling.temperature,
+        temperature=plan.sampling.temperature,
     )  # fmt: skip
 
 

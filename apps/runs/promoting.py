@@ -36,8 +36,10 @@ def promoted(version: WeightVersion, by: User | None = None, slug: str = "", tit
         return known
     slug = slug or free_name(name_of_policy(version), run.project.policies)
     folder = folder_of_policy(run, slug)
-    copy_as_base(Path(version.folder), folder)
-    return register(run.project, slug, folder, source, title or f"{run.title}, version {version.version}"[:200], by)
+    sealed = copy_as_base(Path(version.folder), folder)
+    title = title or f"{run.title}, version {version.version}"[:200]
+    licence = run.policy.licence
+    return register(run.project, slug, folder, source, title, by, licence=licence, sealed=sealed)
 
 
 def name_of_policy(version: WeightVersion) -> str:

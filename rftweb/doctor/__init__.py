@@ -4,6 +4,7 @@ from rftweb.doctor.finding import Finding, Level
 from rftweb.doctor.installation import check_engine, check_keys, check_migrations, check_python, check_secrets, check_versions
 from rftweb.doctor.machine import check_disk, check_gpu, check_pages, check_sandbox
 from rftweb.doctor.services import check_broker, check_control, check_database, check_supervisor
+from rftweb.doctor.weights import check_weights
 
 CHECKS = (
     check_python,
@@ -16,6 +17,7 @@ CHECKS = (
     check_migrations,
     check_broker,
     check_control,
+    check_weights,
     check_sandbox,
     check_pages,
     check_gpu,

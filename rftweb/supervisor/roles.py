@@ -125,7 +125,10 @@ def worker_program(plan: Plan, role: str, name: str, device: int | None) -> Prog
     environment = {"RFTWEB_READY_FILE": str(ready)}
     if role in GPU_ROLES and "OMP_NUM_THREADS" not in os.environ:
         # Engine and trainer compute at the same time; torch would give every core to each.
-        environment["OMP_NUM_THREADS"] = str(max(1, (os.cpu_count() or 2) // 2))
+        cores = os.cpu_count() or 2
+        environment["OMP_NUM_THREADS"] = str(max(1, cores // 2))
+        if "RFTWEB_TURN_THREADS" not in os.environ:
+            environment["RFTWEB_TURN_THREADS"] = str(cores)  # but for runs where they take turns
     if device is not None:
         environment["CUDA_VISIBLE_DEVICES"] = str(device)
     return Program(

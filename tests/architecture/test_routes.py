@@ -107,6 +107,10 @@ TABLE = {
     "api/v1/episodes/<int:pk>/result/": {"GET": None, "POST": API_PLAYER},
     "api/v1/rewards/": {"GET": None, "POST": API_PERSON},
     "api/v1/": {"GET": NOWHERE, "POST": NOWHERE},  # whatever no other REST address matches
+    # For machines that hold the installation's secret; no person is let in.
+    "weight-files/": {"GET": KEYED, "POST": None},
+    "weight-files/policies/<int:pk>/<slug:fingerprint>/<str:name>": {"GET": KEYED, "POST": None},
+    "weight-files/versions/<int:pk>/<slug:fingerprint>/<str:name>": {"GET": KEYED, "POST": None},
     "rate/": {"GET": PERSON, "POST": None},
     "rate/next/": {"GET": None, "POST": API_PERSON},
     "rate/end/": {"GET": PERSON, "POST": None},
@@ -341,7 +345,7 @@ def visit(cast, run, finish, tmp_path):
         "<slug:part>": "now", "<slug:verb>": "pause", "<int:rollout>": rollout.pk,
         "<slug:what>": "votes", "<slug:format>": "jsonl", "<int:version>": 0,
         "<int:run>": run.pk, "<int:slot>": 1, "<int:number>": 1, "<sha256:sha256>": picture.sha256,
-        "<int:rescoring>": rescoring.pk,
+        "<int:rescoring>": rescoring.pk, "<slug:fingerprint>": "0" * 16, "<str:name>": "config.json",
     }  # fmt: skip
 
     sessions: dict[str, SimpleCookie] = {}

@@ -12,6 +12,7 @@ from apps.feedback.evaluation.scheduled import add
 from apps.rollouts.models import Rollout
 from apps.runs.evaluation import Asked, Scheduled
 from apps.runs.models import Run
+from apps.tasksets.importing import generate
 from apps.tasksets.scales import scale_of
 from tests.dashboard.evaluating import complete, publish
 
@@ -48,6 +49,14 @@ def test_versions_stand_beside_each_other_with_their_figures(client, published, 
     assert "25.0 %" in text and "75.0 %" in text and "0/4</span> tasks" in text
     by_set = Run.objects.filter(is_evaluation=True).first().evaluation_set
     assert versions_in(shown(client, published, f"?by={by_set}")) == [1, 0, 2]  # the best first, what is not known last
+
+
+def test_tasksets_that_the_runs_scorers_can_judge_are_offered_first(client, published, alice):
+    client.force_login(alice)
+    generate(published.project, "sort-test", "sort", 4, 9)
+    generate(published.project, "arithmetic", "arithmetic", 4, 0)
+    offered = re.findall(r'<option value="([\w-]+)"', shown(client, published).split('id="e-taskset"')[1])
+    assert offered[:3] == ["sort-test", "sort", "arithmetic"]
 
 
 def test_versions_are_paged_by_their_number_and_the_first_stays(client, published, alice, finish):
@@ -267,4 +276,4 @@ def test_more_versions_cost_no_more_queries(client, published, alice, finish):
     publish(published, *range(3, 12))
     for version in published.weight_versions.all():
         evaluate(version, Asked(taskset="sort", samples=2))
-    assert queries() <= few <= 22
+    assert queries() <= few <= 23

@@ -41,3 +41,15 @@ def test_a_missing_secret_file_is_named(monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.setenv(f"{NAME}_FILE", str(tmp_path / "none"))
     with pytest.raises(ImproperlyConfigured, match=f"{NAME}_FILE"):
         environment.text(NAME)
+
+
+def test_a_shared_secret_that_is_short_is_refused(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv(NAME, "short")
+    with pytest.raises(ImproperlyConfigured, match=f"{NAME}.*32"):
+        environment.shared_secret(NAME)
+
+
+def test_what_a_variable_needs_is_named():
+    environment.require_together(RFTWEB_ONE="", RFTWEB_TWO="")
+    with pytest.raises(ImproperlyConfigured, match=r"RFTWEB_ONE.*RFTWEB_TWO"):
+        environment.require_together(RFTWEB_ONE="set", RFTWEB_TWO="")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from apps.policies.damage import DamagedWeights
-from apps.policies.folder import scan_policy_folder
+from apps.policies.folder import list_safe_files, scan_policy_folder
 from apps.policies.hub_cache import copy_snapshot, snapshot_in
 from tests.policies.conftest import write_folder
 
@@ -101,11 +101,11 @@ def test_notes_of_a_downloader_are_passed_over_only_where_that_is_asked_and_they
 ):
     (unsealed / ".cache" / "huggingface").mkdir(parents=True)
     names = frozenset({".cache"})
-    assert "config.json" in scan_policy_folder(unsealed, names).files
+    assert "config.json" in list_safe_files(unsealed, names)
     with pytest.raises(DamagedWeights):
         scan_policy_folder(unsealed)
     (unsealed / ".cache" / "huggingface").rmdir()
     (unsealed / ".cache").rmdir()
     (unsealed / ".cache").symlink_to(unsealed.parent)
     with pytest.raises(DamagedWeights):
-        scan_policy_folder(unsealed, names)
+        list_safe_files(unsealed, names)

@@ -133,7 +133,7 @@ def test_a_folder_with_code_is_not_adopted(tmp_path, tiny):
 def test_a_name_that_is_neither_folder_nor_hub_id_is_refused(tmp_path):
     done = run_adopt("/nowhere/at/all", tmp_path / "adopted")
     assert done.returncode == 1
-    assert "neither a folder nor a hub id" in done.stderr
+    assert "no folder, no GGUF file, no hub id" in done.stderr
 
 
 def run_adopt(source, final) -> subprocess.CompletedProcess:

@@ -84,6 +84,7 @@ TASKS = {
     "grounding": TaskView(TASK.prompt, {**BOX, "width": 9, "height": 9}),
     "ocr": TaskView(TASK.prompt, {"text": "some words"}),
     "svg": TaskView(TASK.prompt, {"svg": SVG}),
+    "support": TaskView(TASK.prompt, {"product": "lamp"}),
     "tone": TaskView(TASK.prompt, {"object": "lamp"}),
     "tone_dialogue": TaskView(TASK.prompt, {"objects": ["lamp"]}),
     "school": TaskView(TASK.prompt, TASK.answer, meta={"scorer": "short_answer"}),

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apps.rewards.scorers import RolloutView, TaskView, Verdict, find
+from apps.tasksets.generators import find as find_generator
 from bench.math_pairs import RULES, Pair, misjudged, pairs
 from tests.profiles import tries
 
@@ -132,3 +133,38 @@ def test_what_would_be_large_is_not_computed(said):
 def test_any_answer_is_judged(said):
     assert value(said, "77/3") in (0.0, 1.0)
     assert judged(said, "77/3").value in (0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("said", "value"),
+    [
+        ("25 + 9 is 34.", 1.0),
+        ("25 + 9 equals 34.", 1.0),
+        ("25 + 9 = 34", 1.0),
+        ("So 25 + 9 is 34", 1.0),
+        ("25 + 9 is 22.", 0.0),
+        ("25 + 9 equals 24", 0.0),
+        ("25 + 9", 0.0),
+        ("$25+9$", 0.0),
+        ("25 \\times 1 + 9", 0.0),
+        ("\\boxed{25+9}", 0.0),
+        ("\\boxed{43 - 9}", 0.0),
+        ("\\boxed{68/2}", 1.0),  # one fraction is how some write a number
+    ],
+)
+def test_a_calculation_is_paid_by_its_result_and_not_by_its_value(said, value):
+    assert judged(said, "34").value == value
+
+
+@pytest.mark.parametrize("number", ["-34", "3.4 \\times 10^1", "3 1/2", "1/2", "34 apples", "+7", "3-4"])
+def test_what_is_one_number_or_no_number_is_no_calculation(number):
+    """A task whose answer is written so is paid for it."""
+    assert judged(f"\\boxed{{{number}}}", number).value == 1.0
+
+
+def test_the_question_written_again_is_not_paid():
+    """Sums of the generator, asked and answered with their own words."""
+    for row in find_generator("arithmetic")(200, 0):
+        question = row.prompt[0]["content"]
+        assert judged(f"\\boxed{{{question}}}", row.answer["value"]).value == 0.0
+        assert judged(question, row.answer["value"]).value == 0.0

@@ -25,6 +25,7 @@ from tests.ports import kept_port
 
 ROOT = Path(__file__).resolve().parents[2]
 LEASE_SECONDS = 4
+WEIGHTS_SECRET = "stack" * 8
 PATIENCE_S = 600  # a run of a few steps takes a third of a minute on an idle machine, and much longer on one that is busy
 FURNISH = """
 from pathlib import Path
@@ -118,6 +119,7 @@ def running(var: Path, counts: dict[str, int] | None = None, **env: str) -> Iter
         "RFTWEB_SLICE_SECONDS": "3",
         "REDIS_URL": "",
         "OMP_NUM_THREADS": "1",
+        "RFTWEB_WEIGHTS_SECRET": WEIGHTS_SECRET,
         **env,
     }
     settings["DATABASE_URL"] = ""

@@ -20,7 +20,7 @@ def test_the_same_seed_gives_the_same_tasks_and_another_seed_others(name):
 @pytest.mark.parametrize("name", ASKED)
 def test_no_prompt_is_drawn_twice(name):
     size = 100 if name in SLOW else 500
-    prompts = [str(row.prompt[0]["content"]) for row in find(name)(size, 3)]
+    prompts = [str(row.prompt) for row in find(name)(size, 3)]
     assert len(set(prompts)) == size
 
 
@@ -54,6 +54,12 @@ def test_a_tone_dialogue_has_an_object_for_each_reply_and_no_two_alike_in_a_row(
         assert len(messages) == len(row.answer["objects"]) in (2, 3)
         assert all(kind in message for kind, message in zip(row.answer["objects"], messages, strict=True))
         assert row.answer["objects"][1] != row.answer["objects"][0]
+
+
+def test_support_is_answered_by_the_product_of_the_message():
+    rows = list(find("support")(500, 1))
+    assert all(row.answer["product"] in row.prompt[-1]["content"] for row in rows)
+    assert {row.prompt[0]["role"] for row in rows} == {"system"}
 
 
 def test_tone_is_answered_by_the_object_of_the_message():

@@ -18,7 +18,7 @@ from transformers import PreTrainedTokenizerFast
 from workers.chat_encoder import ChatEncoder, UnsafeTemplate
 from workers.explorer.speaker import Speaker
 from workers.policies import tokenizing
-from workers.policies.adopt import NotAPolicy, _require_chat
+from workers.policies.adopt import NotAPolicy, require_chat
 from workers.trainer.lessons.spelling import Speller
 
 CHATML = """\
@@ -307,7 +307,7 @@ def test_no_control_token_of_a_demonstration_becomes_one(family, tmp_path):
 
 def test_every_family_may_be_added(family):
     _, tokenizer, _ = family
-    _require_chat(tokenizer)
+    require_chat(tokenizer)
 
 
 def test_thoughts_are_tokens_in_answers_and_text_in_questions():
@@ -375,7 +375,7 @@ def test_a_template_that_rewrites_messages_is_refused_by_name(content):
     with pytest.raises(UnsafeTemplate, match="the chat template"):
         ChatEncoder(tokenizer).require_safe()
     with pytest.raises(NotAPolicy, match="control tokens"):
-        _require_chat(tokenizer)
+        require_chat(tokenizer)
 
 
 def test_a_role_that_is_no_word_is_refused():

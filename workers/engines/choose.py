@@ -20,12 +20,14 @@ def build(
     threads: int = 1,
     memory_share: float = 0.85,
     sees: bool = False,
+    precision: str = "auto",
 ) -> tuple[Engine, str]:
     """The engine for `choice` ("auto", "vllm" or "transformers") and the reason, fit for a log.
 
     temperature: of all its requests; None lets each have its own. seed: of requests that bring none;
     None makes those unrepeatable. threads: of the transformers engine on a CPU.
     memory_share: of a GPU's memory, for vLLM's weights and cache. sees: whether the policy sees pictures.
+    precision: what it computes in, or "auto", see `workers.precision`.
 
     Raises EngineDied when vLLM is asked for and is not installed, or cannot show pictures to a policy that sees, or when
     no model can be imported here; ValueError for any other choice.
@@ -35,8 +37,8 @@ def build(
     if name == "vllm" and sees and not _vllm_sees():
         raise EngineDied(f"{BLIND}: install it, or set `engine: transformers`")
     if name == "vllm":
-        return _vllm(temperature, seed, memory_share), reason
-    return TransformersEngine(temperature, seed, threads), reason
+        return _vllm(temperature, seed, memory_share, precision), reason
+    return TransformersEngine(temperature, seed, threads, precision), reason
 
 
 def _vllm_sees() -> bool:
@@ -57,9 +59,11 @@ def _resolve(choice: str, sees: bool) -> tuple[str, str]:
     return "vllm", f"there is a {torch.cuda.get_device_name()}, and vllm is installed"
 
 
-def _vllm(temperature: float | None, seed: int | None, memory_share: float) -> Engine:
+def _vllm(
+    temperature: float | None, seed: int | None, memory_share: float, precision: str
+) -> Engine:
     if importlib.util.find_spec("vllm") is None:
         raise EngineDied(f"vllm is not installed: {INSTALL}")
     from workers.engines.vllm import VllmEngine  # importing it takes seconds and a gigabyte
 
-    return VllmEngine(temperature, seed, memory_share)
+    return VllmEngine(temperature, seed, memory_share, precision)

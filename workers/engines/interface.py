@@ -4,6 +4,7 @@ An engine samples with top_p = 1 and no top_k, so that a sampled token's logprob
 taken after temperature, in natural log.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
@@ -28,7 +29,10 @@ class ParityError(Exception):
 
 
 class ProbeLike(Protocol):
-    """`logprobs[i]` is the logprob of `token_ids[i + 1]` at temperature 1; one fewer than tokens. `pictures`: in that text."""
+    """`logprobs[i]` is the logprob of `token_ids[i + 1]` at temperature 1; one fewer than tokens.
+
+    `pictures`: in that text. `served`: the same by precision, from weights rounded to it.
+    """
 
     @property
     def token_ids(self) -> tuple[int, ...]: ...
@@ -36,6 +40,8 @@ class ProbeLike(Protocol):
     def logprobs(self) -> tuple[float, ...]: ...
     @property
     def pictures(self) -> tuple[Shown, ...]: ...
+    @property
+    def served(self) -> Mapping[str, tuple[float, ...]]: ...
 
 
 @dataclass(frozen=True)
@@ -84,12 +90,18 @@ class Delta:
 
 @dataclass(frozen=True)
 class LoadReport:
-    """Weights in service: the manifest's fingerprint, and the mean absolute gap measured on the live weights."""
+    """Weights in service: the manifest's fingerprint, and gaps measured on the live weights.
+
+    Gaps are mean absolute differences in nats. `probe_gap`: to the trainer's own
+    logprobs; `served_gap`: to those from weights rounded alike, by which they were proved, None
+    for manifests without any.
+    """
 
     version: int
     fingerprint: str
     probe_gap: float
     milliseconds: float
+    served_gap: float | None = None
 
 
 @dataclass(frozen=True)

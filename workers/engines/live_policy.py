@@ -20,12 +20,11 @@ from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, PreTrainedConfig, PreTrain
 from transformers.utils import logging
 
 from apps.policies.manifest import Manifest, Shown, read_manifest
-from workers import adapters
+from workers import adapters, precision
 from workers.vision import loading
 from workers.vision.eyes import Eyes
 from workers.vision.merging import text_of
 
-SMALL = 100_000_000  # parameters; on a CPU, fp32 is the faster below, bf16 above
 SERVED_LAYERS = {"full_attention", "sliding_attention"}
 
 
@@ -43,17 +42,26 @@ class LivePolicy:
     eyes: Eyes | None = None
 
     @classmethod
-    def read(cls, folder: Path, version: int, device: torch.device) -> "LivePolicy":
-        """Load a sealed folder. Raises DamagedWeights, OSError, or ValueError for a model this engine cannot serve."""
+    def read(
+        cls, folder: Path, version: int, device: torch.device, wanted: str = precision.AUTO
+    ) -> "LivePolicy":
+        """Load a sealed folder, to compute in `wanted`.
+
+        Raises DamagedWeights, OSError, or ValueError for a model this engine cannot serve, and
+        UnsupportedPrecision.
+        """
         manifest = read_manifest(folder)
         base = adapters.base_of(folder)
-        served = _dtype(read_manifest(base or folder), device)
+        served = _dtype(read_manifest(base or folder), device, wanted)
         # An adapter is added in float32, so that rounding comes once, as it does where whole weights are published.
         module = _load(base or folder, torch.float32 if base else served)
         if base:
             adapters.merge(module, folder)
         _require_served(module)
-        return cls(module.to(device, served).eval(), version, manifest.fingerprint, _context(module), Eyes.of(base or folder))
+        _round(module, served)
+        module = module.to(device).eval()
+        eyes = Eyes.of(base or folder)
+        return cls(module, version, manifest.fingerprint, _context(module), eyes)
 
     def require_same_model(self, other: "LivePolicy") -> None:
         """Raises ValueError unless the other's parameters have the same names and shapes."""
@@ -97,14 +105,23 @@ def _load(folder: Path, dtype: torch.dtype) -> PreTrainedModel:
     return module
 
 
+def _round(module: PreTrainedModel, dtype: torch.dtype) -> None:
+    """Weights alone: frequencies of rotary positions, which are buffers, stay float32.
+
+    Rounded to 16 bits they would turn far tokens by wrong angles.
+    """
+    for parameter in module.parameters():
+        parameter.data = parameter.data.to(dtype)
+
+
 def shapes(module: PreTrainedModel) -> dict[str, torch.Size]:
     """Shape by parameter name."""
     return {name: parameter.shape for name, parameter in module.named_parameters()}
 
 
-def _dtype(manifest: Manifest, device: torch.device) -> torch.dtype:
+def _dtype(manifest: Manifest, device: torch.device, wanted: str) -> torch.dtype:
     parameters = sum(math.prod(spec.shape) for spec in manifest.tensors.values())
-    return torch.float32 if device.type == "cpu" and parameters < SMALL else torch.bfloat16
+    return precision.choose("engine", wanted, parameters, device).dtype
 
 
 def _require_plain_positions(config: PreTrainedConfig) -> None:

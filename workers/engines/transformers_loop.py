@@ -22,7 +22,7 @@ from workers.engines.decoding import Decoder
 from workers.engines.interface import COLDEST, Delta, EngineDied, Health, LoadReport, ProbeLike, Request
 from workers.engines.live_policy import LivePolicy
 from workers.engines.outbox import Outbox
-from workers.engines.parity import require_parity
+from workers.engines.parity import Parity, require_parity
 from workers.vision.eyes import require_eyes
 
 NEWS_SECONDS = 0.03
@@ -46,14 +46,22 @@ class TransformersEngine:
 
     All requests of one engine are sampled at its `temperature`, which may be set to another one for those that come then, or, where
     it has none, each at its own. `seed` numbers the requests that bring no seed; None gives them seeds that never come again.
+    `precision`: what it computes in, or "auto", see `workers.precision`.
     """
 
     name = "transformers"
 
-    def __init__(self, temperature: float | None, seed: int | None = None, threads: int = 1) -> None:
+    def __init__(
+        self,
+        temperature: float | None,
+        seed: int | None = None,
+        threads: int = 1,
+        precision: str = "auto",
+    ) -> None:
         if temperature is not None and not temperature > 0:
             raise ValueError(f"temperature must be above 0, not {temperature}")
         self.temperature, self.seed, self.threads = temperature, seed, threads
+        self.precision = precision
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self._gate = threading.Lock()  # between asking and dying: whoever asked before gets an answer
         self._wishes: queue.SimpleQueue[_Wish] = queue.SimpleQueue()
@@ -235,11 +243,11 @@ class TransformersEngine:
         self._policy = policy
         return _report(policy, gap, begun)
 
-    def _prove(self, folder: Path, version: int, probe: ProbeLike) -> tuple[LivePolicy, float]:
+    def _prove(self, folder: Path, version: int, probe: ProbeLike) -> tuple[LivePolicy, Parity]:
         """Read a version and hold it against its probe; returns it with the gap."""
-        policy = LivePolicy.read(Path(folder), version, self.device)
+        policy = LivePolicy.read(Path(folder), version, self.device, self.precision)
         measured = policy.probe_logprobs(probe.token_ids, probe.pictures)
-        return policy, require_parity(measured, probe.logprobs, policy.precision)
+        return policy, require_parity(measured, probe, policy.precision)
 
     def _die(self, reason: str) -> None:
         """Nothing is served from now on; whoever waits for an answer learns why."""
@@ -254,5 +262,6 @@ class TransformersEngine:
                 wish.answer.set_exception(EngineDied(reason))
 
 
-def _report(policy: LivePolicy, gap: float, begun: float) -> LoadReport:
-    return LoadReport(policy.version, policy.fingerprint, gap, (time.monotonic() - begun) * 1000)
+def _report(policy: LivePolicy, gap: Parity, begun: float) -> LoadReport:
+    milliseconds = (time.monotonic() - begun) * 1000
+    return LoadReport(policy.version, policy.fingerprint, gap.trainer, milliseconds, gap.alike)

@@ -28,7 +28,7 @@ from workers.engines import vllm_environment
 from workers.engines.interface import COLDEST, Delta, EngineDied, Health, LoadReport, ProbeLike, Request
 from workers.engines.noise import Seeds
 from workers.engines.outbox import Outbox
-from workers.engines.parity import require_parity
+from workers.engines.parity import Parity, require_parity
 from workers.vision.eyes import Eyes, require_eyes
 
 ON_GPU = torch.cuda.is_available()
@@ -69,11 +69,17 @@ class VllmEngine:
     name = "vllm"
 
     def __init__(
-        self, temperature: float | None, seed: int | None = None, memory_share: float = 0.85
+        self,
+        temperature: float | None,
+        seed: int | None = None,
+        memory_share: float = 0.85,
+        precision: str = "auto",
     ) -> None:
         if temperature is not None and not temperature >= COLDEST:
             raise ValueError(f"temperature must be {COLDEST} or more, not {temperature}")
         self.temperature, self.memory_share = temperature, memory_share
+        self.wanted = precision
+        self.precision = ""  # known once the weights are
         self._seeds = Seeds(seed)
         self._outbox = Outbox()
         self._serving: _Version | None = None
@@ -92,8 +98,9 @@ class VllmEngine:
         began = time.perf_counter()
         first = _Version(folder, version, probe, read_manifest(folder).fingerprint)
         self._shapes = shapes_of(adapters.base_of(folder) or folder)
+        self.precision = precision_of(self._shapes, ON_GPU, self.wanted)
         self._eyes = Eyes.of(adapters.base_of(folder) or folder)
-        started: Future[float] = Future()
+        started: Future[Parity] = Future()
         self._strangers = {child.pid for child in multiprocessing.active_children()}
         self._thread = threading.Thread(target=self._live, args=(first, started), name="vllm-engine", daemon=True)
         self._thread.start()
@@ -266,7 +273,7 @@ class VllmEngine:
 
     def _arguments(self, folder: Path) -> AsyncEngineArgs:
         return engine_arguments(
-            folder, self._shapes, ON_GPU, self.memory_share, sees=self._eyes is not None
+            folder, self.precision, ON_GPU, self.memory_share, sees=self._eyes is not None
         )
 
     async def _collect_until_stopped(self) -> None:
@@ -290,7 +297,7 @@ class VllmEngine:
 
     # -- weights ----------------------------------------------------------------------------------------------------
 
-    async def _exchange(self, wanted: _Version) -> float:
+    async def _exchange(self, wanted: _Version) -> Parity:
         """The only way to new weights: nothing runs on vLLM while they change, and nothing runs before they are proved."""
         async with self._gate:
             await self._traffic.suspend()
@@ -312,11 +319,11 @@ class VllmEngine:
         await self._llm.reset_prefix_cache(reset_running_requests=True)
         await self._llm.resume_generation()
 
-    async def _prove(self, wanted: _Version) -> float:
+    async def _prove(self, wanted: _Version) -> Parity:
         """Hold the live weights against the version's probe; they are in service afterwards."""
         probe = wanted.probe
         measured = await self._traffic.probe(probe.token_ids, probe.pictures)
-        gap = require_parity(measured, probe.logprobs, precision_of(self._shapes, ON_GPU))
+        gap = require_parity(measured, probe, self.precision)
         await self._llm.update_weight_version(str(wanted.number))
         self._serving, self._traffic.version = wanted, wanted.number
         return gap
@@ -333,5 +340,8 @@ class VllmEngine:
             raise EngineDied(self._death) from refusal
 
 
-def _report(version: _Version, gap: float, began: float) -> LoadReport:
-    return LoadReport(version.number, version.fingerprint, gap, (time.perf_counter() - began) * 1e3)
+def _report(version: _Version, gap: Parity, began: float) -> LoadReport:
+    milliseconds = (time.perf_counter() - began) * 1e3
+    return LoadReport(
+        version.number, version.fingerprint, gap.trainer, milliseconds, gap.alike
+    )

@@ -6,18 +6,20 @@ Names relied on in vLLM 0.32: `AsyncEngineArgs` with the arguments below.
 import math
 from pathlib import Path
 
+import torch
 from safetensors import safe_open
 from vllm.engine.arg_utils import AsyncEngineArgs
 
+from workers.precision import choose
+
 ROWS = 256
 MOST_PICTURES = 64  # in one text
-SMALL = 100_000_000  # parameters; on a CPU, fp32 is the faster below, bf16 above
 
 Shapes = dict[str, tuple[int, ...]]
 
 
 def engine_arguments(
-    folder: Path, shapes: Shapes, on_gpu: bool, memory_share: float, sees: bool = False
+    folder: Path, precision: str, on_gpu: bool, memory_share: float, sees: bool = False
 ) -> AsyncEngineArgs:
     """vLLM for token ids in and out, one version of the weights in safetensors, no code from the folder.
 
@@ -32,7 +34,7 @@ def engine_arguments(
         skip_tokenizer_init=not sees,
         limit_mm_per_prompt={"image": MOST_PICTURES} if sees else {},
         generation_config="vllm",  # or the folder's own file would change how we sample
-        dtype=precision_of(shapes, on_gpu),
+        dtype=precision,
         max_num_seqs=ROWS,
         # Between two parts of a prompt vLLM rewinds a request's generator, which one of a CPU cannot do: it would end vLLM.
         enable_chunked_prefill=on_gpu,
@@ -45,10 +47,11 @@ def engine_arguments(
     )
 
 
-def precision_of(shapes: Shapes, on_gpu: bool) -> str:
-    """Return the precision in which vLLM computes: float32 for small models on a CPU."""
-    is_small = sum(map(math.prod, shapes.values())) < SMALL
-    return "float32" if is_small and not on_gpu else "bfloat16"
+def precision_of(shapes: Shapes, on_gpu: bool, wanted: str = "auto") -> str:
+    """Return the precision in which vLLM computes. Raises UnsupportedPrecision."""
+    parameters = sum(map(math.prod, shapes.values()))
+    device = torch.device("cuda" if on_gpu else "cpu")
+    return choose("engine", wanted, parameters, device).name
 
 
 def shapes_of(folder: Path) -> Shapes:

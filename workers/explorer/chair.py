@@ -1,16 +1,19 @@
 """A weight version in an engine of its own, for those who chat with it: loaded beside what goes on, kept while it is asked."""
 
+import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from django.conf import settings
 from jinja2 import TemplateError
 
 from apps.policies.manifest import verify
+from apps.policies.transfer.wanted import NotFetched
 from apps.rollouts.models import ChatTurn
 from apps.runs.models import WeightVersion
+from workers import weight_folders
 from workers.adapters import base_of
 from workers.engines.choose import build
 from workers.engines.interface import Delta, Engine, EngineDied, Request, Sampling
@@ -50,13 +53,17 @@ class Chair:
     answers: dict[str, Answer] = field(default_factory=dict)
     used_at: float = field(default_factory=time.monotonic)
     requests: int = 0
+    is_left: threading.Event = field(default_factory=threading.Event)
 
     @classmethod
     def take(cls, version: WeightVersion) -> "Chair":
         """Begin to load; the loop goes on meanwhile."""
         chair, threads = cls(version), ThreadPoolExecutor(1, thread_name_prefix="load chat")
         run, plan = version.run, version.run.settings
-        chair.loading = threads.submit(_load, version, plan.engine, run.policy.sees_pictures)
+        sees = run.policy.sees_pictures
+        chair.loading = threads.submit(
+            _load, version, plan.engine, plan.precision.engine, sees, chair.is_left.is_set
+        )
         threads.shutdown(wait=False)
         return chair
 
@@ -79,7 +86,7 @@ class Chair:
         loading, self.loading = self.loading, None
         try:
             self.engine, self.speaker = loading.result()
-        except (*UNFIT, EngineDied):
+        except (*UNFIT, NotFetched, EngineDied):
             raise
         except Exception as error:  # no memory, a model that a library stumbles over: it belongs to this version alone
             raise EngineDied(f"{type(error).__name__}: {error}") from error
@@ -159,6 +166,7 @@ class Chair:
 
     def stop(self) -> None:
         """Give its turns to others and free the engine; one that is still being loaded is freed when it is there."""
+        self.is_left.set()
         for turn in self.held:
             turn.give_back()
         self.turns, self.answers = [], {}
@@ -168,16 +176,23 @@ class Chair:
             self.loading.add_done_callback(_free)
 
 
-def _load(version: WeightVersion, choice: str, sees: bool) -> tuple[Engine, Speaker]:
+def _load(
+    version: WeightVersion, choice: str, precision: str, sees: bool, is_left: Callable[[], bool]
+) -> tuple[Engine, Speaker]:
     """Every byte is read and the probe repeated, as wherever weights are served."""
-    folder = Path(version.folder)
-    probe = verify(folder).probe
     memory = settings.GPU_MEMORY_PERCENT / 100
-    engine, _ = build(
-        choice, temperature=None, threads=settings.ENGINE_THREADS, memory_share=memory, sees=sees
-    )
-    engine.start(folder, version.version, probe)
-    return engine, Speaker(base_of(folder) or folder)
+    with weight_folders.brought(version, is_left) as folder:
+        probe = verify(folder).probe
+        engine, _ = build(
+            choice,
+            temperature=None,
+            threads=settings.ENGINE_THREADS,
+            memory_share=memory,
+            sees=sees,
+            precision=precision,
+        )
+        engine.start(folder, version.version, probe)
+        return engine, Speaker(base_of(folder) or folder)
 
 
 def _free(loading: Future) -> None:

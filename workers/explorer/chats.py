@@ -9,6 +9,7 @@ from django.conf import settings
 from django.db.models import Min
 from django.db.models.functions import Now
 
+from apps.policies.transfer.wanted import NotFetched
 from apps.rollouts.models import ChatTurn
 from apps.rollouts.models.chats import MOST_ATTEMPTS
 from apps.runs.models import WeightVersion, Worker
@@ -96,7 +97,7 @@ class Chats:
                 chair.collect(timeout)
         except EngineDied as death:
             self._drop(chair, f"the engine died: {death}")
-        except UNFIT as refusal:
+        except (*UNFIT, NotFetched) as refusal:
             self._drop(chair, f"version {chair.version.version} cannot be loaded: {refusal}")
 
     def _drop(self, chair: Chair, reason: str) -> None:

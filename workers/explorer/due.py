@@ -1,7 +1,6 @@
 """Which runs have something to sample now, told from rows alone, before any engine is built."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from django.db.models import Q
 from django.db.models.functions import Now
@@ -9,9 +8,11 @@ from django.db.models.functions import Now
 from apps.environments.choosing import find as find_environment
 from apps.environments.closing import rests
 from apps.policies.manifest import DamagedWeights, read_manifest
+from apps.policies.transfer.wanted import NotFetched
 from apps.rollouts.models import Group
 from apps.runs.admission import groups_allowed
 from apps.runs.models import Run
+from workers import weight_folders
 
 COPIES = 2  # of the weights: in service, and the next version while it is read; or the cache
 
@@ -46,7 +47,7 @@ def rests_now(run: Run) -> bool:
 def expected_bytes(run: Run) -> int:
     """Roughly what an engine of the run's policy takes; 0 where it cannot be loaded anyway."""
     try:
-        files = read_manifest(Path(run.policy.folder)).files
-    except (DamagedWeights, OSError):
+        files = read_manifest(weight_folders.of_policy(run.policy)).files
+    except (DamagedWeights, NotFetched, OSError):
         return 0
     return COPIES * sum(entry.bytes for entry in files.values())

@@ -1,7 +1,6 @@
 """A run's seat at this worker: its engine with a weight version loaded, and its rollouts in flight."""
 
 import time
-from pathlib import Path
 
 import structlog
 from django.conf import settings
@@ -15,6 +14,7 @@ from apps.runs.config import RunConfig
 from apps.runs.models import Run, WeightVersion, Worker
 from apps.streaming.chunks import ChunkWriter
 from apps.tasksets.selection import chance
+from workers import weight_folders
 from workers.engines.choose import build
 from workers.engines.interface import Delta, Engine, EngineDied, LoadReport
 from workers.explorer import hearing, partial, scripts, weights
@@ -43,7 +43,7 @@ class Seat:
     def __init__(self, run: Run, worker: Worker, engine: Engine) -> None:
         self.run, self.worker, self.engine = run, worker, engine
         self.plan: RunConfig = run.settings
-        self.speaker = Speaker(Path(run.policy.folder))
+        self.speaker = Speaker(weight_folders.of_policy(run.policy))
         self.writer = ChunkWriter(run.topic_id)
         self.flights: dict[str, Flight] = {}
         # What has ended and is not recorded yet, and whose turn it is again: for more than a moment only without a database.
@@ -64,9 +64,10 @@ class Seat:
         engine, reason = build(
             plan.engine,
             temperature=plan.sampling.temperature,
-            threads=settings.ENGINE_THREADS,
+            threads=(plan.takes_turns and settings.TURN_THREADS) or settings.ENGINE_THREADS,
             memory_share=settings.GPU_MEMORY_PERCENT / 100,
             sees=run.policy.sees_pictures,
+            precision=plan.precision.engine,
         )
         log.info("engine_chosen", run=run, engine=engine.name, reason=reason)
         Worker.objects.filter(pk=worker.pk).update(engine=engine.name, details={**worker.details, "engine": reason})

@@ -26,7 +26,7 @@ from apps.rollouts.sifting import NothingToDraw
 from apps.runs.models import NotPossible, Run, StaleFence, Worker
 from apps.streaming import bells
 from apps.tasksets.limits import BadLimits
-from workers import residence
+from workers import residence, weight_folders
 from workers.engines.interface import EngineDied
 from workers.explorer import weights
 from workers.explorer.acts import asked_in, do, let_go
@@ -38,7 +38,7 @@ from workers.explorer.seat import Seat
 from workers.explorer.speaker import NoDialogue
 from workers.explorer.turns import Turns
 from workers.leases import kept
-from workers.seats import WAITS_FOR_ENGINE, built_lately, seat_wanted
+from workers.seats import WAITS_FOR_ENGINE, WAITS_FOR_WEIGHTS, built_lately, seat_wanted
 from workers.vision.eyes import Unreadable
 
 log = structlog.get_logger(__name__)
@@ -66,6 +66,7 @@ class Explorer:
         # All by the run's id.
         self.due: set[int] = set()  # has something to sample now
         self.unseated: dict[int, str] = {}  # due, and without an engine here: what it waits for
+        self.awaited: dict[int, str] = {}  # whose weights are not here: what it waits for
         self.made_way: dict[int, float] = {}  # when the engine was built that made way for another
         self.sizes: dict[int, int] = {}  # bytes that its engine takes
         self.kept_at = self.looked_at = self.reported_at = 0.0
@@ -106,7 +107,8 @@ class Explorer:
             while self.chats.give_up_one() or self._give_up_a_seat(at_once=True):
                 pass
             running = [run for run in running if run.pk in self.seats]
-        self.due, self.unseated = due_among(running), {}
+        self.due, self.unseated, self.awaited = due_among(running), {}, {}
+        weight_folders.forget_all_but({run.pk for run in running} | self.seats.keys())
         for run in running:
             if seat := self._seat_for(run):
                 self._guarded(seat, lambda: self._fill(seat, run))  # noqa: B023  (called before the loop goes on)
@@ -116,6 +118,9 @@ class Explorer:
     def _fill(self, seat: Seat, run: Run) -> None:
         seat.reread(run)
         is_newer = seat.version is None or run.published_version > seat.version
+        if is_newer and not self._has_weights(run):
+            weights.acknowledge(seat)
+            return
         with self._all_kept() if is_newer else nullcontext():
             weights.follow(seat, run.published_version)
         if run.pk not in self.due:
@@ -163,7 +168,7 @@ class Explorer:
             return self.seats[run.pk]
         if run.pk not in self.due and not self._may_come_early(run):
             return None
-        if rests_now(run):
+        if rests_now(run) or not self._has_weights(run):
             return None
         if self._made_way_lately(run) or not self._make_room(self._bytes_of(run)):
             self._note_no_seat(run)
@@ -178,6 +183,15 @@ class Explorer:
         except LookupError as missing:
             self._pause(run, str(missing))
         return self.seats.get(run.pk)
+
+    def _has_weights(self, run: Run) -> bool:
+        """Whether what the run serves now is on this machine; otherwise it is being fetched."""
+        if not weight_folders.are_fetched():
+            return True
+        version = weights.version_row(run, run.published_version)
+        if why := weight_folders.missing(run, version):
+            self.awaited[run.pk] = f"{WAITS_FOR_WEIGHTS}: {why}"
+        return not why
 
     def _note_no_seat(self, run: Run) -> None:
         holders = [seat.run for seat in self.seats.values()]
@@ -237,7 +251,7 @@ class Explorer:
         return any(engine is None or engine.name == "vllm" for engine in engines)
 
     def _bytes_of(self, run: Run) -> int:
-        if run.pk not in self.sizes:
+        if not self.sizes.get(run.pk):  # 0: its weights were not here yet
             self.sizes[run.pk] = expected_bytes(run)
         return self.sizes[run.pk]
 
@@ -365,8 +379,9 @@ class Explorer:
         flying = [seat for seat in self.seats.values() if seat.flights]
         words = {seat.run.pk: f"{len(seat.flights)} rollouts, {seat.rate():.0f} tok/s" for seat in flying}
         doing = [f"{seat.run.slug}: {words[seat.run.pk]}" for seat in flying]
-        words |= self.unseated
-        for run, why in self.unseated.items():
+        waiting = {**self.awaited, **self.unseated}
+        words = {**waiting, **words}
+        for run, why in waiting.items():
             self._say(run, why.removeprefix("waits for "))
         doing += [f"{chair.version}: {len(chair.held)} chats" for chair in self.chats.chairs.values() if chair.held]
         idle = "takes nothing, as it was told" if self.worker.takes_nothing else "waiting for room to open groups"
@@ -382,4 +397,5 @@ class Explorer:
             with suppress(OperationalError):  # without a database the leases end by themselves
                 Group.objects.give_back(seat.claims)  # first: to stop an engine may take longer than a lease
             self._leave(seat)
+        weight_folders.stop()
         self.worker.stop()

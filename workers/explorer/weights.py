@@ -1,12 +1,13 @@
 """The weights that a seat's engine serves: the newest published, told to everybody before anything of theirs is written."""
 
-from pathlib import Path
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import structlog
 
 from apps.policies.manifest import DamagedWeights, verify
-from apps.runs.models import Acknowledgement, WeightVersion
+from apps.runs.models import Acknowledgement, NotPossible, Run, WeightVersion
+from workers import weight_folders
 from workers.engines.interface import LoadReport, ParityError
 
 if TYPE_CHECKING:
@@ -22,19 +23,28 @@ def follow(seat: "Seat", version: int) -> None:
     acknowledge(seat)
     if seat.version is not None and version <= seat.version:
         return
-    row = WeightVersion.objects.get(run=seat.run, version=version)
+    row = version_row(seat.run, version)
     try:
         report = _loaded(seat, row)
     except UNFIT as refusal:
         row.refresh_from_db(fields=["state"])
         if row.state == WeightVersion.State.RETIRED:
             return  # the trainer went on and deleted it while it was being read: the next look finds a newer one
+        if isinstance(refusal, DamagedWeights) and weight_folders.fetch_again(row, str(refusal)):
+            return
         log.error("weights_refused", run=seat.run, weight_version=version, reason=str(refusal))
         row.refuse(str(refusal))
-        seat.run.pause(reason=f"weight version {version} was refused: {refusal}"[:500])
+        with suppress(NotPossible):  # it was paused meanwhile, or at its first look a moment ago
+            seat.run.pause(reason=f"weight version {version} was refused: {refusal}"[:500])
         return
     seat.version, seat.unsaid = version, (row, report)
     acknowledge(seat)
+
+
+def version_row(run: Run, version: int) -> WeightVersion:
+    """The version's row, with its run and the run's policy."""
+    rows = WeightVersion.objects.select_related("run__policy")
+    return rows.get(run=run, version=version)
 
 
 def acknowledge(seat: "Seat") -> None:
@@ -51,12 +61,13 @@ def acknowledge(seat: "Seat") -> None:
         run=seat.run,
         weight_version=row.version,
         probe_gap=report.probe_gap,
+        served_gap=report.served_gap,
         milliseconds=round(report.milliseconds, 1),
     )
 
 
 def _loaded(seat: "Seat", row: WeightVersion) -> LoadReport:
-    folder = Path(row.folder)
+    folder = weight_folders.of_version(row)
     probe = verify(folder).probe
     if seat.version is None:
         return seat.engine.start(folder, row.version, probe)

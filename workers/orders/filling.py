@@ -1,5 +1,6 @@
 """One order filled: how far it is said every second, given up when it is not ours any more."""
 
+import math
 import shutil
 from pathlib import Path
 
@@ -8,20 +9,30 @@ from django.conf import settings
 from django.db import IntegrityError, InterfaceError, OperationalError
 
 from apps.accounts.models import AuditEntry
+from apps.policies.as_gguf import BYTES_PER_NUMBER
 from apps.policies.copying import NotCopied
-from apps.policies.exporting import export
 from apps.policies.manifest import DamagedWeights, read_manifest
 from apps.policies.models import Policy
 from apps.runs.config import ConfigError
-from apps.runs.model_card import card_of, name_of
 from apps.runs.models import NotPossible, OrderOver, WeightOrder
 from apps.runs.promoting import branch, folder_of_policy, name_of_policy, promoted
+from apps.runs.taking_away import name_of_form, write_form
 from apps.tasksets.leasing import MOST_ATTEMPTS
+from workers.exporting.destination import Destination, NotPushed, Progress, push
 from workers.leases import kept
 
 log = structlog.get_logger(__name__)
 SAID_EVERY = 1.0  # seconds
-REFUSALS = (NotCopied, DamagedWeights, NotPossible, ConfigError, OSError, ValueError)
+REFUSALS = (
+    NotCopied,
+    NotPushed,
+    DamagedWeights,
+    NotPossible,
+    ConfigError,
+    OSError,
+    ValueError,  # NotOpened among them
+)
+WRITTEN = 0.5  # of a push: the share when its files lie there, and are to be sent
 
 
 def fill_next(owner: str) -> bool:
@@ -77,30 +88,79 @@ def _policy(order: WeightOrder, slug: str = "", title: str = "") -> Policy:
 
 def _export(order: WeightOrder) -> dict:
     folder = folder_of_export(order)
-    shutil.rmtree(folder, ignore_errors=True)  # of an attempt that ended before it said so
+    try:
+        return {"bytes": _written(order, folder), "folder": str(folder)}
+    except BaseException:
+        shutil.rmtree(folder.parent, ignore_errors=True)
+        raise
+
+
+def _push(order: WeightOrder) -> dict:
+    """Write the form, send it, and leave nothing behind. Raises NotPushed."""
+    if not (token := order.token()):
+        raise NotPushed("token: none was typed, and RFTWEB_HUB_TOKEN is not set for this worker")
+    folder, version = folder_of_export(order), order.weight_version
+    repository, is_public = order.wanted["repository"], order.wanted["is_public"]
+    try:
+        size = _written(order, folder)
+        order.sending = Progress(size)
+        to = Destination(repository, token, not is_public, settings.HUB_ENDPOINT)
+        address = push(folder, to, f"{version.address}, {order.form}", order.sending)
+    finally:
+        shutil.rmtree(folder.parent, ignore_errors=True)
+    said = {"repository": repository, "form": order.form, "commit": address, "is_public": is_public}
+    project = version.run.project
+    AuditEntry.record("weight version pushed", version.address, order.by, project, **said)
+    return {"bytes": size, "address": address}
+
+
+def _written(order: WeightOrder, folder: Path) -> int:
+    shutil.rmtree(folder.parent, ignore_errors=True)  # of an attempt that ended before it said so
     folder.parent.mkdir(parents=True, exist_ok=True)
-    source = Path(order.weight_version.folder)
-    return {"bytes": export(source, folder, card_of(order.weight_version, read_manifest(source))), "folder": str(folder)}
+    return write_form(order.weight_version, order.form, folder)
 
 
 def folder_of_export(order: WeightOrder) -> Path:
-    return settings.WEIGHTS_ROOT / "exports" / str(order.pk) / name_of(order.weight_version)
+    name = name_of_form(order.weight_version, order.form)
+    return settings.WEIGHTS_ROOT / "exports" / str(order.pk) / name
 
 
-MAKE = {WeightOrder.Kind.PROMOTE: _promote, WeightOrder.Kind.BRANCH: _branch, WeightOrder.Kind.EXPORT: _export}
+MAKE = {
+    WeightOrder.Kind.PROMOTE: _promote,
+    WeightOrder.Kind.BRANCH: _branch,
+    WeightOrder.Kind.EXPORT: _export,
+    WeightOrder.Kind.PUSH: _push,
+}
 
 
 def _share(order: WeightOrder) -> float:
-    """Of the bytes that the whole weights have, those that lie there already, under a name of their own until all do."""
-    version = order.weight_version
+    """How far it is: of the bytes to write, those that lie there; of a push then those sent."""
+    if order.kind != WeightOrder.Kind.PUSH:
+        return min(0.99, _share_written(order))
+    if sending := getattr(order, "sending", None):
+        return min(0.99, WRITTEN + (1 - WRITTEN) * sending.share)
+    return WRITTEN * min(1.0, _share_written(order))
+
+
+def _share_written(order: WeightOrder) -> float:
+    """Of the bytes that it writes, those there already, under a name of their own until all are."""
     written = sum(path.stat().st_size for path in _place(order).glob("*") if path.is_file())
-    whole = version.run.weight_versions.filter(version=0).values_list("bytes", flat=True).first() or 0
-    return min(0.99, written / max(whole, version.bytes, 1))
+    return written / max(_expected(order), 1)
+
+
+def _expected(order: WeightOrder) -> float:
+    """About how many bytes it writes: what the whole weights have, or a GGUF file of them."""
+    version = order.weight_version
+    base = version.run.weight_versions.filter(version=0).first()
+    if base and order.form in BYTES_PER_NUMBER:
+        tensors = read_manifest(base.folder).tensors.values()
+        return sum(math.prod(one.shape) for one in tensors) * BYTES_PER_NUMBER[order.form]
+    return max(base.bytes if base else 0, version.bytes)
 
 
 def _place(order: WeightOrder) -> Path:
     """The folder that is being written, or was: of a branch that of the policy which its run will begin with."""
-    if order.kind == WeightOrder.Kind.EXPORT:
+    if order.kind in WeightOrder.TAKES_AWAY:
         place = folder_of_export(order)
     else:
         named = order.wanted["slug"] if order.kind == WeightOrder.Kind.PROMOTE else name_of_policy(order.weight_version)

@@ -1,27 +1,45 @@
 """Seal a checked copy of somebody's model: `python -m workers.policies.adopt SOURCE --out FOLDER`.
 
-The source is a local folder, or a hub id, of which only weights, configuration and tokenizer are fetched.
-A local folder may be one of the Hub's cache: a model's, or one of its snapshots.
-Nothing is loaded before the folder has passed the safe loading rules, and then without remote code.
+The source is a local folder with safetensors, a GGUF file or a folder with one, a model known by
+name, or a hub id, of which only weights, configuration and tokenizer are fetched. A local folder
+may be one of the Hub's cache: a model's, or one of its snapshots. Nothing is loaded before the
+folder has passed the safe loading rules, or the GGUF file's header has been checked, and then
+without remote code.
+
+Progress, notes and refusals go to standard error; the one line on standard output is JSON with the
+source and its licence.
 """
 
 import argparse
+import json
 import os
 import re
 import shutil
 import sys
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from huggingface_hub import snapshot_download
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from transformers.utils import logging as transformers_logging
 
-from apps.policies.folder import ADAPTER_CONFIG, KNOWN_FILES, MANIFEST
+from apps.policies.folder import (
+    ADAPTER_CONFIG,
+    KNOWN_FILES,
+    MANIFEST,
+    list_safe_files,
+    scan_policy_folder,
+)
 from apps.policies.hub_cache import copy_snapshot, snapshot_in
-from apps.policies.manifest import DamagedWeights, Manifest, Probe, scan_policy_folder, seal, verify
+from apps.policies.manifest import DamagedWeights, Manifest, Probe, seal, verify
 from workers import adapters
 from workers.chat_encoder import ChatEncoder, UnsafeTemplate
+from workers.policies import gguf_model
 from workers.policies.chat_check import notes_on_chat
+from workers.policies.chat_template import PRESETS, NoTemplate, give_template, rendered_example
+from workers.policies.named import CATALOGUE, NotFetched, unpack
+from workers.policies.progress import Advance, stage
 from workers.policies.sampling import probe_logprobs
 from workers.vision import loading
 from workers.vision.eyes import Eyes
@@ -32,10 +50,49 @@ PROBE_TOKENS = 32
 LONE_ADAPTER = "is an adapter without its model; merge it into its base first"
 DOWNLOADERS_NOTES = frozenset({".cache", ".git"})  # folders beside a downloaded or cloned model
 HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
+GGUF = ".gguf"
+# Of a model card: the licence in its header (https://huggingface.co/docs/hub/model-cards).
+CARD_HEADER = re.compile(r"\A---\n(.*?\n)---", re.DOTALL)
+CARD_LICENCE = re.compile(r"^license:[ \t]*[\"']?([\w.+ -]{1,100})", re.MULTILINE)
+CARD_LIMIT = 1 << 20  # bytes
+PIECE = 4 << 20  # bytes copied at a time
+LICENCE_LENGTH = 200
 
 
 class NotAPolicy(Exception):
     """The model cannot be used here; the message says why."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a model came from, in words, and its licence, empty where it does not say."""
+
+    source: str
+    licence: str = ""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What somebody asked for: `chat_template` is a preset's name or a file; `cache` keeps wheels."""
+
+    source: str
+    revision: str = "main"
+    chat_template: str = ""
+    cache: Path = Path("var/models")
+
+    def say(self, sentence: str) -> None:
+        print(f"{self.source}: {sentence}", file=sys.stderr, flush=True)
+
+
+REFUSALS = (
+    DamagedWeights,
+    NotAPolicy,
+    NotFetched,
+    NoTemplate,
+    FileExistsError,
+    OSError,
+    ValueError,
+)
 
 
 def main() -> int:
@@ -43,55 +100,158 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("source")
     parser.add_argument("--revision", default="main")
+    parser.add_argument("--chat-template", default="", help=f"a file, or {', '.join(PRESETS)}")
+    parser.add_argument("--cache", default=Wanted.cache, type=Path, help="keeps fetched wheels")
     parser.add_argument("--out", required=True, type=Path)
     options = parser.parse_args()
     transformers_logging.disable_progress_bar()
+    wanted = Wanted(options.source, options.revision, options.chat_template, options.cache)
     try:
-        adopt(options.source, options.revision, options.out)
-    except (DamagedWeights, NotAPolicy, FileExistsError, OSError, ValueError) as error:
-        print(f"{options.source}: {error}", file=sys.stderr)
+        _, origin = bring_in(wanted, options.out)
+    except REFUSALS as error:
+        wanted.say(str(error))
         return 1
+    print(json.dumps(asdict(origin)))
     return 0
 
 
 def adopt(source: str, revision: str, final: Path) -> Manifest:
-    """Copy, merge or fetch, check, load once for the probe, seal. Raises DamagedWeights, NotAPolicy, OSError."""
+    """As `bring_in`, for a source that is taken as it stands."""
+    return bring_in(Wanted(source, revision), final)[0]
+
+
+def bring_in(wanted: Wanted, final: Path) -> tuple[Manifest, Origin]:
+    """Copy, convert, merge or fetch, check, load once for the probe, seal.
+
+    Raises what is in REFUSALS; nothing takes the name `final` then.
+    """
     unfinished = final.with_name(f"{final.name}.{os.getpid()}.tmp")
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.parent.mkdir(parents=True, exist_ok=True)
     try:
-        _bring(source, revision, unfinished)
-        if ADAPTER_CONFIG in scan_policy_folder(unfinished).files:  # a loader would go and look for its base
+        origin = _bring(wanted, unfinished)
+        if ADAPTER_CONFIG in list_safe_files(unfinished):  # a loader would go and look for its base
             raise NotAPolicy(LONE_ADAPTER)
-        probe = _probe(unfinished)
-        for note in notes_on_chat(unfinished):
-            print(f"{source}: note: {note}", file=sys.stderr)
-        return seal(unfinished, final, version=0, parent=None, probe=probe)
+        if wanted.chat_template:
+            for note in give_template(unfinished, wanted.chat_template):
+                wanted.say(f"note: {note}")
+        size = sum(path.stat().st_size for path in unfinished.glob("*.safetensors"))
+        with stage(f"{wanted.source}: checking and hashing", size) as advance:
+            scan = scan_policy_folder(unfinished, advance)
+        tokenizer = _tokenizer(unfinished)
+        _try_chat(wanted, unfinished, tokenizer)
+        with stage(f"{wanted.source}: probing"):
+            probe = _probe(unfinished, tokenizer)
+        with stage(f"{wanted.source}: sealing"):
+            manifest = seal(unfinished, final, version=0, parent=None, probe=probe, scan=scan)
+        return manifest, origin
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
 
 
-def _bring(source: str, revision: str, folder: Path) -> None:
-    if Path(source).is_dir():
-        if snapshot := snapshot_in(Path(source), revision):
+# -- where a model comes from ---------------------------------------------------------------------
+
+
+def _bring(wanted: Wanted, folder: Path) -> Origin:
+    """Put the model's files into the new folder `folder`."""
+    path = Path(wanted.source)
+    if path.is_dir():
+        return _bring_folder(wanted, path, folder)
+    if path.is_file():
+        if path.suffix.lower() != GGUF:
+            raise NotAPolicy("is a file, but not a GGUF file (its name does not end in .gguf)")
+        return _convert(wanted, path, folder)
+    if wanted.source in CATALOGUE:
+        return _bring_named(wanted, folder)
+    if not HUB_ID.fullmatch(wanted.source):
+        known = ", ".join(sorted(CATALOGUE))
+        raise NotAPolicy(
+            f"is no folder, no GGUF file, no hub id such as owner/name, and not {known}"
+        )
+    _fetch(wanted, folder)
+    return Origin(wanted.source, _licence_in(folder))
+
+
+def _bring_folder(wanted: Wanted, source: Path, folder: Path) -> Origin:
+    if snapshot := snapshot_in(source, wanted.revision):
+        with stage(f"{wanted.source}: copying"):
             copy_snapshot(snapshot, folder)
-            return
-        # Before copying, so that a refusal names the owner's file.
-        if ADAPTER_CONFIG in scan_policy_folder(source, DOWNLOADERS_NOTES).files:
-            _merge(Path(source), folder)
-        else:
-            left = shutil.ignore_patterns(MANIFEST, *DOWNLOADERS_NOTES)
-            shutil.copytree(source, folder, symlinks=True, ignore=left)
-        return
-    if not HUB_ID.fullmatch(source):
-        raise NotAPolicy("is neither a folder nor a hub id such as owner/name")
-    wanted = [*sorted(KNOWN_FILES - {MANIFEST}), "*.safetensors"]
-    snapshot_download(source, revision=revision, local_dir=folder, allow_patterns=wanted, ignore_patterns=["*/*"])
+    elif found := _only_gguf_in(source):
+        return _convert(wanted, found, folder)
+    elif ADAPTER_CONFIG in list_safe_files(source, DOWNLOADERS_NOTES):
+        _merge(source, folder)
+    else:
+        _copy(wanted, source, folder)
+    return Origin(wanted.source, _licence_in(folder))
+
+
+def _only_gguf_in(source: Path) -> Path | None:
+    """The one GGUF file of a folder without safetensors. Raises NotAPolicy where there are several."""
+    found = sorted(path for path in source.iterdir() if path.suffix.lower() == GGUF)
+    if not found or any(source.glob("*.safetensors")):
+        return None
+    if len(found) > 1:
+        names = ", ".join(path.name for path in found[:5])
+        raise NotAPolicy(f"holds {len(found)} GGUF files ({names}): name one of them")
+    return found[0]
+
+
+def _copy(wanted: Wanted, source: Path, folder: Path) -> None:
+    """Copy the folder's files, without a manifest and without what downloaders leave."""
+    names = sorted(list_safe_files(source, DOWNLOADERS_NOTES) - {MANIFEST})
+    folder.mkdir()
+    size = sum((source / name).stat().st_size for name in names)
+    with stage(f"{wanted.source}: copying", size) as advance:
+        for name in names:
+            _copy_file(source / name, folder / name, advance)
+
+
+def _copy_file(source: Path, target: Path, advance: Advance) -> None:
+    """Copy without following a link put in the file's place."""
+    descriptor = os.open(source, os.O_RDONLY | os.O_NOFOLLOW)
+    with os.fdopen(descriptor, "rb") as stream, target.open("xb") as copy:
+        while piece := stream.read(PIECE):
+            copy.write(piece)
+            advance(len(piece))
+
+
+def _convert(wanted: Wanted, path: Path, folder: Path) -> Origin:
+    folder.mkdir(exist_ok=True)
+    header = gguf_model.write_policy(path, folder, wanted.source)
+    for note in gguf_model.notes_on(header):
+        wanted.say(f"note: {note}")
+    licence = header.metadata.get("general.license")
+    return Origin(wanted.source, licence[:LICENCE_LENGTH] if isinstance(licence, str) else "")
+
+
+def _bring_named(wanted: Wanted, folder: Path) -> Origin:
+    model = CATALOGUE[wanted.source]
+    folder.mkdir()
+    with TemporaryDirectory(dir=folder) as aside:
+        weights = unpack(model, wanted.cache, Path(aside))
+        (Path(aside) / "LICENSE").rename(folder / "LICENSE")
+        _convert(wanted, weights, folder)
+    return Origin(model.source, model.licence)
+
+
+def _fetch(wanted: Wanted, folder: Path) -> None:
+    files = [*sorted(KNOWN_FILES - {MANIFEST}), "*.safetensors"]
+    with stage(f"{wanted.source}: fetching"):
+        snapshot_download(
+            wanted.source,
+            revision=wanted.revision,
+            local_dir=folder,
+            allow_patterns=files,
+            ignore_patterns=["*/*"],
+        )
     shutil.rmtree(folder / ".cache", ignore_errors=True)  # the downloader's notes
 
 
 def _merge(adapter: Path, folder: Path) -> None:
-    """A version that a run published as an adapter becomes whole weights. Raises NotAPolicy for one that names no base."""
+    """A version that a run published as an adapter becomes whole weights.
+
+    Raises NotAPolicy for one that names no base.
+    """
     if not (adapter / MANIFEST).exists():
         raise NotAPolicy(LONE_ADAPTER)
     verify(adapter)
@@ -99,9 +259,25 @@ def _merge(adapter: Path, folder: Path) -> None:
         shutil.copytree(whole, folder)
 
 
-def _probe(folder: Path) -> Probe:
-    tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
-    _require_chat(tokenizer)
+def _licence_in(folder: Path) -> str:
+    """The licence that a model card in the folder names, or empty."""
+    card = folder / "README.md"
+    if not card.is_file():
+        return ""
+    with card.open(encoding="utf-8", errors="replace") as stream:
+        header = CARD_HEADER.match(stream.read(CARD_LIMIT))
+    found = CARD_LICENCE.search(header[1]) if header else None
+    return found[1].strip() if found else ""
+
+
+# -- what it must be able to do -------------------------------------------------------------------
+
+
+def _tokenizer(folder: Path) -> PreTrainedTokenizerBase:
+    return AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+
+
+def _probe(folder: Path, tokenizer: PreTrainedTokenizerBase) -> Probe:
     loading.require_read(loading.config_of(folder))
     model = loading.read(folder, dtype="float32").eval()
     token_ids = tokenizer.encode(PROBE_TEXT, add_special_tokens=False)[:PROBE_TOKENS]
@@ -110,15 +286,32 @@ def _probe(folder: Path) -> Probe:
     return Probe(tuple(token_ids), tuple(probe_logprobs(model, token_ids)))
 
 
-def _require_chat(tokenizer: PreTrainedTokenizerBase) -> None:
+def require_chat(tokenizer: PreTrainedTokenizerBase) -> None:
+    """Raises NotAPolicy for one that cannot write messages, end a reply, or keep them apart."""
     if not tokenizer.chat_template:
-        raise NotAPolicy("has no chat template; tasks are chat messages")
+        how = f"--chat-template names one: a file, or {', '.join(PRESETS)}"
+        raise NotAPolicy(f"has no chat template, and tasks are chat messages; {how}")
     if tokenizer.eos_token_id is None:
         raise NotAPolicy("has no end token; replies would never stop")
     try:
         ChatEncoder(tokenizer).require_safe()
     except UnsafeTemplate as why:
         raise NotAPolicy(f"cannot keep control tokens out of messages: {why}") from None
+
+
+def _try_chat(wanted: Wanted, folder: Path, tokenizer: PreTrainedTokenizerBase) -> None:
+    """Tell what the template lacks; of one that was asked for, show an example.
+
+    Raises NotAPolicy, UnusableTemplate.
+    """
+    notes = notes_on_chat(folder) if tokenizer.chat_template else []
+    require_chat(tokenizer)
+    for note in notes:
+        wanted.say(f"note: {note}")
+    if wanted.chat_template:
+        wanted.say(f"a dialogue by the chat template {wanted.chat_template}:")
+        for line in rendered_example(folder).splitlines():
+            print(f"    {line}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -18,13 +18,14 @@ class UnusableTemplate(ValueError):
 def notes_on_chat(folder: Path) -> list[str]:
     """Say in sentences what the template cannot do. Raises UnusableTemplate."""
     speaker = Speaker(folder)
-    asked = _rendered(speaker, [USER])
+    asked = rendered(speaker, [USER])
     if ASKED not in asked:
         raise UnusableTemplate("its chat template leaves out what the user says")
     return [*_about_prompts(speaker, asked), *_about_dialogues(speaker)]
 
 
-def _rendered(speaker: Speaker, messages: list[dict], begins_answer: bool = True) -> str:
+def rendered(speaker: Speaker, messages: list[dict], begins_answer: bool = True) -> str:
+    """Return what the policy's chat template writes. Raises UnusableTemplate."""
     said = messages if speaker.eyes is None else [_in_parts(message) for message in messages]
     try:
         return speaker.tokenizer.apply_chat_template(
@@ -39,7 +40,7 @@ def _in_parts(message: dict) -> dict:
 
 
 def _about_prompts(speaker: Speaker, asked: str) -> Iterator[str]:
-    if asked == _rendered(speaker, [USER], begins_answer=False):
+    if asked == rendered(speaker, [USER], begins_answer=False):
         end = asked.partition(ASKED)[2]
         yield (
             "the chat template has no generation prompt: add_generation_prompt changes nothing. A "
@@ -50,7 +51,7 @@ def _about_prompts(speaker: Speaker, asked: str) -> Iterator[str]:
 def _about_dialogues(speaker: Speaker) -> Iterator[str]:
     """Several turns need an answer that is written out, ended, and told from what users say."""
     try:
-        answered = _rendered(speaker, [USER, ASSISTANT, USER])
+        answered = rendered(speaker, [USER, ASSISTANT, USER])
         speaker.between([USER], [USER])
     except (UnusableTemplate, NoDialogue) as why:
         yield (f"tasks with follow-ups and environments of several turns cannot be used: {why}")
@@ -66,6 +67,6 @@ def _about_dialogues(speaker: Speaker) -> Iterator[str]:
 def _rendered_or_none(speaker: Speaker, messages: list[dict]) -> str | None:
     """None where the template refuses two turns of one role in a row, as Mistral's does."""
     try:
-        return _rendered(speaker, messages)
+        return rendered(speaker, messages)
     except UnusableTemplate:
         return None

@@ -19,8 +19,8 @@ from apps.rollouts.models import Group, Rollout
 from apps.runs.models import Run, TrainStep, Worker
 from apps.tasksets.judged_by import KEY as JUDGED_BY
 from apps.tasksets.judged_by import Kind, kind_of
-from workers.seats import WAITS_FOR_ENGINE
-from workers.trainer.report import SKIPS_IN_A_ROW
+from workers.seats import WAITS_FOR_ENGINE, WAITS_FOR_WEIGHTS
+from workers.trainer.report import OVERFLOW, SKIPS_IN_A_ROW
 
 ROUNDING = 1e-6
 HOUR, LATELY = timedelta(hours=1), timedelta(minutes=10)
@@ -100,7 +100,8 @@ def _machine_rewards(run: Run, batch: Sequence[Experience], kinds: Mapping[int, 
 
 def skips_in_a_row(run: Run) -> int:
     """How many of the run's newest committed updates were skipped, one after the other; counted up to where a run pauses."""
-    newest = run.steps.filter(state=TrainStep.State.COMMITTED).order_by("-number").values_list("skipped", flat=True)
+    made = run.steps.filter(state=TrainStep.State.COMMITTED).exclude(skipped=OVERFLOW)
+    newest = made.order_by("-number").values_list("skipped", flat=True)
     return sum(1 for _ in takewhile(bool, newest[:SKIPS_IN_A_ROW]))
 
 
@@ -188,7 +189,7 @@ def _why_nothing_is_sampled(run: Run) -> str:
     if not told:
         return "" if run.groups.filter(state=Group.State.SAMPLING).exists() else "no explorer is alive"
     words = [said.get(str(run.pk), "") for said in told]
-    waits = [each for each in words if each.startswith(WAITS_FOR_ENGINE)]
+    waits = [each for each in words if each.startswith((WAITS_FOR_ENGINE, WAITS_FOR_WEIGHTS))]
     return waits[0] if waits and not any(each for each in words if each not in waits) else ""
 
 

@@ -1,8 +1,13 @@
 """One forward pass: logprobs and entropy of every completion token, without a logit ever being kept.
 
+Rows are packed (see `packing`) where the model allows it, and then only what comes before a token
+of the loss goes through the model's head. Else the pass is TRL's own, over padded rows: on a CPU
+that one computes the logits of prompts and padding too.
+
 Names relied on in TRL 1.16: a model given `add_fused_lm_head` takes `fused_lm_head=True` with `labels` and returns
 `log_probs` and `entropy`, (B, P + C − 1), at the temperature given with it, and `aux_loss` when router logits are asked for.
-Given it again, the newest temperature holds.
+Given it again, the newest temperature holds. `trl.kernels.ChunkedLogProbFunction` is what it computes them with: of hidden
+states (N, hidden), the head's weight and bias, targets (N,), a temperature and the width of a tile of logits.
 """
 
 import workers.trl_alone  # noqa: F401  (before TRL)
@@ -13,15 +18,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import structlog
 import torch
 from peft import PeftModel
+from transformers import PreTrainedModel
+from trl.kernels import ChunkedLogProbFunction
 from trl.trainer.utils import add_fused_lm_head
 
+from workers.trainer import packing
 from workers.trainer.collate import Row
 from workers.vision.eyes import Eyes
 from workers.vision.merging import text_of
 
+log = structlog.get_logger(__name__)
 IGNORED = -100  # label of what is not scored
+FIGURES = ("log_probs", "entropy")
+TILE = 1 << 22  # logits that exist at once on a CPU: 16 MiB, so that a tile stays near its caches
+WIDEST = 1 << 15  # columns of a tile; on a GPU this many, as TRL itself takes
 
 
 @dataclass(frozen=True)
@@ -61,6 +74,8 @@ def scores(
     """Run the model once. `batch`: prompt_ids and prompt_mask (B, P), completion_ids and completion_mask (B, C), and
     `row` (B,) where rows of the `gallery` show pictures.
     """
+    if packing.is_packed(_whole(model)) and "row" not in batch and not wants_balance:
+        return _packed_scores(model, batch)
     width = batch["completion_ids"].size(1)
     ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], 1)
     attention = torch.cat([batch["prompt_mask"], batch["completion_mask"]], 1)
@@ -80,10 +95,78 @@ def score(
     return found.policy, found.entropy
 
 
+def prepare(model: torch.nn.Module, temperature: float = 1.0) -> None:
+    """Make a model ready for `scores`, whose logprobs and entropies are those at `temperature`."""
+    set_temperature(model, temperature)
+    whole = _whole(model)
+    if reason := packing.prepare(whole):
+        log.info("rows_not_packed", model=type(whole).__name__, reason=reason)
+
+
 def set_temperature(model: torch.nn.Module, temperature: float) -> None:
     """From now on the model's logprobs and entropies are those at this temperature."""
-    whole = model.get_base_model() if isinstance(model, PeftModel) else model
-    add_fused_lm_head(whole, temperature=temperature, outputs=("log_probs", "entropy"))
+    whole = _whole(model)
+    whole.temperature_of_scores = temperature
+    add_fused_lm_head(whole, temperature=temperature, outputs=FIGURES)
+
+
+def _whole(model: torch.nn.Module) -> PreTrainedModel:
+    """Return the policy itself, adapters within its layers."""
+    return model.get_base_model() if isinstance(model, PeftModel) else model
+
+
+def _packed_scores(model: torch.nn.Module, batch: dict[str, torch.Tensor]) -> Scores:
+    """Score the tokens of the loss; the others get zeros, which nobody reads."""
+    whole = _whole(model)
+    mask = loss_mask(batch) != 0
+    rows, spots = _texts(batch, mask)
+    packed = packing.Packing.of(rows).to(mask.device)
+    hidden = packing.hidden_states(whole.base_model, packed)
+    before = packed.places.gather(1, spots.to(mask.device))[mask]
+    found = _log_probs(whole, hidden[before], batch["completion_ids"][mask])
+    nothing = found[0].new_zeros(mask.shape)
+    return Scores(*(nothing.masked_scatter(mask, values) for values in found), None)
+
+
+def _texts(
+    batch: dict[str, torch.Tensor], mask: torch.Tensor
+) -> tuple[list[list[int]], torch.Tensor]:
+    """Token ids of each row as far as they are needed, which is up to the last scored token.
+
+    And (B, C) int64: where in its row the token stands that comes before each of the completion.
+    """
+    prompts = _unpadded(batch["prompt_ids"], batch["prompt_mask"])
+    completions = _unpadded(batch["completion_ids"], batch["completion_mask"])
+    columns = torch.arange(mask.size(1), device=mask.device)
+    needed = (mask * columns).amax(1).tolist()
+    rows = [
+        prompt + completion[:count]
+        for prompt, completion, count in zip(prompts, completions, needed, strict=True)
+    ]
+    starts = torch.tensor([len(prompt) - 1 for prompt in prompts])
+    spots = starts[:, None] + columns.cpu()
+    return rows, spots.clamp(max=max(map(len, rows)) - 1)
+
+
+def _unpadded(ids: torch.Tensor, mask: torch.Tensor) -> list[list[int]]:
+    return [row[kept].tolist() for row, kept in zip(ids.cpu(), mask.bool().cpu(), strict=True)]
+
+
+def _log_probs(
+    whole: PreTrainedModel, hidden: torch.Tensor, targets: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Logprob of each target and entropy after each of N hidden states, both (N,), by tiles."""
+    head = whole.get_output_embeddings()
+    temperature = whole.temperature_of_scores
+    is_cpu = hidden.device.type == "cpu"
+    width = min(WIDEST, max(1024, TILE // max(1, len(hidden)))) if is_cpu else WIDEST
+    # On a CPU in float32 under autocast as well: logits are what 16 bits round the most.
+    with torch.autocast(hidden.device.type, enabled=not is_cpu and torch.is_autocast_enabled()):
+        states = hidden.float() if is_cpu else hidden
+        found = ChunkedLogProbFunction.apply(
+            states, head.weight, head.bias, targets, temperature, width, None, 1.0, FIGURES[1:]
+        )
+    return found[0], found[1]
 
 
 def loss_mask(batch: dict[str, torch.Tensor]) -> torch.Tensor:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from apps.policies.manifest import Manifest, read_manifest
 from apps.policies.tensor_file import TensorSpec
-from workers import weights
+from workers import precision, weights
 from workers.trainer import lora
 from workers.trainer.collate import Row
 from workers.trainer.gate import Gate, Interrupted, Stopped
@@ -90,7 +90,16 @@ class TrainerHost:
         """Seal the current weights at `final`. Raises weights.NotFinite and what sealing raises."""
         self.gate.wait()
         write = lora.publish if self.spec.lora else weights.publish
-        return write(self.trainer.model, self.spec.policy, final, version, parent)
+        precisions = (self._engine_precision(),)
+        return write(self.trainer.model, self.spec.policy, final, version, parent, precisions)
+
+    def _engine_precision(self) -> str:
+        """What an engine of this run serves in, if it has a device like this one."""
+        wanted = self.spec.engine_precision
+        if wanted != precision.AUTO:
+            return wanted  # whatever this device computes in: the engine has its own
+        parameters = precision.parameters_in(self.spec.policy)
+        return precision.choose("engine", wanted, parameters, self.trainer.model.device).name
 
     def layout(self) -> dict[str, TensorSpec]:
         """The tensors that a publication of these weights holds."""
@@ -125,4 +134,6 @@ class TrainerHost:
         except BaseException as ended:  # kept and raised to whoever waits: this thread has nobody above it
             error = ended
         finally:
+            if self.trainer is not None:
+                self.trainer.give_cores_back()
             self.gate.close(error)

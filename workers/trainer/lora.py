@@ -4,6 +4,7 @@ Names relied on in peft 0.21: `LoraConfig`, `PeftModel.peft_config`, `get_peft_m
 """
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -29,9 +30,25 @@ def config_of(plan: Lora) -> LoraConfig:
     )
 
 
-def publish(model: PeftModel, base: Path, final: Path, version: int, parent: int | None) -> Manifest:
+def publish(
+    model: PeftModel,
+    base: Path,
+    final: Path,
+    version: int,
+    parent: int | None,
+    precisions: Sequence[str] = (),
+) -> Manifest:
     """Seal the adapters alone at `final`. Raises NotFinite, or what `seal` raises; nothing takes the name `final` then."""
-    return published(model, base, final, version, parent, write=_write, is_adapter=True)
+    return published(
+        model,
+        base,
+        final,
+        version,
+        parent,
+        write=_write,
+        is_adapter=True,
+        precisions=precisions,
+    )
 
 
 def layout(model: PeftModel) -> dict[str, TensorSpec]:

@@ -31,6 +31,8 @@ def spec_from(plan: RunConfig, policy: Path, output: Path, planned_steps: int, r
         micro_batch_rows=optimizer.micro_batch_rows,
         keep_checkpoints=plan.checkpoints.keep,
         tower=plan.tower,
+        precision=plan.precision.trainer,
+        engine_precision=plan.precision.engine,
     )
 
 

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 import torch
 
 SKIPS_IN_A_ROW = 3
+# Said of an update whose scaled gradients overflowed float16. The scale is halved until they fit,
+# so that some of these in a row are nothing to pause a run for.
+OVERFLOW = "float16 overflowed; the scale of the loss was halved"
 # The trainer library's names of figures → ours.
 LOGGED = {
     "loss": "loss",
@@ -40,6 +43,7 @@ class Recorder:
 
     sums: dict[str, torch.Tensor] = field(default_factory=dict)
     counts: dict[str, torch.Tensor] = field(default_factory=dict)
+    kept: dict[str, list[torch.Tensor]] = field(default_factory=dict)
     told: dict[str, float] = field(default_factory=dict)
     skipped: str = ""
     skips_in_a_row: int = 0
@@ -51,6 +55,10 @@ class Recorder:
             seen = torch.where(kept, values.detach(), 0.0).sum(dtype=torch.float64)
             self.sums[name] = self.sums.get(name, 0.0) + seen
             self.counts[name] = self.counts.get(name, 0) + kept.sum()
+
+    def keep(self, name: str, values: torch.Tensor, mask: torch.Tensor) -> None:
+        """Keep a micro-batch's values (B, C) where `mask` is not 0, for the figure `<name>_p99` of the update."""
+        self.kept.setdefault(name, []).append(values.detach()[mask != 0].float().cpu())
 
     def mean(self, name: str) -> float | None:
         """The mean over the update so far; None where nothing was seen."""
@@ -71,11 +79,22 @@ class Recorder:
 
     def finish(self, step: int) -> StepReport:
         """The report of the update that just ended; the next one starts from nothing."""
+        highest = {f"{name}_p99": self._p99(name) for name in self.kept}
+        self.told |= {name: value for name, value in highest.items() if value is not None}
         means = {name: mean for name in self.sums if (mean := self.mean(name)) is not None}
-        self.skips_in_a_row = self.skips_in_a_row + 1 if self.skipped else 0
+        if self.skipped != OVERFLOW:
+            self.skips_in_a_row = self.skips_in_a_row + 1 if self.skipped else 0
         stuck = self.skips_in_a_row >= SKIPS_IN_A_ROW
         blocked = f"{self.skips_in_a_row} updates in a row were skipped: {self.skipped}" if stuck else ""
         finite = {name: float(value) for name, value in {**means, **self.told}.items() if math.isfinite(value)}
         report = StepReport(step, finite, self.skipped, blocked)
         self.sums, self.counts, self.told, self.skipped = {}, {}, {}, ""
+        self.kept = {}
         return report
+
+    def _p99(self, name: str) -> float | None:
+        """The value that 99 of 100 tokens do not exceed; None where there are none."""
+        values = torch.cat(self.kept[name])
+        if not len(values):
+            return None
+        return float(values.sort().values[math.ceil(0.99 * len(values)) - 1])

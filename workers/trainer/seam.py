@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import structlog
 import torch
 from datasets import Dataset
 from transformers import AutoTokenizer, TrainerCallback
@@ -33,15 +34,17 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from transformers.utils import logging as transformers_logging
 from trl import GRPOConfig, GRPOTrainer
 
+from workers import precision
 from workers.algorithms.tokens import Tokens
 from workers.trainer import checkpoint, forward, lora, objective, reference, tuning
 from workers.trainer.collate import Row, Windows, collate, fill
 from workers.trainer.gate import Gate
-from workers.trainer.report import Recorder
+from workers.trainer.report import OVERFLOW, Recorder
 from workers.trainer.spec import Knobs, TrainerSpec
 from workers.vision import loading
 from workers.vision.eyes import Eyes
 
+log = structlog.get_logger(__name__)
 # Progress bars and notes on tied weights, several a step, would bury what the station logs.
 transformers_logging.disable_progress_bar()
 transformers_logging.set_verbosity_error()
@@ -65,6 +68,7 @@ class SeamTrainer(GRPOTrainer):
     def __init__(self, spec: TrainerSpec, gate: Gate[Batch], recorder: Recorder, staging: Path) -> None:
         self.spec, self.gate, self.recorder = spec, gate, recorder
         self.batch = Batch((), spec.knobs)
+        self.threads_of_others: int | None = None
         super().__init__(
             model=str(spec.policy),
             reward_funcs=judged_elsewhere,
@@ -78,6 +82,7 @@ class SeamTrainer(GRPOTrainer):
         self.eyes = Eyes.of(spec.policy)
         if self.eyes and spec.tower == "frozen":
             loading.tower_of(self.model).requires_grad_(False)
+        forward.prepare(self.model, spec.temperature)
         self.coefficient = tuning.Coefficient.of(spec.knobs)
         self.temperature_now = spec.temperature  # of the head that the next pass goes through
         self.reference = None
@@ -105,6 +110,7 @@ class SeamTrainer(GRPOTrainer):
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
         """Block until a batch is granted. `inputs` are as many tickets as a batch has rows, and say nothing."""
         self.batch = self.gate.take()
+        self._take_cores()
         self._take_up(self.batch.knobs)
         spec, step = self.spec, self.state.global_step
         if spec.reset_every and step and step % spec.reset_every == 0:
@@ -124,6 +130,18 @@ class SeamTrainer(GRPOTrainer):
         torch.manual_seed(spec.seed * 1_000_003 + step)
         return batch
 
+    def _take_cores(self) -> None:
+        """Compute this update with the spec's threads; the process's other trainers wait meanwhile."""
+        if self.spec.threads is not None:
+            self.threads_of_others = torch.get_num_threads()
+            torch.set_num_threads(self.spec.threads)
+
+    def give_cores_back(self) -> None:
+        """End what `_take_cores` began; may be called twice."""
+        if self.threads_of_others is not None:
+            torch.set_num_threads(self.threads_of_others)
+            self.threads_of_others = None
+
     def _take_up(self, knobs: Knobs) -> None:
         """Make what follows with these."""
         tuning.set_learning_rate(self.lr_scheduler, self.optimizer, knobs.learning_rate)
@@ -139,7 +157,9 @@ class SeamTrainer(GRPOTrainer):
             found = forward.scores(model, inputs, self.gallery, wants_balance=self.aux_loss_enabled)
         tokens = tokens_of(inputs, found.policy, found.entropy)
         share = objective.share(self.spec.objective, tokens, self.windows, self.mu, self.coefficient.value)
-        self.recorder.observe(share.usual, tokens.only(~tokens.is_expert).mask)
+        own = tokens.only(~tokens.is_expert).mask
+        self.recorder.observe(share.usual, own)
+        self.recorder.keep("behaviour_gap", share.usual["behaviour_gap"], own)
         self.recorder.observe(share.expert, tokens.only(tokens.is_expert).mask)
         loss = share.loss
         if found.balance is not None:  # it has no totals of an update to be divided by, so that passes weigh alike
@@ -150,6 +170,7 @@ class SeamTrainer(GRPOTrainer):
 
     def close_update(self) -> None:
         """What follows an update whether it was applied or not, and is the same when it is made again from its record."""
+        self.give_cores_back()
         plan, usual, expert = self.spec.objective, self.windows.usual, self.windows.expert
         self.recorder.tell(tokens=usual.tokens + expert.tokens)
         if plan.kl.is_used:
@@ -190,7 +211,14 @@ class StepGuard(TrainerCallback):
         if not self.trainer.is_finite:
             return "the loss is not finite"
         norms = torch._foreach_norm([parameter.grad for parameter in parameters])
-        return "" if not norms or torch.stack(norms).isfinite().all() else "the gradient is not finite"
+        if not norms or torch.stack(norms).isfinite().all():
+            return ""
+        return OVERFLOW if self._can_halve() else "the gradient is not finite"
+
+    def _can_halve(self) -> bool:
+        """Whether a smaller scale of a float16 trainer's loss may make its gradients finite."""
+        scaler = self.trainer.accelerator.scaler
+        return scaler is not None and scaler.get_scale() > 1
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> Any:
         self.trainer.close_update()
@@ -244,6 +272,7 @@ def arguments(spec: TrainerSpec, staging: Path) -> GRPOConfig:
 def common_arguments(spec: TrainerSpec, staging: Path) -> dict[str, Any]:
     """What every trainer of ours tells the library: the optimizer, and to save, log and report nothing by itself."""
     gpu = torch.cuda.is_available()
+    computes_in = precision_of(spec)
     return {
         "output_dir": str(staging),
         "max_steps": spec.planned_steps,
@@ -256,7 +285,8 @@ def common_arguments(spec: TrainerSpec, staging: Path) -> dict[str, Any]:
         "max_grad_norm": spec.max_grad_norm,
         "seed": spec.seed,
         "use_cpu": not gpu,
-        "bf16": gpu,
+        "bf16": computes_in == "bfloat16",
+        "fp16": computes_in == "float16",
         "gradient_checkpointing": gpu,
         "logging_steps": 1,
         "logging_nan_inf_filter": False,
@@ -265,6 +295,15 @@ def common_arguments(spec: TrainerSpec, staging: Path) -> dict[str, Any]:
         "report_to": [],
         "disable_tqdm": True,
     }
+
+
+def precision_of(spec: TrainerSpec) -> str:
+    """What the passes of this trainer compute in here. Raises UnsupportedPrecision."""
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    parameters = precision.parameters_in(spec.policy)
+    chosen = precision.choose("trainer", spec.precision, parameters, device)
+    log.info("precision_chosen", policy=spec.policy.name, trainer=chosen.name, reason=chosen.reason)
+    return chosen.name
 
 
 def judged_elsewhere(*args: Any, **kwargs: Any) -> list[float]:

@@ -1,6 +1,7 @@
 """Where a run's weights and checkpoints lie, and what its configuration means for its trainer."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 from django.conf import settings
@@ -43,7 +44,9 @@ def retire(run: Run, fence: int) -> None:
 def spec_of(run: Run) -> TrainerSpec:
     """The run's configuration as its trainer takes it. Raises NotPossible when it refers to weights that are not there."""
     output = folder_of(run) / "checkpoints"
-    return spec_from(run.settings, Path(run.policy.folder), output, run.planned_steps, reference_of(run))
+    plan = run.settings
+    spec = spec_from(plan, Path(run.policy.folder), output, run.planned_steps, reference_of(run))
+    return replace(spec, threads=settings.TURN_THREADS if plan.takes_turns else None)
 
 
 def reference_of(run: Run) -> ReferenceModel:

@@ -155,6 +155,9 @@ class TrainerSpec:
     passes are derived from it and `micro_batch_rows` (None: the whole batch at once). `reset_every`: the optimizer
     forgets its moments each time so many updates are made (None: never). `lora`: train adapters only. `tower`: whether the
     part of a policy that looks at pictures is "trained" with the rest or "frozen".
+    `threads`: of its passes on a CPU; None leaves the process's number.
+    `precision`: what passes compute in, or "auto", see `workers.precision`; `engine_precision`: the
+    same of the run's engines.
     """
 
     policy: Path
@@ -175,6 +178,9 @@ class TrainerSpec:
     micro_batch_rows: int | None = None
     keep_checkpoints: int = 2
     tower: str = "frozen"
+    threads: int | None = None
+    precision: str = "auto"
+    engine_precision: str = "auto"
 
     def __post_init__(self) -> None:
         if self.rows_per_step < 2:

@@ -27,7 +27,7 @@ from apps.runs.blindness import sees_judgements
 from apps.runs.config import ConfigError
 from apps.runs.evaluation import Asked, Scheduled
 from apps.runs.models import Run, WeightVersion
-from apps.tasksets.models import Taskset
+from apps.tasksets.models import Task, Taskset
 
 TASKSETS_OFFERED, NEWEST_KEPT, OLDER_KEPT = 1_000, 24, 200  # kept versions beyond those are asked by their numbers
 FORMS = ("ask", "schedule", "arena")
@@ -165,10 +165,22 @@ def _kept(run: Run) -> dict:
 
 
 def _tasksets(run: Run) -> list[Taskset]:
-    """What may be asked; what it does not learn from first."""
+    """Return the tasksets to choose from, the likeliest choice first.
+
+    That is one the run does not learn from whose answers have the same keys as its own, so that
+    its scorers can judge them; then its own; then the others.
+    """
     own = set(run.taskset_ids)
     found = run.project.tasksets.filter(grows=False).order_by("slug")[:TASKSETS_OFFERED]
-    return sorted(found, key=lambda one: (one.pk in own, one.slug))
+    firsts = Task.objects.filter(taskset__in=[*own, *(one.pk for one in found)], index=0)
+    keys = {pk: frozenset(answer) for pk, answer in firsts.values_list("taskset", "answer")}
+    judged_alike = {keys.get(pk) for pk in own}
+
+    def rank(one: Taskset) -> tuple:
+        is_alike = keys.get(one.pk) in judged_alike
+        return (not is_alike, one.pk in own, one.slug)
+
+    return sorted(found, key=rank)
 
 
 def _one(request: HttpRequest, run: Run) -> dict:

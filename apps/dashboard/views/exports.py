@@ -10,6 +10,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from apps.dashboard.access import steered_run
+from apps.dashboard.views.weights import exports_of
 from apps.feedback.evaluation.exporting import COLUMNS as EVALUATION_COLUMNS
 from apps.feedback.exporting.rows import Wanted
 from apps.feedback.exporting.schemas import COLUMNS, KINDS
@@ -27,6 +28,7 @@ WORDS = {
     "demonstrations": ("Demonstrations", "For SFT: conversations that end as a person wrote it."),
     "turn_labels": ("Turn labels", "For process reward models: the turns of an answer with a label each."),
 }
+VERSIONS_OFFERED = 100  # the newest
 NAMES_SHOWN = 12  # of its figures
 FORMS_USED = 500  # newest ratings that are looked at for the forms to offer
 
@@ -58,9 +60,23 @@ def exports(request: HttpRequest, project: str, slug: str) -> HttpResponse:
         "more_metrics": len(names) > NAMES_SHOWN, "asked": chosen.cleaned_data,
         "used": sorted({*used, chosen.cleaned_data.get("form")} - {"", None}),
         "evaluation_columns": list(EVALUATION_COLUMNS), "has_ratings": Rating.objects.filter(run=run).exists(),
+        **_model(run, request),
         "kinds": [{"kind": kind, "title": WORDS[kind][0], "why": WORDS[kind][1], "columns": list(COLUMNS[kind])} for kind in KINDS],
     }  # fmt: skip
     return render(request, "dashboard/exports.html", context)
+
+
+def _model(run: Run, request: HttpRequest) -> dict:
+    """The version that is asked for, else the newest, and what it can be exported as."""
+    newest = run.weight_versions.order_by("-version")[:VERSIONS_OFFERED]
+    there = [one for one in newest if one.has_folder]
+    if not there:
+        return {"version": None}
+    asked = request.GET.get("version")
+    found = next((one for one in there if str(one.version) == asked), there[0])
+    found.run = run
+    numbers = [one.version for one in there]
+    return {"version": found, "versions": numbers, **exports_of(found)}
 
 
 @require_safe

@@ -1,13 +1,15 @@
-"""Acts on a weight version: keep its folder, make it a policy, begin a run with it, export it."""
+"""Acts on a weight version: keep it, make it a policy, begin a run with it, export or push it."""
 
 from pathlib import Path
 
 from django import forms
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST, require_safe
 
 from apps.accounts.downloads import download
@@ -15,13 +17,19 @@ from apps.accounts.models import AuditEntry
 from apps.dashboard.access import steered_run
 from apps.dashboard.views.weights import about, version_of
 from apps.dashboard.weight_line import content_of
+from apps.policies.as_gguf import KINDS
 from apps.policies.exporting import adapter_zipped, zipped
+from apps.policies.manifest import read_manifest
 from apps.runs.config import ConfigError
+from apps.runs.hub_names import OWNER_NAME, REPOSITORY, TOKEN
 from apps.runs.model_card import name_of
 from apps.runs.models import NotPossible, Run, WeightOrder, WeightVersion
+from apps.runs.models.orders import ADAPTER, FOLDER, FORM_TITLES
 from apps.runs.promoting import plan_of_branch, why_no_branch
+from apps.runs.taking_away import why_not_gguf
 
 MOST_STEPS = 10_000_000
+TOKEN_WORDS = "It has letters, digits, - and _ alone."
 WORDS = {"required": "Say a name.", "invalid": "Use letters, digits, - and _ alone."}
 
 
@@ -81,18 +89,59 @@ class Branching(forms.Form):
         return {name: said.get(name) for name in ("slug", "title", "steps", "start", "stop_parent")}
 
 
-FORMS = {"promote": Promotion, "branch": Branching}
+class Exporting(forms.Form):
+    """What the export is to be."""
+
+    form = forms.ChoiceField(required=False, choices=[(name, name) for name in (FOLDER, *KINDS)])
+
+    def __init__(self, data: object, version: WeightVersion) -> None:
+        super().__init__(data)
+        self.version = version
+
+    def clean_form(self) -> str:
+        form = self.cleaned_data["form"] or FOLDER
+        if form in KINDS and (why := why_not_gguf(self.version)):
+            raise forms.ValidationError(f"Not as GGUF: {why}.")
+        if form == ADAPTER and read_manifest(self.version.folder).base is None:
+            raise forms.ValidationError("It holds whole weights, no adapter.")
+        return form
+
+
+class Pushing(Exporting):
+    """Where it is to be pushed, in which form, and by which token."""
+
+    form = forms.ChoiceField(required=False, choices=[(name, name) for name in FORM_TITLES])
+    repository = forms.RegexField(
+        REPOSITORY,
+        max_length=193,
+        error_messages={"required": "Say where to.", "invalid": OWNER_NAME},
+    )
+    is_public = forms.BooleanField(required=False)
+    token = forms.RegexField(
+        TOKEN, required=False, max_length=200, error_messages={"invalid": TOKEN_WORDS}
+    )
+
+    def clean_token(self) -> str:
+        token = self.cleaned_data["token"]
+        if not token and not settings.HUB_TOKEN:
+            raise forms.ValidationError("Give a token of the Hub that may write; none is set here.")
+        return token
+
+
+FORMS = {"promote": Promotion, "branch": Branching, "export": Exporting, "push": Pushing}
 SAID = {
     "promote": "Version {version} is being made the policy {slug}; its folder is kept from now on.",
     "branch": "The run {slug} is being made from version {version}.",
     "export": "Version {version} is being exported.",
+    "push": "Version {version} is being pushed to {repository}.",
 }
 
 
+@sensitive_post_parameters("token")
 @require_POST
 @login_required
 def act(request: HttpRequest, project: str, slug: str, version: int, verb: str) -> HttpResponse:
-    """Owners and researchers of the project: pin, unpin, promote, branch, export."""
+    """Owners and researchers of the project: pin, unpin, promote, branch, export, push."""
     run = steered_run(request, project, slug)
     found = version_of(run, version)
     try:
@@ -109,17 +158,16 @@ def act(request: HttpRequest, project: str, slug: str, version: int, verb: str) 
 
 def _order(request: HttpRequest, run: Run, version: WeightVersion, verb: str) -> HttpResponse:
     """Raises NotPossible."""
-    wanted: dict = {}
-    if verb in FORMS:
-        form = FORMS[verb](request.POST, version)
-        if not form.is_valid():
-            context = {**about(request, run, version.version), f"{verb}_form": form}
-            return render(request, "dashboard/weight_version.html", context, status=422)
-        wanted = form.cleaned_data
     if not version.has_folder:
         raise NotPossible(f"version {version.version} is {version.state}: it has no folder to take")
-    WeightOrder.place(verb, version, request.user, **wanted)
-    messages.success(request, SAID[verb].format(version=version.version, slug=wanted.get("slug")))
+    form = FORMS[verb](request.POST, version)
+    if not form.is_valid():
+        context = {**about(request, run, version.version), f"{verb}_form": form}
+        return render(request, "dashboard/weight_version.html", context, status=422)
+    wanted = dict(form.cleaned_data)
+    secret = wanted.pop("token", "")
+    WeightOrder.place(verb, version, request.user, secret, **wanted)
+    messages.success(request, SAID[verb].format(version=version.version, **wanted))
     return redirect("run-weight", run.project.slug, run.slug, version.version)
 
 

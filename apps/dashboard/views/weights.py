@@ -1,5 +1,6 @@
 """Weight versions: of all runs one does not judge blind, of one run as a line, and one by itself."""
 
+from django.conf import settings
 from django.contrib.auth.decorators import login_required
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
@@ -9,11 +10,19 @@ from django.views.decorators.http import require_safe
 from apps.dashboard import weight_line
 from apps.dashboard.access import may_steer, seen_run, steered_run
 from apps.dashboard.paging import page_of
+from apps.policies.as_gguf import KINDS
 from apps.runs.blindness import judged_openly, sees_judgements
 from apps.runs.models import Run, WeightOrder, WeightVersion
+from apps.runs.models.orders import ADAPTER, FOLDER, FORM_TITLES
 from apps.runs.naming import free_name
 from apps.runs.promoting import name_of_policy, why_no_branch
+from apps.runs.taking_away import why_not_gguf
 
+WHAT_FOR = {
+    FOLDER: "safetensors, configuration, tokenizer and a model card: for transformers, vLLM, TRL.",
+    "gguf-f16": "16-bit, with a Modelfile: for llama.cpp, Ollama, LM Studio.",
+    "gguf-q8_0": "About half as large, a little less exact.",
+}
 ORDERS_SHOWN = 10
 NEIGHBOURS = 12
 
@@ -101,7 +110,28 @@ def about(request: HttpRequest, run: Run, number: int) -> dict:
         "is_stoppable": run.state not in Run.ENDED,
     }  # fmt: skip
     beside = {"section": "weights", "run": run, "version": found, "line": list(line), "steers": steers, "is_open": True}
-    return {**beside, **told, **offered}
+    return {**beside, **told, **offered, **exports_of(found)}
+
+
+def exports_of(version: WeightVersion) -> dict:
+    """What its exports can be; none where its folder is gone."""
+    content = weight_line.content_of(version)
+    if isinstance(content, str):
+        return {}
+    is_adapter = content.manifest.base is not None
+    why_not = why_not_gguf(version)
+    forms = [_offered(name, why_not if name in KINDS else "") for name in (FOLDER, *KINDS)]
+    return {
+        "export_forms": forms,
+        "push_forms": [*forms, _offered(ADAPTER)] if is_adapter else forms,
+        "is_adapter": is_adapter,
+        "has_token": bool(settings.HUB_TOKEN),
+    }
+
+
+def _offered(name: str, why_not: str = "") -> dict:
+    told = {"name": name, "title": FORM_TITLES[name], "why": WHAT_FOR.get(name, "")}
+    return {**told, "why_not": why_not}
 
 
 def version_of(run: Run, number: int) -> WeightVersion:

@@ -102,6 +102,14 @@ class Decoupled(Section):
     clip_low: ClipLow = 0.2
     clip_high: ClipHigh = 0.2
     cap: Cap = 5.0
+    floor: float | None = Field(
+        None, gt=0, le=1, description="The same from below; empty leaves small weights as they are."
+    )
+    correction: Literal["token_truncate", "token_mask", "sequence_truncate", "sequence_mask"] = Field(
+        "token_truncate",
+        description="Weights beyond cap or floor are cut to it, or their tokens are left out; by "
+        "the weight of each token, or by that of the whole answer.",
+    )
 
 
 class SFT(Section):

@@ -1,5 +1,6 @@
-"""Policies: add a model folder or a hub id, average two, list."""
+"""Policies: add a model by name, folder, GGUF file or hub id, average two, list."""
 
+import json
 import subprocess
 import sys
 from argparse import ArgumentParser
@@ -10,11 +11,17 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import IntegrityError
 
 from apps.accounts.models import Project
-from apps.policies.manifest import DamagedWeights
+from apps.policies.manifest import DamagedWeights, read_manifest
 from apps.policies.models import Policy
 from apps.policies.registering import register
 from apps.runs.models import WeightVersion
 from rftweb.management.console import project_named, run_named
+
+SOURCES = (
+    "a model known by name (smollm2), a folder with safetensors, a GGUF file or a folder with one, "
+    "or a hub id such as owner/name"
+)
+TEMPLATES = "a file, or one of chatml, llama3, gemma, mistral, zephyr, plain"
 
 
 class Command(BaseCommand):
@@ -24,10 +31,11 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         verbs = parser.add_subparsers(dest="verb", required=True)
         adding = verbs.add_parser("add", help="check a model, seal a copy of it and make it known")
-        adding.add_argument("source", help="a folder with safetensors, or a hub id such as owner/name")
-        adding.add_argument("--slug", required=True, help="name of the policy")
+        adding.add_argument("source", help=SOURCES)
+        adding.add_argument("--slug", help="name of the policy; a model known by name brings its own")
         adding.add_argument("--title", default="")
         adding.add_argument("--revision", default="main", help="branch, tag or commit, for a hub id")
+        adding.add_argument("--chat-template", default="", help=TEMPLATES)
         averaging = verbs.add_parser("average", help="make a policy of the mean of two sets of weights")
         averaging.add_argument("first", help="a policy's slug, or RUN@VERSION for a run's weight version")
         averaging.add_argument("second", help="likewise")
@@ -42,10 +50,11 @@ class Command(BaseCommand):
         {"add": self._add, "average": self._average, "list": self._list}[options["verb"]](options)
 
     def _add(self, options: dict) -> None:
-        project, slug = project_named(options["project"]), options["slug"]
+        project, source = project_named(options["project"]), options["source"]
+        slug = options["slug"] or _own_name(source)
         folder = _new_folder(project, slug)
-        adopt(options["source"], options["revision"], folder)
-        self._register(project, slug, folder, options["source"], options["title"])
+        origin = adopt(source, options["revision"], folder, options["chat_template"])
+        self._register(project, slug, folder, options["title"], **origin)
 
     def _average(self, options: dict) -> None:
         project, slug = project_named(options["project"]), options["slug"]
@@ -53,17 +62,29 @@ class Command(BaseCommand):
         first, second = (weights_named(project, name) for name in (options["first"], options["second"]))
         average(first, second, options["share"], folder)
         source = f"{options['share']:g} × {options['first']} + {1 - options['share']:g} × {options['second']}"
-        self._register(project, slug, folder, source, options["title"])
+        self._register(project, slug, folder, options["title"], source)
 
-    def _register(self, project: Project, slug: str, folder: Path, source: str, title: str) -> None:
+    def _register(
+        self,
+        project: Project,
+        slug: str,
+        folder: Path,
+        title: str,
+        source: str,
+        licence: str = "",
+    ) -> None:
+        """Make known what a worker's process has just sealed."""
         try:
-            policy = register(project, slug, folder, source, title)
+            sealed = read_manifest(folder)
+            policy = register(project, slug, folder, source, title, licence=licence, sealed=sealed)
         except DamagedWeights as damage:
             raise CommandError(f"{folder}: {damage}") from None
         except IntegrityError:
             raise CommandError(f"--slug: a policy {slug!r} was added meanwhile") from None
         seeing = ", sees pictures" if policy.sees_pictures else ""
-        made = f"policy {policy.slug}: {policy.architecture}, {policy.parameters:,} parameters{seeing}"
+        licensed = f", {policy.licence}" if policy.licence else ""
+        size = f"{policy.parameters:,} parameters"
+        made = f"policy {policy.slug}: {policy.architecture}, {size}{seeing}{licensed}"
         self.stdout.write(self.style.SUCCESS(made))
 
     def _list(self, options: dict) -> None:
@@ -98,20 +119,48 @@ def weights_named(project: Project, name: str) -> Path:
     return Path(version.folder)
 
 
-def adopt(source: str, revision: str, folder: Path) -> None:
-    """Seal a checked copy at `folder`. Raises CommandError."""
-    if _worker("adopt", source, "--revision", revision, "--out", str(folder)):
+def adopt(
+    source: str, revision: str, folder: Path, chat_template: str = ""
+) -> dict[str, str]:
+    """Seal a checked copy at `folder`; returns its source in words, and its licence.
+
+    Raises CommandError; why has been printed by the worker, on standard error.
+    """
+    asked = ["--chat-template", _from_here(chat_template)] if chat_template else []
+    asked += ["--revision", revision, "--cache", str(settings.VAR / "models")]
+    done = _worker("adopt", _from_here(source), *asked, "--out", str(folder))
+    if done.returncode:
         raise CommandError(f"{source} was not added")
+    origin = json.loads(done.stdout)
+    return origin | {"source": source} if Path(source).exists() else origin
+
+
+def _from_here(name: str) -> str:
+    """Where a file or folder is that was named from the working folder; other names as they are."""
+    path = Path(name)
+    return str(path.absolute()) if path.exists() else name
+
+
+def _own_name(source: str) -> str:
+    """The slug of a model known by name. Raises CommandError for a source that brings none."""
+    if Path(source).exists() or "/" in source:
+        raise CommandError("--slug: say how the policy is to be named")
+    return source
 
 
 def average(first: Path, second: Path, share: float, folder: Path) -> None:
     """Seal the mean of two sets of weights at `folder`. Raises CommandError."""
-    if _worker("average", str(first), str(second), "--share", str(share), "--out", str(folder)):
+    asked = ["--share", str(share), "--out", str(folder)]
+    if _worker("average", str(first), str(second), *asked).returncode:
         raise CommandError("the two were not averaged")
 
 
-def _worker(module: str, *arguments: str) -> int:
-    """Run it in a worker process of its own (models load there alone); its exit code."""
+def _worker(module: str, *arguments: str) -> subprocess.CompletedProcess:
+    """Run it in a worker process of its own (models load there alone); its output, and its exit code.
+
+    What it prints on standard error is seen as it comes.
+    """
+    command = [sys.executable, "-m", f"workers.policies.{module}", *arguments]
     return subprocess.run(
-        [sys.executable, "-m", f"workers.policies.{module}", *arguments], cwd=settings.BASE_DIR, check=False
-    ).returncode
+        command, cwd=settings.BASE_DIR, check=False, stdout=subprocess.PIPE, text=True
+    )

@@ -14,6 +14,10 @@ from rftweb.supervisor.output import Output
 from rftweb.supervisor.roles import QUEUES, ROLES, SERVICES, WEB_PROCESSES, Plan, programs
 from rftweb.supervisor.watch import Watch
 
+# Roles of a machine that fetches weights. Others read policies and versions by the paths in the
+# database, or write new ones there.
+WITHOUT_SHARED_FOLDER = ("explorer", *SERVICES)
+
 
 class Command(BaseCommand):
     help = __doc__
@@ -75,6 +79,7 @@ def plan_of(options: dict) -> Plan:
     wanted = options["only"].split(",") if options["only"] else list(ROLES)
     if unknown := set(wanted) - set(ROLES):
         raise CommandError(f"unknown role {', '.join(sorted(unknown))}; there are: {', '.join(ROLES)}")
+    require_shared_folder(set(wanted))
     services = set() if options["no_embedded"] else embedded_services()
     only_services = set(wanted) <= set(SERVICES)
     roles = [role for role in ROLES if (role in services and (not only_services or role in wanted)) or
@@ -83,6 +88,15 @@ def plan_of(options: dict) -> Plan:
         raise CommandError("nothing to start: DATABASE_URL and REDIS_URL name servers elsewhere")
     counts = {"web": options["web"], **{role: options[f"{role}s"] for role in QUEUES}}
     return Plan(settings.VAR, tuple(roles), options["port"], counts, options["simulated_rater"])
+
+
+def require_shared_folder(wanted: set[str]) -> None:
+    """Refuse roles that read or write the shared folder, on a machine that fetches weights."""
+    if settings.WEIGHTS_URL and (others := wanted - set(WITHOUT_SHARED_FOLDER)):
+        raise CommandError(
+            f"RFTWEB_WEIGHTS_URL is set: this machine fetches weights, and {', '.join(sorted(others))}"
+            " need the publisher's folder; start `up --only explorer` here"
+        )
 
 
 def embedded_services() -> set[str]:

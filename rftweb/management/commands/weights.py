@@ -1,17 +1,27 @@
-"""Weight versions: `weights export RUN VERSION FOLDER` writes one as a standard Hugging Face folder, an adapter merged."""
+"""Weight versions: `weights export RUN VERSION FOLDER`, `weights push RUN VERSION OWNER/NAME`."""
 
+import getpass
+import re
+import shutil
+import tempfile
 from argparse import ArgumentParser
 from pathlib import Path
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from apps.accounts.models import AuditEntry
+from apps.policies.as_gguf import KINDS
 from apps.policies.copying import NotCopied
 from apps.policies.damage import DamagedWeights
-from apps.policies.exporting import export
-from apps.policies.manifest import read_manifest
-from apps.runs.model_card import card_of
+from apps.runs.hub_names import OWNER_NAME, REPOSITORY
+from apps.runs.models import NotPossible, WeightVersion
+from apps.runs.models.orders import ADAPTER, FOLDER
+from apps.runs.taking_away import name_of_form, write_form
 from rftweb.management.console import run_named
+from workers.exporting.destination import Destination, NotPushed, Progress, push
+
+REFUSALS = (NotCopied, DamagedWeights, NotPossible, OSError)
 
 
 class Command(BaseCommand):
@@ -20,24 +30,80 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         verbs = parser.add_subparsers(dest="verb", required=True)
-        exporting = verbs.add_parser("export", help="write a version as a folder that transformers loads")
-        exporting.add_argument("run", help="slug of the run")
-        exporting.add_argument("version", type=int)
+        exporting = verbs.add_parser(
+            "export", help="write a version as a folder for other programs"
+        )
+        pushing = verbs.add_parser("push", help="send a version to the Hugging Face Hub")
+        for one in (exporting, pushing):
+            one.add_argument("run", help="slug of the run")
+            one.add_argument("version", type=int)
+            one.add_argument("--project")
+            one.add_argument("--form", choices=[FOLDER, *KINDS, ADAPTER], default=FOLDER)
         exporting.add_argument("folder", type=Path, help="where to; must not be there yet")
-        exporting.add_argument("--project")
+        pushing.add_argument("repository", help="owner/name; made where it is not there")
+        pushing.add_argument("--public", action="store_true", help="everybody may see it")
 
     def handle(self, **options: object) -> None:
-        run = run_named(options["run"], options["project"])
-        versions = run.weight_versions.select_related("run__project", "run__policy", "parent")
-        version = versions.filter(version=options["version"]).first()
-        if version is None or not version.has_folder:
-            known = ", ".join(str(one.version) for one in run.weight_versions.order_by("version") if one.has_folder)
-            raise CommandError(f"run {run.slug} has no version {options['version']} that still has its folder; it has {known}")
-        source, folder = Path(version.folder), options["folder"].resolve()
+        version = _version(options)
+        if options["verb"] == "push":
+            self._push(version, options)
+        else:
+            self._export(version, options["form"], options["folder"].resolve())
+
+    def _export(self, version: WeightVersion, form: str, folder: Path) -> None:
         folder.parent.mkdir(parents=True, exist_ok=True)
+        size = _written(version, form, folder)
+        project = version.run.project
+        told = {"folder": str(folder), "form": form}
+        AuditEntry.record("weight version exported", version.address, None, project, **told)
+        self._say(f"{version.address}: {size / 1e6:.1f} MB in {folder}")
+
+    def _push(self, version: WeightVersion, options: dict) -> None:
+        """The token is asked for, where none is set: on a command line everybody could read it."""
+        repository, form, is_public = options["repository"], options["form"], options["public"]
+        if not re.fullmatch(REPOSITORY, repository):
+            raise CommandError(f"repository: {repository!r} is no name. {OWNER_NAME}")
+        token = settings.HUB_TOKEN or getpass.getpass("Token of the Hub: ").strip()
+        if not token:
+            raise CommandError("token: none was typed, and RFTWEB_HUB_TOKEN is not set")
+        settings.WEIGHTS_ROOT.mkdir(parents=True, exist_ok=True)
+        place = Path(tempfile.mkdtemp(prefix="push-", dir=settings.WEIGHTS_ROOT))
         try:
-            size = export(source, folder, card_of(version, read_manifest(source)))
-        except (NotCopied, DamagedWeights, OSError) as error:
+            folder = place / name_of_form(version, form)
+            size = _written(version, form, folder)
+            self.stdout.write(f"{version.address}: sending {size / 1e6:.1f} MB to {repository}")
+            to = Destination(repository, token, not is_public, settings.HUB_ENDPOINT)
+            address = push(folder, to, f"{version.address}, {form}", Progress(size))
+        except NotPushed as error:
             raise CommandError(str(error)) from None
-        AuditEntry.record("weight version exported", version.address, None, run.project, folder=str(folder))
-        self.stdout.write(self.style.SUCCESS(f"{version.address}: {size / 1e6:.1f} MB in {folder}"))
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
+        told = {"repository": repository, "form": form, "commit": address, "is_public": is_public}
+        project = version.run.project
+        AuditEntry.record("weight version pushed", version.address, None, project, **told)
+        self._say(f"{version.address}: {address}")
+
+    def _say(self, text: str) -> None:
+        self.stdout.write(self.style.SUCCESS(text))
+
+
+def _version(options: dict) -> WeightVersion:
+    """Raises CommandError where it is not there, or has no folder."""
+    run = run_named(options["run"], options["project"])
+    versions = run.weight_versions.select_related("run__project", "run__policy", "parent")
+    version = versions.filter(version=options["version"]).first()
+    if version is None or not version.has_folder:
+        there = [one for one in run.weight_versions.order_by("version") if one.has_folder]
+        known = ", ".join(str(one.version) for one in there)
+        raise CommandError(
+            f"run {run.slug} has no version {options['version']} that still has its folder; "
+            f"it has {known}"
+        )
+    return version
+
+
+def _written(version: WeightVersion, form: str, folder: Path) -> int:
+    try:
+        return write_form(version, form, folder)
+    except REFUSALS as error:
+        raise CommandError(str(error)) from None

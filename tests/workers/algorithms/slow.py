@@ -56,11 +56,18 @@ def ppo(row, t, clip_low=0.2, clip_high=0.2, dual_clip=3.0, sequence_mask=None, 
     return value
 
 
-def decoupled(row, t, clip_low=0.2, clip_high=0.2, cap=5.0):
+def decoupled(
+    row, t, clip_low=0.2, clip_high=0.2, cap=5.0, floor=None, correction="token_truncate"
+):
     a, u = row.advantages[t], math.exp(row.live[t] - row.proximal[t])
-    w = math.exp(row.proximal[t] - row.behaviour[t])
-    w = w if cap is None else min(w, cap)
-    return w * max(-a * u, -a * clip(u, 1 - clip_low, 1 + clip_high))
+    places = range(len(row.live)) if correction.startswith("sequence") else [t]
+    w = math.prod(math.exp(row.proximal[k] - row.behaviour[k]) for k in places)
+    low = 0.0 if floor is None else floor
+    high = math.inf if cap is None else cap
+    held = min(max(w, low), high)
+    if correction.endswith("mask") and held != w:
+        held = 0.0
+    return held * max(-a * u, -a * clip(u, 1 - clip_low, 1 + clip_high))
 
 
 def gspo(row, t, clip_low=3e-4, clip_high=4e-4):

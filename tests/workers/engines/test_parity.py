@@ -1,76 +1,194 @@
-"""When a probe holds."""
+"""When a probe holds: an engine is compared with what was computed from weights rounded alike."""
 
+import json
 import math
 import shutil
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from peft import get_peft_model
 from safetensors.torch import load_file, save_file
+from transformers import AutoModelForCausalLM, PreTrainedModel
 
+from apps.policies.manifest import Manifest, Probe, read_manifest, seal
+from workers import weights
 from workers.engines import live_policy
 from workers.engines.interface import ParityError
 from workers.engines.live_policy import LivePolicy
-from workers.engines.parity import LIMITS, require_parity
+from workers.engines.parity import LIMITS, UNROUNDED_LIMITS, Parity, require_parity
+from workers.engines.transformers_loop import TransformersEngine
 from workers.policies.tiny import build_tiny
+from workers.trainer import lora
+from workers.trainer.spec import Lora
 
 # How much larger the weights of a policy are made, so that bfloat16 rounds its logprobs as much as
 # those of SmolLM2-135M-Instruct (0.05 nats).
 LOUDER = 60.0
 TOKENS = tuple(3 + place * 7 % 8 for place in range(32))
+TWO = Probe((1, 2, 3), (-1.0, -2.0))
 
 
 def test_the_gap_is_the_mean_absolute_difference():
-    assert require_parity([-1.0, -2.0], [-1.02, -1.98], "float32") == pytest.approx(0.02)
+    found = require_parity([-1.0, -2.0], replace(TWO, logprobs=(-1.02, -1.98)), "float32")
+    assert found.trainer == pytest.approx(0.02)
+    assert found.alike is None
 
 
-@pytest.mark.parametrize("precision", LIMITS)
+@pytest.mark.parametrize("precision", UNROUNDED_LIMITS)
 def test_a_gap_above_the_limit_is_refused(precision):
     with pytest.raises(ParityError) as refusal:
-        require_parity([-1.0, -2.0], [-1.4, -1.6], precision)
+        require_parity([-1.0, -2.0], replace(TWO, logprobs=(-1.4, -1.6)), precision)
     assert refusal.value.gap == pytest.approx(0.4)
-    assert f"{LIMITS[precision]} is allowed in {precision}" in str(refusal.value)
+    assert f"{UNROUNDED_LIMITS[precision]} is allowed in {precision}" in str(refusal.value)
 
 
 @pytest.mark.parametrize("measured", [[], [-1.0], [math.nan, -1.0], [-math.inf, -1.0]])
 def test_a_probe_that_says_nothing_is_refused(measured):
-    with pytest.raises(ParityError):
-        require_parity(measured, [-1.0, -1.0], "bfloat16")
+    for served in ({}, {"bfloat16": (-1.0, -1.0)}):
+        with pytest.raises(ParityError):
+            require_parity(measured, replace(TWO, served=served), "bfloat16")
+
+
+@pytest.mark.parametrize("precision", LIMITS)
+def test_what_was_rounded_alike_decides_and_the_trainers_own_gap_is_only_reported(precision):
+    probe = replace(TWO, served={precision: (-3.0, -4.0)})
+    found = require_parity([-3.0, -4.0 - LIMITS[precision]], probe, precision)
+    half = LIMITS[precision] / 2
+    assert found == Parity(pytest.approx(2 + half), pytest.approx(half))
+    with pytest.raises(ParityError) as refusal:
+        require_parity([-1.0, -2.0], probe, precision)
+    assert f"{LIMITS[precision]} is allowed in {precision}" in str(refusal.value)
+
+
+def test_a_manifest_keeps_what_engines_get_and_one_without_it_is_read_as_before(tmp_path):
+    build_tiny(tmp_path / "base")
+    document = json.loads((tmp_path / "base" / "manifest.json").read_text())
+    assert "served" not in document["probe"]
+    old = Manifest.from_document(document)
+    assert old.probe.served == {}
+    probe = replace(old.probe, served={"bfloat16": old.probe.logprobs})
+    again = Manifest.from_document(json.loads(replace(old, probe=probe).to_json()))
+    assert again.probe == probe
+
+
+@pytest.mark.parametrize("served", [(-1.0,), (-1.0, math.nan)])
+def test_a_probe_with_wrong_logprobs_of_engines_is_not_sealed(tmp_path, served):
+    build_tiny(tmp_path / "base")
+    with pytest.raises(ValueError, match=r"bfloat16|finite"):
+        seal(tmp_path / "base", tmp_path / "v1", 0, None, replace(TWO, served={"bfloat16": served}))
 
 
 @pytest.fixture(scope="module")
-def loud(tmp_path_factory) -> Path:
+def base(tmp_path_factory) -> Path:
     """A policy whose logprobs change by more than 0.05 nats when it is rounded to bfloat16."""
     folder = tmp_path_factory.mktemp("loud") / "policy"
     build_tiny(folder, "sort")
-    return _changed(folder, lambda name, tensor: tensor * LOUDER if tensor.dim() > 1 else tensor)
+    loud = _changed(folder, lambda name, tensor: tensor * LOUDER if tensor.dim() > 1 else tensor)
+    (loud / "manifest.json").unlink()
+    seal(loud, loud.with_name("base"), 0, None, Probe(TOKENS, (-1.0,) * (len(TOKENS) - 1)))
+    return loud.with_name("base")
 
 
-def _changed(folder: Path, change) -> Path:
+def _changed(folder: Path, change: Callable[[str, torch.Tensor], torch.Tensor]) -> Path:
     other = folder.parent / f"{folder.name}-changed"
+    shutil.rmtree(other, ignore_errors=True)
     shutil.copytree(folder, other)
-    weights = other / "model.safetensors"
-    tensors = {name: change(name, tensor) for name, tensor in load_file(weights).items()}
-    save_file(tensors, weights, metadata={"format": "pt"})
+    file = other / "model.safetensors"
+    tensors = {name: change(name, tensor) for name, tensor in load_file(file).items()}
+    save_file(tensors, file, metadata={"format": "pt"})
     return other
 
 
-def _logprobs(folder: Path, precision: torch.dtype) -> list[float]:
-    module = live_policy._load(folder, precision)
-    return LivePolicy(module, 0, "", context=len(TOKENS)).probe_logprobs(TOKENS)
+def _model(base: Path) -> PreTrainedModel:
+    """A trainer's: float32, and elsewhere than the base by now."""
+    model = AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32)
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.01)
+    return model
 
 
-def test_a_policy_that_bfloat16_rounds_much_is_served_in_bfloat16(loud):
-    gap = require_parity(
-        _logprobs(loud, torch.bfloat16), _logprobs(loud, torch.float32), "bfloat16"
-    )
-    assert gap > LIMITS["float32"]
+def _start(folder: Path, precision: str, probe: Probe):
+    engine = TransformersEngine(temperature=1.0, seed=0, precision=precision)
+    try:
+        return engine.start(folder, 1, probe)
+    finally:
+        engine.stop()
 
 
-def test_one_exchanged_layer_is_refused_in_bfloat16(loud):
-    def exchange(name: str, tensor: torch.Tensor) -> torch.Tensor:
-        return tensor.flip(0) if name == "model.layers.0.mlp.down_proj.weight" else tensor
+@pytest.mark.parametrize("precision", LIMITS)
+def test_an_engine_computes_what_the_publisher_did_from_weights_rounded_alike(
+    base, tmp_path, precision
+):
+    model = _model(base)
+    before = [parameter.clone() for parameter in model.parameters()]
+    manifest = weights.publish(model, base, tmp_path / "v1", 1, 0, (precision,))
+    report = _start(tmp_path / "v1", precision, manifest.probe)
+    assert report.served_gap < 1e-6
+    assert (report.probe_gap > 0.02) == (precision == "bfloat16")
+    assert all(map(torch.equal, before, model.parameters()))
+    assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
 
-    wrong = _changed(loud, exchange)
+
+def test_weights_that_are_stored_in_bfloat16_are_rounded_to_it_first(base, tmp_path):
+    stored = _changed(base, lambda name, tensor: tensor.bfloat16())
+    (stored / "manifest.json").unlink()
+    seal(stored, tmp_path / "base", 0, None, read_manifest(base).probe)
+    manifest = weights.publish(_model(base), tmp_path / "base", tmp_path / "v1", 1, 0, ("float32",))
+    report = _start(tmp_path / "v1", "float32", manifest.probe)
+    assert report.served_gap < 1e-4 < 0.02 < report.probe_gap
+
+
+def test_adapters_are_added_before_rounding(base, tmp_path):
+    torch.manual_seed(0)
+    model = AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32)
+    model = get_peft_model(model, lora.config_of(Lora(4, 8.0, ("q_proj", "down_proj"))))
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "lora_B" in name:
+                parameter.normal_(0, 0.3)
+    manifest = lora.publish(model, base, tmp_path / "v1", 1, 0, ("bfloat16",))
+    report = _start(tmp_path / "v1", "bfloat16", manifest.probe)
+    assert report.served_gap < 1e-6 < report.probe_gap
+
+
+def _flipped(part: str) -> Callable[[str, torch.Tensor], torch.Tensor]:
+    return lambda name, tensor: tensor.flip(0) if part in name else tensor
+
+
+@pytest.mark.parametrize("precision", LIMITS)
+@pytest.mark.parametrize("part", ["layers.0.mlp.down_proj", "layers.0.self_attn.v_proj", "embed"])
+def test_wrong_weights_are_refused_in_every_precision(base, tmp_path, part, precision):
+    manifest = weights.publish(_model(base), base, tmp_path / "v1", 1, 0, (precision,))
+    wrong = _changed(tmp_path / "v1", _flipped(part))
     with pytest.raises(ParityError):
-        require_parity(_logprobs(wrong, torch.bfloat16), _logprobs(loud, torch.float32), "bfloat16")
+        _start(wrong, precision, manifest.probe)
+
+
+def test_the_version_before_is_refused_in_float32(base, tmp_path):
+    """An update that never arrived."""
+    manifest = weights.publish(_model(base), base, tmp_path / "v1", 1, 0, ("float32",))
+    with pytest.raises(ParityError):
+        _start(base, "float32", manifest.probe)
+
+
+def test_a_manifest_without_what_engines_get_is_held_to_the_trainers_own_logprobs(base, tmp_path):
+    manifest = weights.publish(_model(base), base, tmp_path / "v1", 1, 0)
+    report = _start(tmp_path / "v1", "bfloat16", manifest.probe)
+    assert report.served_gap is None
+    assert 0.02 < report.probe_gap < UNROUNDED_LIMITS["bfloat16"]
+    wrong = _changed(tmp_path / "v1", _flipped("layers.0.mlp.down_proj"))
+    with pytest.raises(ParityError):
+        _start(wrong, "bfloat16", manifest.probe)
+
+
+def test_rotary_frequencies_are_not_rounded(base):
+    policy = LivePolicy.read(base, 0, torch.device("cpu"), "bfloat16")
+    assert policy.module.dtype == torch.bfloat16
+    plain = live_policy._load(base, torch.float32)
+    rounded = policy.module.base_model.rotary_emb.inv_freq
+    assert torch.equal(rounded, plain.base_model.rotary_emb.inv_freq)

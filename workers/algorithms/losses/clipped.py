@@ -2,7 +2,7 @@
 
 import torch
 
-from workers.algorithms.masking import row_mean, zeroed
+from workers.algorithms.masking import row_mean, row_sum, zeroed
 from workers.algorithms.ratios import LIMIT, advantages_of, log_ratio
 from workers.algorithms.tokens import TokenLoss, Tokens
 
@@ -40,21 +40,43 @@ def ppo(
     return TokenLoss(values, figures | {"log_ratio": moved.detach()})
 
 
-def decoupled(tokens: Tokens, *, clip_low: float = 0.2, clip_high: float = 0.2, cap: float | None = 5.0) -> TokenLoss:
-    """w · max(−A u, −A clip(u, 1 − clip_low, 1 + clip_high)) per token (B, C).
+def decoupled(
+    tokens: Tokens,
+    *,
+    clip_low: float = 0.2,
+    clip_high: float = 0.2,
+    cap: float | None = 5.0,
+    floor: float | None = None,
+    correction: str = "token_truncate",
+) -> TokenLoss:
+    """W · max(−A u, −A clip(u, 1 − clip_low, 1 + clip_high)) per token (B, C).
 
-    u = π/π_prox is clipped around the proximal policy, the weights at the start of the update; w = π_prox/β corrects for
-    whoever sampled and carries no gradient. `cap` truncates w, None leaves it whole. With fresh data π_prox = β and this
-    is `ppo` without dual clip. Source: AReaL, arXiv 2505.24298. Raises ValueError without `tokens.proximal`.
+    u = π/π_prox is clipped around the proximal policy, the weights at the start of the update; W corrects for whoever
+    sampled, in older weights or in another precision, and carries no gradient. `correction` says how, of w = π_prox/β of
+    the token, or, with "sequence", the product of w over the row's loss tokens (in value at most e^±20):
+        token_truncate, sequence_truncate   W = clip(w, floor, cap)
+        token_mask, sequence_mask           W = w where floor ≤ w ≤ cap, else 0
+    None leaves a side open. With fresh data π_prox = β and this is `ppo` without dual clip. Sources: AReaL, arXiv
+    2505.24298; truncation per token is TIS (Yao et al. 2025, "Your Efficient RL Framework Secretly Brings You
+    Off-Policy RL Training"); token_mask with floor 0.5 and cap 5 is IcePop (Ring-1T, 2025); sequence_mask
+    with cap 3 is TRL's default. Raises ValueError without `tokens.proximal`.
     """
     if tokens.proximal is None:
         raise ValueError("the loss `decoupled` needs proximal logprobs, taken with the weights at the start of the update")
     moved = zeroed(tokens.policy - tokens.proximal, tokens.mask).clamp(-LIMIT, LIMIT)
-    stale = zeroed(tokens.proximal - tokens.behaviour, tokens.mask).clamp(-LIMIT, LIMIT).detach()
-    weight = stale.exp()
-    truncated = weight if cap is None else weight.clamp(max=cap)
+    stale = zeroed(tokens.proximal - tokens.behaviour, tokens.mask).detach()
+    if correction in ("sequence_truncate", "sequence_mask"):
+        stale = row_sum(stale, tokens.mask).expand_as(stale)
+    weight = stale.clamp(-LIMIT, LIMIT).exp()
+    truncated = weight.clamp(floor, cap) if (floor, cap) != (None, None) else weight
     values, figures = pessimistic(moved.exp(), advantages_of(tokens), clip_low, clip_high)
-    figures |= {"log_ratio": moved.detach(), "weight": truncated, "capped": (weight > truncated).to(values.dtype)}
+    outside = (weight != truncated).to(values.dtype)
+    if correction in ("token_mask", "sequence_mask"):
+        truncated = weight * (1 - outside)
+        figures["dropped"] = outside
+    else:
+        figures["capped"] = outside
+    figures |= {"log_ratio": moved.detach(), "weight": truncated}
     return TokenLoss(values * truncated, figures)
 
 

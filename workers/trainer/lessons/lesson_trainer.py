@@ -7,7 +7,7 @@ Their losses are what `workers.algorithms.losses.preferences` computes, divided 
 kept of the library is what makes resuming bit-exact: optimizer, schedule, random state, checkpoints.
 
 Names relied on, transformers 5.19: `Trainer` (constructor, `get_batch_samples` called once an update with the number of
-micro-batches, `compute_loss`, `loss_is_scaled_for_ga`), TRL 1.16: `add_fused_lm_head`.
+micro-batches, `compute_loss`, `loss_is_scaled_for_ga`).
 """
 
 import workers.trl_alone  # noqa: F401  (before TRL)
@@ -22,7 +22,6 @@ from datasets import Dataset
 from peft import get_peft_model
 from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer, Trainer, TrainingArguments
 from transformers.trainer_callback import PrinterCallback
-from trl.trainer.utils import add_fused_lm_head
 
 from workers.algorithms.losses.preferences import mismatched_kl
 from workers.algorithms.tokens import RowLoss
@@ -135,6 +134,9 @@ class LessonTrainer(Trainer):
         if self.reference:
             self.reference.follow(self.model, self.state.global_step)
 
+    def give_cores_back(self) -> None:
+        """It has taken none: a run that samples nothing takes turns with nobody."""
+
     def save_state(self, folder: Path) -> None:
         """Write what the objective has become by now: only a moving reference ever changes."""
         (folder / checkpoint.STATE).write_text("{}")
@@ -163,7 +165,7 @@ def model_of(spec: TrainerSpec) -> torch.nn.Module:
             raise ValueError("lora: a reward model trains all its weights, its new head with them; remove it")
         return AutoModelForSequenceClassification.from_pretrained(spec.policy, **how)
     model = AutoModelForCausalLM.from_pretrained(spec.policy, **how)
-    add_fused_lm_head(model, outputs=("log_probs", "entropy"))
+    forward.prepare(model)
     if spec.lora is None:
         return model
     if torch.cuda.is_available():

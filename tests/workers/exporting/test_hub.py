@@ -1,0 +1,121 @@
+"""What reaches the Hub, and what is said when it does not."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.ports import kept_port
+from tests.workers.exporting.fake_hub import GOOD, READ_ONLY, FakeHub, serving
+from workers.exporting.destination import Destination, NotPushed, Progress, push
+
+
+@pytest.fixture
+def hub():
+    with serving() as made:
+        yield made
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "made"
+    made.mkdir()
+    (made / "README.md").write_text("---\ntags:\n- rftweb\n---\n\n# it\n")
+    (made / "model.safetensors").write_bytes(os.urandom(300_000))
+    return made
+
+
+def pushed(folder: Path, hub: FakeHub, token: str = GOOD, is_private: bool = True) -> str:
+    to = Destination("ann/polite", token, is_private, hub.address)
+    return push(folder, to, "run lab/tone", Progress(1))
+
+
+def test_a_folder_lies_in_a_new_private_repository_to_the_byte(folder, hub):
+    progress = Progress(sum(path.stat().st_size for path in folder.iterdir()))
+    address = push(folder, Destination("ann/polite", GOOD, True, hub.address), "said", progress)
+    assert address == f"{hub.address}/ann/polite/commit/{'c' * 40}"
+    made = hub.repositories["ann/polite"]
+    assert made["private"] is True
+    assert made["files"] == {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert 0.95 < progress.share <= 1.0
+
+
+def test_a_repository_may_be_public_and_takes_another_version(folder, hub):
+    pushed(folder, hub, is_private=False)
+    (folder / "README.md").write_text("---\ntags:\n- rftweb\n---\n\n# newer\n")
+    pushed(folder, hub, is_private=False)
+    made = hub.repositories["ann/polite"]
+    assert made["private"] is False
+    assert b"newer" in made["files"]["README.md"]
+
+
+def test_what_is_meant_to_be_private_does_not_go_where_everybody_sees_it(folder, hub):
+    pushed(folder, hub, is_private=False)
+    asked = len(hub.asked)
+    with pytest.raises(NotPushed, match="repository: ann/polite is public already"):
+        pushed(folder, hub)
+    assert not [one for one in hub.asked[asked:] if one.startswith("POST")]
+
+
+@pytest.mark.parametrize(
+    ("token", "words"),
+    [
+        ("hf_wrong", r"token: the Hub does not accept it \(401\)"),
+        (READ_ONLY, r"token: it may not write to ann/polite \(403\)"),
+    ],
+)
+def test_a_token_that_will_not_do_is_named_and_not_told(folder, hub, token, words):
+    with pytest.raises(NotPushed, match=words) as refused:
+        pushed(folder, hub, token)
+    assert token not in str(refused.value)
+    assert refused.value.__cause__ is None and refused.value.__suppress_context__
+
+
+@pytest.mark.parametrize(
+    ("part", "status", "words"),
+    [
+        ("/repos/create", 409, r"repository: .* is in the way \(409\): You already created"),
+        ("/commit/", 413, r"repository: the Hub takes no file of this size \(413\)"),
+        ("/preupload/", 429, r"network: the Hub asks to wait"),
+        ("/upload/", 403, r"token: it may not write"),
+        ("/repos/create", 418, r"network: the Hub answered 418"),
+    ],
+)
+def test_what_the_hub_refuses_is_said_with_the_field(folder, hub, part, status, words, monkeypatch):
+    hub.refused[part] = (status, "You already created this model repo")
+    monkeypatch.setattr("huggingface_hub.utils._http.time.sleep", lambda _: None)
+    with pytest.raises(NotPushed, match=words):
+        pushed(folder, hub)
+
+
+def test_a_hub_that_is_not_there_is_said_so(folder):
+    keeper, port = kept_port()
+    address = f"http://127.0.0.1:{port}"
+    with keeper, pytest.raises(NotPushed, match=f"network: the Hub at {address} cannot be reached"):
+        push(folder, Destination("ann/polite", GOOD, True, address), "said", Progress(1))
+
+
+def test_a_destination_does_not_tell_its_token():
+    assert GOOD not in repr(Destination("ann/polite", GOOD))
+
+
+def test_a_machine_without_the_package_says_so(folder, hub, monkeypatch):
+    monkeypatch.delitem(sys.modules, "workers.exporting.hub", raising=False)
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    with pytest.raises(NotPushed, match="is not installed here"):
+        pushed(folder, hub)
+
+
+def test_orders_are_filled_where_neither_torch_nor_huggingface_hub_is():
+    heavy = "{'torch', 'huggingface_hub', 'gguf'}"
+    told = (
+        "import django, sys; django.setup(); import workers.orders.filling; "
+        f"print({heavy} & {{*sys.modules}})"
+    )
+    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "rftweb.settings"}
+    done = subprocess.run(
+        [sys.executable, "-c", told], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "set()"

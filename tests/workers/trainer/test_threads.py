@@ -1,0 +1,36 @@
+"""A trainer takes all cores for an update where its engine waits for it, and gives them back."""
+
+import torch
+
+from tests.workers.trainer.batches import rows
+from workers.trainer import forward, shelf
+
+
+def threads_of_an_update(host, monkeypatch) -> set[int]:
+    seen = set()
+    scores = forward.scores
+
+    def watched(*args, **kwargs):
+        seen.add(torch.get_num_threads())
+        return scores(*args, **kwargs)
+
+    monkeypatch.setattr(forward, "scores", watched)
+    host.grant(rows(1))
+    monkeypatch.undo()
+    return seen
+
+
+def test_an_update_computes_with_the_threads_of_its_spec(spec, started, monkeypatch):
+    host = started(spec(threads=2))
+    assert threads_of_an_update(host, monkeypatch) == {2}
+    other = started(spec(output=host.spec.output / "other"))
+    assert threads_of_an_update(other, monkeypatch) == {1}
+    assert torch.get_num_threads() == 1
+
+
+def test_a_run_whose_trainer_and_engine_take_turns_gets_all_cores(tiny_run, settings):
+    settings.TURN_THREADS = 7
+    synchronous = tiny_run(max_staleness=0)
+    overlapping = tiny_run(max_staleness=1)
+    assert shelf.spec_of(synchronous).threads == 7
+    assert shelf.spec_of(overlapping).threads is None

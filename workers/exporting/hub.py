@@ -1,0 +1,100 @@
+"""A folder sent to a repository of the Hugging Face Hub, in one commit.
+
+Large files go over the Hub's LFS endpoints, as file objects that count what is read of them:
+huggingface_hub sends nothing by Xet then, whose progress nobody could ask for. The token is told to
+huggingface_hub alone, and taken out of every message.
+"""
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx2
+from huggingface_hub import CommitOperationAdd, HfApi
+from huggingface_hub.errors import HfHubHTTPError, RepositoryNotFoundError
+
+from workers.exporting.destination import Destination, NotPushed, Progress
+
+REASONS = {
+    401: "token: the Hub does not accept it (401)",
+    403: "token: it may not write to {repository} (403)",
+    404: "repository: the Hub knows no {repository}, or the token may not see it (404)",
+    409: "repository: the Hub has something of the name {repository} that is in the way (409)",
+    413: "repository: the Hub takes no file of this size (413)",
+    429: "network: the Hub asks to wait before more is sent (429)",
+}
+
+
+class Counted(io.BufferedReader):
+    """A file that tells how many bytes are read of it."""
+
+    def __init__(self, path: Path, tell: Callable[[int], None]) -> None:
+        super().__init__(io.FileIO(path))
+        self.tell_read = tell
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """As any file; what comes is told."""
+        data = super().read(size)
+        self.tell_read(len(data))
+        return data
+
+
+def push(folder: Path, to: Destination, message: str, progress: Progress) -> str:
+    """Commit the folder's files to the repository, made where it is not there; returns its address.
+
+    Raises NotPushed.
+    """
+    api = HfApi(endpoint=to.endpoint or None, token=to.token, library_name="rftweb")
+    files = [path for path in sorted(folder.iterdir()) if path.is_file()]
+    opened = [Counted(path, progress.add) for path in files]
+    try:
+        _prepare(api, to)
+        added = [
+            CommitOperationAdd(path.name, file) for path, file in zip(files, opened, strict=True)
+        ]
+        return api.create_commit(to.repository, added, commit_message=message).commit_url
+    except Exception as error:
+        raise NotPushed(_reason(error, to)) from None
+    finally:
+        for file in opened:
+            file.close()
+
+
+def _prepare(api: HfApi, to: Destination) -> None:
+    """Make the repository. One that everybody sees takes nothing that is meant to be private.
+
+    Raises NotPushed, and what huggingface_hub raises.
+    """
+    try:
+        found = api.model_info(to.repository)
+    except RepositoryNotFoundError:
+        api.create_repo(to.repository, private=to.is_private)
+        return
+    if to.is_private and not found.private:
+        raise NotPushed(
+            f"repository: {to.repository} is public already; say that this may be seen by everybody"
+        )
+
+
+def _reason(error: BaseException, to: Destination) -> str:
+    """Say in words what went wrong, without the token."""
+    if isinstance(error, NotPushed):
+        return str(error)
+    cause = error
+    while cause.__cause__ is not None and not isinstance(cause, httpx2.HTTPError):
+        cause = cause.__cause__
+    if isinstance(cause, HfHubHTTPError) and cause.response is not None:
+        told = _answered(cause, to)
+    elif isinstance(cause, httpx2.HTTPError | OSError):
+        place = to.endpoint or "huggingface.co"
+        told = f"network: the Hub at {place} cannot be reached: {type(cause).__name__}"
+    else:
+        told = f"{type(cause).__name__}: {cause}"
+    return told.replace(to.token, "…") if to.token else told
+
+
+def _answered(error: HfHubHTTPError, to: Destination) -> str:
+    status = error.response.status_code
+    reason = REASONS.get(status, "network: the Hub answered {status}")
+    said = f": {error.server_message}" if error.server_message else ""
+    return reason.format(repository=to.repository, status=status) + said[:300]

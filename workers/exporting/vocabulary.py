@@ -1,0 +1,236 @@
+"""A tokenizer in GGUF's words: its tokens by id, their kinds, merges or scores, and which of them
+end a reply.
+
+llama.cpp splits and merges by itself, from what stands in the file. Two kinds can be said: byte-
+level BPE ("gpt2"), by its merges and the name of its splitting, and SentencePiece's BPE ("llama"),
+by one score for each token: the pair with the best score is merged first. Whatever would make it
+split otherwise than the tokenizer does is refused.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gguf import GGUFWriter, TokenType
+from transformers import PreTrainedTokenizerBase
+
+from apps.policies.as_gguf import BLANK, NotAsGguf, tokenizer_kind
+from apps.policies.end_tokens import declared_end_tokens
+
+UNREACHABLE = -1e9  # the score of a token that no merge makes
+# Beside eos, GGUF names two more tokens that end a reply.
+MORE_ENDS = ("eot", "eom")
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """All that a GGUF file says of a tokenizer.
+
+    `tokens`, `kinds` and `scores` have an entry for each row of the embedding; `merges` is empty
+    where there are scores, `scores` where there are merges. `ends`: tokens that end a reply, the
+    tokenizer's own first.
+    """
+
+    model: str
+    splitting: str
+    tokens: list[str]
+    kinds: list[TokenType]
+    merges: list[str]
+    scores: list[float]
+    ends: list[int]
+    bos: int | None
+    pad: int | None
+    unknown: int | None
+    adds_bos: bool
+    adds_eos: bool
+    adds_blank: bool
+    chat_template: str
+
+    def write(self, writer: GGUFWriter) -> None:
+        """Add it to the file's header."""
+        writer.add_tokenizer_model(self.model)
+        writer.add_tokenizer_pre(self.splitting)
+        writer.add_token_list(self.tokens)
+        writer.add_token_types(self.kinds)
+        if self.model == "gpt2":
+            writer.add_token_merges(self.merges)
+        else:
+            writer.add_token_scores(self.scores)
+            writer.add_add_space_prefix(self.adds_blank)
+        self._write_special(writer)
+        writer.add_chat_template(self.chat_template)
+
+    def _write_special(self, writer: GGUFWriter) -> None:
+        writer.add_eos_token_id(self.ends[0])
+        for name, token in zip(MORE_ENDS, self.ends[1:], strict=False):
+            getattr(writer, f"add_{name}_token_id")(token)
+        for name in ("bos", "pad"):
+            if (token := getattr(self, name)) is not None:
+                getattr(writer, f"add_{name}_token_id")(token)
+        if self.unknown is not None:
+            writer.add_unk_token_id(self.unknown)
+        writer.add_add_bos_token(self.adds_bos)
+        if self.adds_eos:
+            writer.add_add_eos_token(True)
+
+
+def read_vocabulary(tokenizer: PreTrainedTokenizerBase, folder: Path, rows: int) -> Vocabulary:
+    """Say the tokenizer of the policy in `folder`, whose embedding has so many rows. Raises
+    NotAsGguf."""
+    document = json.loads(tokenizer.backend_tokenizer.to_str())
+    model, splitting = tokenizer_kind(document)
+    by_id = {token: text for text, token in tokenizer.get_vocab().items()}
+    if (last := max(by_id)) >= rows:
+        raise NotAsGguf(f"its tokenizer has a token {last}, its embedding {rows} rows")
+    added = {one["id"]: one for one in document["added_tokens"]}
+    _require_plain(added.values())
+    kinds = [_kind_of(by_id, added, document, token) for token in range(rows)]
+    tokens = [_text_of(by_id, added, model, token) for token in range(rows)]
+    pairs = [
+        tuple(one.split(" ") if isinstance(one, str) else one)
+        for one in document["model"]["merges"]
+    ]
+    adds_bos, adds_eos = _added_around(tokenizer)
+    return Vocabulary(
+        model=model,
+        splitting=splitting,
+        tokens=tokens,
+        kinds=kinds,
+        merges=[" ".join(pair) for pair in pairs] if model == "gpt2" else [],
+        scores=_scores(tokens, kinds, pairs) if model == "llama" else [],
+        ends=_ends(tokenizer, folder),
+        bos=tokenizer.bos_token_id,
+        pad=tokenizer.pad_token_id,
+        unknown=tokenizer.unk_token_id,
+        adds_bos=adds_bos,
+        adds_eos=adds_eos,
+        adds_blank=model == "llama" and _adds_blank(document),
+        chat_template=_template(tokenizer),
+    )
+
+
+def _require_plain(added: Sequence[dict[str, Any]]) -> None:
+    """Refuse added tokens that change the text beside them, which GGUF cannot say."""
+    for one in added:
+        for flag in ("lstrip", "rstrip", "single_word"):
+            if one.get(flag):
+                told = one["content"]
+                raise NotAsGguf(f"GGUF has no word for {flag}, which its token {told!r} asks for")
+
+
+def _kind_of(by_id: dict, added: dict, document: dict, token: int) -> TokenType:
+    if token not in by_id:
+        return TokenType.UNUSED
+    text, model = by_id[token], document["model"]
+    if text == model.get("unk_token") and model.get("byte_fallback"):
+        return TokenType.UNKNOWN
+    if token in added:
+        return TokenType.CONTROL if added[token]["special"] else TokenType.USER_DEFINED
+    if model.get("byte_fallback") and _is_byte(text):
+        return TokenType.BYTE
+    return TokenType.NORMAL
+
+
+def _is_byte(text: str) -> bool:
+    return len(text) == 6 and text.startswith("<0x") and text.endswith(">")
+
+
+def _text_of(by_id: dict, added: dict, model: str, token: int) -> str:
+    if token not in by_id:
+        return f"[PAD{token}]"
+    text = by_id[token]
+    if model == "llama" and token in added and not added[token]["special"]:
+        return text.replace(BLANK, " ")  # looked for before blanks are written so
+    return text
+
+
+def _scores(tokens: list[str], kinds: list[TokenType], pairs: list[tuple[str, str]]) -> list[float]:
+    """A score for each token, the higher the earlier it is merged.
+
+    Raises NotAsGguf where merges do not follow from scores: a pair that makes a token, but is no
+    merge, or merges into one token that stand at several places of the order.
+    """
+    ranks: dict[str, int] = {}
+    latest = ""
+    for rank, (left, right) in enumerate(pairs):
+        made = left + right
+        if made != latest and made in ranks:
+            raise NotAsGguf(
+                "GGUF cannot say the order of its tokenizer's merges: "
+                f"those into {made!r} do not follow each other"
+            )
+        latest = made
+        ranks.setdefault(made, rank)
+    _require_all_pairs(tokens, kinds, set(pairs))
+    return [_score(text, kind, ranks) for text, kind in zip(tokens, kinds, strict=True)]
+
+
+def _score(text: str, kind: TokenType, ranks: dict[str, int]) -> float:
+    if kind != TokenType.NORMAL:
+        return 0.0
+    if text in ranks:
+        return -float(ranks[text])
+    return 0.0 if len(text) == 1 else UNREACHABLE
+
+
+def _require_all_pairs(
+    tokens: list[str], kinds: list[TokenType], merges: set[tuple[str, str]]
+) -> None:
+    normal = {text for text, kind in zip(tokens, kinds, strict=True) if kind == TokenType.NORMAL}
+    for text in normal:
+        for cut in range(1, len(text)):
+            left, right = text[:cut], text[cut:]
+            if left in normal and right in normal and (left, right) not in merges:
+                raise NotAsGguf(
+                    f"GGUF cannot say its tokenizer's merges: {left!r} and {right!r} are none, "
+                    "though they make a token"
+                )
+
+
+def _adds_blank(document: dict[str, Any]) -> bool:
+    """Whether a blank is put before each text, and before what follows a special token.
+
+    A tokenizer that puts one at the very beginning alone ("first") is said to put none: chat
+    prompts begin with a special token, and llama.cpp would put one after each. Where a text begins
+    with a blank, llama.cpp puts another before it, as SentencePiece does; some tokenizers
+    ("always") do not.
+    """
+    normalizer = document.get("normalizer") or {}
+    steps = normalizer.get("normalizers", [normalizer])
+    if any(one.get("type") == "Prepend" for one in steps):
+        return True
+    unknown = [one["type"] for one in steps if one and one["type"] not in ("Replace", "Prepend")]
+    if unknown:
+        raise NotAsGguf(f"GGUF has no word for its tokenizer's normalizer {unknown[0]}")
+    return (document.get("pre_tokenizer") or {}).get("prepend_scheme") == "always"
+
+
+def _added_around(tokenizer: PreTrainedTokenizerBase) -> tuple[bool, bool]:
+    """Whether the tokenizer puts its first token before a text and its end token after it."""
+    bare = tokenizer("a", add_special_tokens=False).input_ids
+    whole = tokenizer("a").input_ids
+    begin = whole[: whole.index(bare[0])]
+    end = whole[len(begin) + len(bare) :]
+    if begin not in ([], [tokenizer.bos_token_id]) or end not in ([], [tokenizer.eos_token_id]):
+        around = tokenizer.convert_ids_to_tokens(begin + end)
+        told = " ".join(around)
+        raise NotAsGguf(f"GGUF has no word for what its tokenizer puts around a text: {told}")
+    return bool(begin), bool(end)
+
+
+def _ends(tokenizer: PreTrainedTokenizerBase, folder: Path) -> list[int]:
+    """Raises NotAsGguf where the tokenizer has no end token."""
+    if tokenizer.eos_token_id is None:
+        raise NotAsGguf("its tokenizer has no end token")
+    return list(dict.fromkeys([tokenizer.eos_token_id, *declared_end_tokens(folder)]))
+
+
+def _template(tokenizer: PreTrainedTokenizerBase) -> str:
+    template = tokenizer.chat_template
+    if isinstance(template, dict):
+        template = template.get("default")
+    if not template:
+        raise NotAsGguf("it has no chat template")
+    return template

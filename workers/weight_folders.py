@@ -1,0 +1,275 @@
+"""Where the folders of weights are on this machine: in the folder that all share, or fetched.
+
+With RFTWEB_WEIGHTS_URL set, the paths in the database are the publisher's and nothing here reads
+them: a thread beside the explorer's loop brings what is wanted (apps.policies.transfer), and the
+loop goes on with other runs meanwhile.
+"""
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import structlog
+from django.conf import settings
+
+from apps.policies.models import Policy
+from apps.policies.transfer.cache import MB, Cache, Held
+from apps.policies.transfer.fetching import Progress, fetch
+from apps.policies.transfer.publisher import Publisher
+from apps.policies.transfer.wanted import POLICY, VERSION, NotFetched, Stopped, Wanted
+from apps.runs.models import Run, WeightVersion
+from apps.streaming import bells
+from workers import stopping
+
+log = structlog.get_logger(__name__)
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 2.0, 60.0  # after a fetch that failed, before the next
+
+
+def are_fetched() -> bool:
+    """Whether this machine has no part in the shared folder."""
+    return bool(settings.WEIGHTS_URL)
+
+
+def of_policy(policy: Policy) -> Path:
+    """The policy's folder here. Raises NotFetched while it is not here."""
+    if not are_fetched():
+        return Path(policy.folder)
+    return _arrivals().folder(_policy_wanted(policy))
+
+
+def of_version(version: WeightVersion) -> Path:
+    """The version's folder here. Raises NotFetched while it is not here."""
+    if not are_fetched():
+        return Path(version.folder)
+    return _arrivals().folder(_version_wanted(version))
+
+
+def missing(run: Run, version: WeightVersion) -> str:
+    """What the run waits for, in words; empty once its policy and this version are here.
+
+    They are fetched meanwhile, and stay until the run wants others, or `forget`.
+    """
+    if not are_fetched():
+        return ""
+    return _arrivals().missing(run.pk, (_policy_wanted(run.policy), _version_wanted(version)))
+
+
+def fetch_again(version: WeightVersion, damage: str) -> bool:
+    """Whether a folder that does not load is fetched once more: it may have been damaged here."""
+    return are_fetched() and _arrivals().fetch_again(_version_wanted(version), damage)
+
+
+def forget_all_but(runs: Collection[int]) -> None:
+    """The other runs (ids) are no longer explored here."""
+    if are_fetched():
+        _arrivals().forget_all_but(runs)
+
+
+@contextlib.contextmanager
+def brought(version: WeightVersion, is_left: Callable[[], bool]) -> Iterator[Path]:
+    """The version's folder, fetched in this thread if need be, and here until the block ends.
+
+    `is_left`: whether nobody wants it any more. Raises NotFetched.
+    """
+    if not are_fetched():
+        yield Path(version.folder)
+        return
+
+    def require_wanted() -> None:
+        if is_left() or stopping.is_asked():
+            raise Stopped("it was left")
+
+    arrivals = _arrivals()
+    progress = Progress(require_wanted)
+    held = fetch(arrivals.publisher, arrivals.cache, _version_wanted(version), progress)
+    try:
+        yield held.folder
+    finally:
+        held.release()
+
+
+def stop() -> None:
+    """End what is being fetched; what came is kept for the next process."""
+    if are_fetched():
+        _arrivals().stop()
+        _arrivals_from.cache_clear()
+
+
+def _policy_wanted(policy: Policy) -> Wanted:
+    return Wanted(POLICY, policy.pk, policy.fingerprint, f"policy {policy.slug}")
+
+
+def _version_wanted(version: WeightVersion) -> Wanted:
+    base = _policy_wanted(version.run.policy)
+    title = f"version {version.version}"
+    return Wanted(VERSION, version.pk, version.fingerprint, title, base)
+
+
+def _arrivals() -> "Arrivals":
+    root = settings.WEIGHTS_ROOT / "fetched"
+    limit = settings.WEIGHTS_CACHE_MB * MB
+    return _arrivals_from(settings.WEIGHTS_URL, settings.WEIGHTS_SECRET, root, limit)
+
+
+@cache
+def _arrivals_from(url: str, secret: str, root: Path, limit: int) -> "Arrivals":
+    return Arrivals(Publisher.of_settings(url, secret), Cache(root, limit))
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a fetch failed, how long it rests, and until when (monotonic seconds)."""
+
+    reason: str
+    pause_s: float
+    until: float
+
+
+class Arrivals:
+    """What the runs of this process want, and a thread that fetches it, one after the other."""
+
+    def __init__(self, publisher: Publisher, cache: Cache) -> None:
+        self.publisher = publisher
+        self.cache = cache
+        self._changed = threading.Condition()
+        self._wanted: dict[int, tuple[Wanted, ...]] = {}  # by the run's id
+        # By the key of what is wanted.
+        self._held: dict[str, Held] = {}
+        self._failures: dict[str, Failure] = {}
+        self._damaged: set[str] = set()
+        self._now: Wanted | None = None
+        self._progress = Progress()
+        self._is_stopping = False
+        self._thread: threading.Thread | None = None
+
+    def folder(self, wanted: Wanted) -> Path:
+        with self._changed:
+            held = self._held.get(wanted.key)
+        if held is None:
+            raise NotFetched(f"{wanted.title} is not here yet")
+        return held.folder
+
+    def missing(self, run: int, needs: tuple[Wanted, ...]) -> str:
+        with self._changed:
+            if self._wanted.get(run) != needs:
+                self._wanted[run] = needs
+                self._let_go()
+                self._changed.notify()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._bring, name="weights", daemon=True)
+                self._thread.start()
+            lacking = [one for one in needs if one.key not in self._held]
+            return self._words(lacking[0]) if lacking else ""
+
+    def fetch_again(self, wanted: Wanted, damage: str) -> bool:
+        with self._changed:
+            if wanted.key in self._damaged:
+                return False
+            self._damaged.add(wanted.key)
+            if held := self._held.pop(wanted.key, None):
+                held.release()
+            self.cache.discard(wanted)
+            self._changed.notify()
+        log.warning("weights_damaged_here", weights=wanted.title, reason=damage)
+        return True
+
+    def forget_all_but(self, runs: Collection[int]) -> None:
+        with self._changed:
+            left = self._wanted.keys() - set(runs)
+            for run in left:
+                del self._wanted[run]
+            if left:
+                self._let_go()
+
+    def stop(self) -> None:
+        with self._changed:
+            self._is_stopping = True
+            self._wanted.clear()
+            self._let_go()
+            self._changed.notify()
+
+    def _let_go(self) -> None:
+        """Release what no run wants. Called with the lock."""
+        keys = {one.key for needs in self._wanted.values() for one in needs}
+        for key in self._held.keys() - keys:
+            self._held.pop(key).release()
+        self._failures = {key: why for key, why in self._failures.items() if key in keys}
+
+    def _words(self, wanted: Wanted) -> str:
+        """What is to be said of weights that are not here. Called with the lock."""
+        if wanted.key in self._failures:
+            return f"{wanted.title}: {self._failures[wanted.key].reason}"
+        if self._now is None or self._now.key != wanted.key:
+            return f"{wanted.title} is fetched next"
+        progress = self._progress
+        title = progress.title or wanted.title
+        if progress.note:
+            return f"{title}: {progress.note}"
+        percent = 100 * progress.done // max(progress.total, 1)
+        return f"{title} is fetched: {percent} % of {progress.total / MB:.1f} MB"
+
+    # -- the thread -------------------------------------------------------------------------------
+
+    def _bring(self) -> None:
+        while (wanted := self._next()) is not None:
+            try:
+                held = fetch(self.publisher, self.cache, wanted, self._progress)
+            except Stopped:
+                continue
+            except NotFetched as why:
+                self._fail(wanted, str(why))
+            except Exception as error:
+                log.exception("weights_fetch_failed", weights=wanted.title)
+                self._fail(wanted, f"{type(error).__name__}: {error}")
+            else:
+                self._take(wanted, held)
+
+    def _next(self) -> Wanted | None:
+        """Wait for something to fetch; None once this process stops."""
+        with self._changed:
+            self._now = None
+            while not self._is_stopping and not stopping.is_asked():
+                lacking = self._lacking()
+                now = time.monotonic()
+                due = [one for one in lacking if self._rests_until(one) <= now]
+                if due:
+                    self._now = due[0]
+                    self._progress = Progress(self._require_wanted)
+                    return self._now
+                rests = [self._rests_until(one) - now for one in lacking]
+                self._changed.wait(min(rests, default=None))
+            return None
+
+    def _lacking(self) -> list[Wanted]:
+        wanted = {one.key: one for needs in self._wanted.values() for one in needs}
+        return [one for key, one in wanted.items() if key not in self._held]
+
+    def _rests_until(self, wanted: Wanted) -> float:
+        failure = self._failures.get(wanted.key)
+        return failure.until if failure else 0.0
+
+    def _require_wanted(self) -> None:
+        with self._changed:
+            is_wanted = self._now in self._lacking()
+        if not is_wanted or self._is_stopping or stopping.is_asked():
+            raise Stopped("nobody wants it any more")
+
+    def _fail(self, wanted: Wanted, reason: str) -> None:
+        with self._changed:
+            before = self._failures.get(wanted.key)
+            pause = min(2 * before.pause_s, LONGEST_PAUSE_S) if before else FIRST_PAUSE_S
+            self._failures[wanted.key] = Failure(reason, pause, time.monotonic() + pause)
+            self._let_go()
+        log.error("weights_not_fetched", weights=wanted.title, reason=reason, again_in_s=pause)
+
+    def _take(self, wanted: Wanted, held: Held) -> None:
+        with self._changed:
+            self._failures.pop(wanted.key, None)
+            self._held[wanted.key] = held
+            self._let_go()
+        log.info("weights_fetched", weights=wanted.title, folder=held.folder.name)
+        bells.ring("explore")
