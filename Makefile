@@ -1,4 +1,4 @@
-# make demo | test | test-quick | test-long | lint | lock | clean
+# make demo | test | test-quick | test-long | lint | lock | images | clean
 PYTHON ?= python3
 # Three processes on two cores, as half of a stack test is waiting; a file's tests stay together, as they
 # share its stack or engine.
@@ -6,7 +6,7 @@ PYTHON ?= python3
 PYTEST ?= -n 3 --dist loadfile --no-loadscope-reorder
 RUN = .venv/bin/python
 
-.PHONY: screenshots setup setup-test demo up test test-quick test-long lint lock sbom audit clean
+.PHONY: screenshots setup setup-test demo up test test-quick test-long lint lock sbom audit images clean
 
 setup:
 	@$(PYTHON) scripts/setup
@@ -58,6 +58,10 @@ sbom:
 # The same packages against the OSV database of known vulnerabilities; needs the network
 audit:
 	@$(PYTHON) scripts/audit.py
+
+# The container images, with Docker, Podman or buildah: make images IMAGES="--torch cpu"
+images:
+	@$(PYTHON) scripts/images.py $(IMAGES)
 
 # Pictures of a running site: make screenshots SHOTS="--user demo --run demo/tone"
 screenshots:

@@ -17,7 +17,10 @@ def told() -> dict[str, str]:
 
 
 def code() -> str:
-    """The commit that is checked out, `-dirty` where files differ from it; the package's version where there is no git."""
+    """Name the commit that is checked out, `-dirty` where files differ from it.
+
+    Without git: the commit that an image was built of, else the package's version, else `unknown`.
+    """
     if (settings.BASE_DIR / ".git").exists():
         asked = ["git", "-C", str(settings.BASE_DIR), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
         try:
@@ -26,6 +29,9 @@ def code() -> str:
                 return said.stdout.strip()
         except (OSError, subprocess.TimeoutExpired):
             pass  # the version is another way to say it
+    built_of = settings.BASE_DIR / "COMMIT"  # the Dockerfile writes it
+    if built_of.exists() and (commit := built_of.read_text().strip()):
+        return commit
     try:
         return version("rftweb")
     except PackageNotFoundError:

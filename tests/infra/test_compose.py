@@ -12,6 +12,7 @@ import yaml
 from django.conf import settings
 
 from rftweb.supervisor.roles import GPU_ROLES, QUEUES, ROLES, Plan, beat_program, web_program, worker_program
+from tests.containers import MissingVariable, read_services
 
 ROOT = Path(__file__).resolve().parents[2]
 CONTAINER_NAMES = {"valkey": "redis"}  # the service is called after the protocol, as its users know it
@@ -117,13 +118,42 @@ def test_volumes_are_declared():
 
 
 def test_images_are_targets_of_the_dockerfile_and_web_has_no_torch():
-    stages = dict(re.findall(r"^FROM (\S+) AS (\w+)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE))
-    assert set(stages.values()) == {"web", "worker"}
-    web = (ROOT / "Dockerfile").read_text().split("AS worker")[0]
-    assert "--no-torch" in web
+    stages = re.findall(r"^FROM \S+ AS (\w+)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    built = {service["build"]["target"] for service in SERVICES.values() if "build" in service}
+    assert built == {"web", "worker"} <= set(stages)
+    before_torch = (ROOT / "Dockerfile").read_text().split("AS torch")[0]
+    assert "AS web" in before_torch
+    assert before_torch.count("scripts/setup --venv") == before_torch.count("--no-torch") == 1
 
 
 def test_every_file_the_dockerfile_copies_is_there():
-    sources = re.findall(r"^COPY (\S+) ", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    sources = re.findall(r"^COPY (?!--from)(\S+) ", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
     assert sources
     assert [source for source in sources if not (ROOT / source).exists()] == []
+
+
+def test_the_build_is_given_what_the_dockerfile_copies_and_nothing_else():
+    """Of the machine's own files (data, secrets, environments) none comes near an image."""
+    lines = (ROOT / ".dockerignore").read_text().splitlines()
+    rules = [line for line in lines if line and not line.startswith("#")]
+    assert rules[0] == "*"
+    allowed = {rule[1:] for rule in rules if rule.startswith("!")}
+    copied = re.findall(r"^COPY (?!--from)(\S+) ", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    assert allowed == set(copied)
+
+
+@pytest.mark.parametrize("name", ["POSTGRES_PASSWORD", "REDIS_PASSWORD", "RFTWEB_SECRET_KEY"])
+def test_a_missing_secret_is_named(name):
+    secrets = dict.fromkeys(["POSTGRES_PASSWORD", "REDIS_PASSWORD", "RFTWEB_SECRET_KEY"], "x")
+    read_services(secrets)
+    with pytest.raises(MissingVariable, match=name):
+        read_services({**secrets, name: ""})
+
+
+def test_what_says_that_a_process_is_ready_is_gone_after_a_restart():
+    """A container that is started again has its files still; what is in memory it has not."""
+    for name in OURS:
+        in_memory = [f"{place}/" for place in SERVICES[name].get("tmpfs", [])]
+        words = [*SERVICES[name]["command"], *SERVICES[name]["environment"].values()]
+        marks = [word for word in words if word.endswith((".pid", "/ready"))]
+        assert all(mark.startswith(tuple(in_memory)) for mark in marks), name
