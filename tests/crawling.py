@@ -16,7 +16,15 @@ from apps.runs.models import Run, Worker
 from apps.tasksets.models import Picture
 
 # Not pages: machines' addresses, what signs in and out, and the parts that other tests walk along.
-NOT_WALKED = ("admin/", "accounts/logout/", "healthz", "readyz", "favicon.ico", "api/v1/schema/")
+NOT_WALKED = (
+    "admin/",
+    "accounts/logout/",
+    "healthz",
+    "readyz",
+    "favicon.ico",
+    "api/v1/schema/",
+    "weight-files/",  # signed requests of other machines
+)
 
 
 def routes(patterns: list | None = None, prefix: str = "") -> Iterator[str]:
@@ -44,6 +52,7 @@ def addresses(run: Run, rollouts: list[int]) -> list[str]:
 
 def _filled(route: str, run: Run, rollouts: list[int]) -> list[str]:
     slug = run.taskset.slug if route.startswith("tasksets/") else run.slug
+    slug = run.policy.slug if route.startswith("policies/") else slug
     item = Item.objects.filter(run=run).values_list("pk", flat=True).first() or 0
     rating = Rating.objects.filter(run=run).values_list("pk", flat=True).first() or 0
     environment = Environment.objects.filter(project=run.project).values_list("name", flat=True).first() or "none"
