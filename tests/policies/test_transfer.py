@@ -26,13 +26,22 @@ GIB = 2**30
 LARGE = 4_000_000  # numbers, so 16 MB: more than all buffers between server and client hold
 
 
+@pytest.fixture(scope="module")
+def kept_web(django_db_setup, django_db_blocker) -> Iterator[WebProcess]:
+    """One process for all tests here: starting takes several seconds."""
+    with django_db_blocker.unblock(), pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RFTWEB_WEIGHTS_SECRET", SECRET)
+        process = WebProcess()
+        process.start()
+        yield process
+        process.end()
+
+
 @pytest.fixture
-def web(transactional_db, monkeypatch) -> Iterator[WebProcess]:
-    monkeypatch.setenv("RFTWEB_WEIGHTS_SECRET", SECRET)
-    process = WebProcess()
-    process.start()
-    yield process
-    process.end()
+def web(transactional_db, kept_web) -> WebProcess:
+    if kept_web.process.poll() is not None:  # the last test killed it
+        kept_web.start()
+    return kept_web
 
 
 @pytest.fixture
@@ -83,31 +92,31 @@ def test_a_folder_arrives_bit_by_bit_and_is_fetched_once(publisher, cache, publi
 
 
 def test_a_transfer_goes_on_where_the_server_was_killed(publisher, cache, publish, web):
+    """The server is there again before the first pause ends, however slowly it starts."""
     folder, wanted = publish("one", numbers=LARGE)
     half = LARGE * 2
-    was_killed = []
+    was_killed: list[int] = []
+    broken: list[tuple[str, int]] = []
 
     def kill_in_the_middle() -> None:
         if progress.done > half and not was_killed:
             was_killed.append(progress.done)
             web.kill()
 
-    progress = Progress(kill_in_the_middle)
-    fetched = []
-    thread = threading.Thread(
-        target=lambda: fetched.append(fetch(publisher, cache, wanted, progress)), daemon=True
-    )
-    thread.start()
-    while not (was_killed and progress.note):
-        thread.join(0.01)
-        assert thread.is_alive()
-    assert "does not answer" in progress.note or "broke" in progress.note
-    [part] = cache.unfinished(wanted).glob(f"*{PART}")
-    kept = part.stat().st_ino
-    web.start()
-    thread.join(60)
-    assert bytes_in(fetched[0].folder) == bytes_in(folder)
-    assert (fetched[0].folder / MODEL).stat().st_ino == kept  # gone on with, not begun anew
+    class Restarting(Progress):
+        def wait(self, seconds: float, note: str) -> None:
+            if not broken:
+                [part] = cache.unfinished(wanted).glob(f"*{PART}")
+                broken.append((note, part.stat().st_ino))
+                web.start()
+            super().wait(seconds, note)
+
+    progress = Restarting(kill_in_the_middle)
+    fetched = fetch(publisher, cache, wanted, progress)
+    [(note, kept)] = broken
+    assert was_killed and ("does not answer" in note or "broke" in note)
+    assert bytes_in(fetched.folder) == bytes_in(folder)
+    assert (fetched.folder / MODEL).stat().st_ino == kept  # gone on with, not begun anew
 
 
 def test_what_another_process_left_half_done_is_gone_on_with(publisher, cache, publish, web):
