@@ -15,7 +15,8 @@ from apps.runs.again import run_again
 from apps.runs.models import Run
 
 NOT_HERE = "tour_not_here"  # of a session: whoever signed in had no demo to be shown
-DEMO, RUN = "demo", "tone"  # the project that `make demo` makes, and the run in it that people rate
+DEMO = "demo"  # the project that `make demo` makes
+RUNS = r"^(tone|support)(-[0-9]+)?$"  # slugs of the runs in it that people rate
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,8 @@ STEPS = (
     ),
     Step(
         "run-weights", "Each update can become a version",
-        "Where it came from, which engines serve it, which ratings made it; compare versions, talk to one, take it with you.",
+        "Where it came from, which engines serve it, which ratings made it; compare versions, talk to one, take it with you. "
+        "The same with a real language model: start manage.py demo --run support.",
         ".tablebox", "Finish",
     ),
 )  # fmt: skip
@@ -95,7 +97,7 @@ class Tour:
 def demo_run(user: User) -> Run | None:
     """The run that the tour is taken on: the demo's newest that learns, else its newest."""
     runs = Run.objects.visible_to(user).filter(
-        project__slug=DEMO, slug__regex=rf"^{RUN}(-[0-9]+)?$"
+        project__slug=DEMO, slug__regex=RUNS
     )
     runs = runs.select_related("project").order_by("-pk")
     return runs.running().first() or runs.first()

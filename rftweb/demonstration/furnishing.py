@@ -1,4 +1,7 @@
-"""The demo's rows: project, account, tasksets, policies, runs. Called at every start, it adds what is missing."""
+"""The demo's rows: project, account, tasksets, policies, runs.
+
+Called at every start, it adds what is missing.
+"""
 
 import dataclasses
 import secrets
@@ -7,6 +10,7 @@ from pathlib import Path
 from django.conf import settings
 from django.db import transaction
 
+from apps.accounts import strict_json
 from apps.accounts.models import Membership, Project, User
 from apps.policies.manifest import read_manifest
 from apps.policies.models import Policy
@@ -16,11 +20,20 @@ from apps.runs.models import Run
 from apps.tasksets.importing import generate
 
 PROJECT, ACCOUNT = "demo", "demo"
-TITLES = {"tone": "Polite replies, rated by people", "sort": "Five digits in order"}
-TASKS = {"tone": 500, "sort": 4_096}
+TITLES = {
+    "tone": "Polite replies, rated by people",
+    "sort": "Five digits in order",
+    "support": "A shop's customers, answered by SmolLM2 and rated by people",
+    "sums": "Two-digit sums by SmolLM2",
+}
+TASKS = {"tone": 500, "sort": 4_096, "support": 400, "sums": 1_500}
+# Runs of a language model that is known by this name; the others have policies that are built here.
+MODELS = {"support": "smollm2", "sums": "smollm2"}
 SEED = 0
 RUNS = tuple(TITLES)
+STANDING = tuple(name for name in RUNS if name not in MODELS)  # made at every start
 PASSWORD_BYTES = 12
+ORIGIN_LIMIT = 10_000  # bytes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,12 +46,15 @@ class Furniture:
 
 @transaction.atomic
 def furnish(policies: dict[str, Path]) -> Furniture:
-    """Project, account, and for each of the built policies the policy and its taskset."""
+    """Add project and account, and for each run the sealed folder of its policy, and its taskset."""
     project, _ = Project.objects.get_or_create(slug=PROJECT, defaults={"title": "Demo"})
     password = _account(project)
     for name, folder in policies.items():
         _taskset(project, name)
-        _policy(project, name, folder)
+        if name in MODELS:
+            _model(project, MODELS[name], folder)
+        else:
+            _policy(project, name, folder)
     return Furniture(project, password)
 
 
@@ -90,3 +106,16 @@ def _policy(project: Project, name: str, folder: Path) -> None:
         register(project, name, folder, f"built by the recipe {name!r}", TITLES[name])
     elif known.folder != str(folder.resolve()):
         Policy.objects.filter(pk=known.pk).update(folder=str(folder.resolve()), fingerprint=read_manifest(folder).fingerprint)
+
+
+def _model(project: Project, name: str, folder: Path) -> None:
+    """Register a language model; its source and licence lie beside its folder."""
+    if project.policies.filter(slug=name).exists():
+        return
+    origin = strict_json.read(origin_of(folder), ORIGIN_LIMIT)
+    register(project, name, folder, origin["source"], licence=origin["licence"])
+
+
+def origin_of(folder: Path) -> Path:
+    """Return the file that says where the model in this folder came from."""
+    return folder.with_name(f"{folder.name}.origin.json")

@@ -1,7 +1,8 @@
-"""Building the demo's policies, in processes of their own: torch never enters this one."""
+"""Make the demo's policies, in processes of their own: torch never enters this one."""
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -10,36 +11,79 @@ from pathlib import Path
 
 from django.conf import settings
 
+from apps.policies.folder import MANIFEST
+from rftweb.demonstration.furnishing import MODELS, origin_of
+
 
 class NotBuilt(RuntimeError):
-    """A policy could not be built; what went wrong stands above, as the builder said it."""
+    """A policy could not be made; what went wrong stands above, as its process said it."""
 
 
 @contextmanager
-def building(names: tuple[str, ...]) -> Iterator[Callable[[], dict[str, Path]]]:
-    """Build these policies side by side where they are not there yet; what is unfinished at the end is killed.
+def building(runs: tuple[str, ...]) -> Iterator[Callable[[], dict[str, Path]]]:
+    """Make the policies of these runs side by side where they are not there yet.
 
-    Yields a function that waits for the sealed folders (raises NotBuilt). Progress goes to our standard error.
-    One thread each: equal builds must be equal to the bit.
+    Yields a function that waits for the sealed folders, by run; it raises NotBuilt. Progress goes to
+    our standard error. What is unfinished at the end is killed.
     """
-    builders = {name: _start(name) for name in names}
+    processes = {}
+    for run in runs:
+        policy = MODELS.get(run, run)
+        if policy not in processes and not _is_there(policy):
+            processes[policy] = _add(policy) if run in MODELS else _build(policy)
     try:
-        yield lambda: _folders(builders)
+        yield lambda: _folders(runs, processes)
     finally:
-        for builder in builders.values():
-            builder.kill()  # no-op for those that have ended
-            builder.wait()
+        for process in processes.values():
+            process.kill()  # no-op for those that have ended
+            process.wait()
 
 
-def _folders(builders: dict[str, subprocess.Popen]) -> dict[str, Path]:
-    answers = {name: builder.communicate()[0] for name, builder in builders.items()}
-    failed = [name for name, builder in builders.items() if builder.returncode]
+def _folders(runs: tuple[str, ...], processes: dict[str, subprocess.Popen]) -> dict[str, Path]:
+    answers = {policy: process.communicate()[0] for policy, process in processes.items()}
+    failed = [policy for policy, process in processes.items() if process.returncode]
     if failed:
         raise NotBuilt(f"building failed: {', '.join(failed)}")
-    return {name: Path(json.loads(answer.splitlines()[-1])["folder"]) for name, answer in answers.items()}
+    folders = {}
+    for run in runs:
+        if run not in MODELS:
+            folders[run] = Path(json.loads(answers[run].splitlines()[-1])["folder"])
+            continue
+        folders[run] = _model_folder(MODELS[run])
+        if origin := answers.get(MODELS[run]):
+            origin_of(folders[run]).write_text(origin)
+    return folders
 
 
-def _start(name: str) -> subprocess.Popen:
-    command = [sys.executable, "-m", "workers.policies.build", name, "--out", str(settings.WEIGHTS_ROOT / "policies")]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(command, cwd=settings.BASE_DIR, env=environment, stdout=subprocess.PIPE, text=True)
+def _model_folder(name: str) -> Path:
+    return settings.WEIGHTS_ROOT / "policies" / f"model-{name}"
+
+
+def _is_there(policy: str) -> bool:
+    """Tell whether a language model was added before; builders find out for themselves."""
+    folder = _model_folder(policy)
+    return (folder / MANIFEST).exists() and origin_of(folder).exists()
+
+
+def _build(name: str) -> subprocess.Popen:
+    """Start a builder on one thread: equal builds must be equal to the bit."""
+    out = settings.WEIGHTS_ROOT / "policies"
+    return _worker({"OMP_NUM_THREADS": "1"}, "build", name, "--out", str(out))
+
+
+def _add(name: str) -> subprocess.Popen:
+    """Start to fetch a language model by its name, and to seal it."""
+    cache = settings.VAR / "models"
+    # A folder without its origin is what a start left that was ended here; nothing refers to it.
+    shutil.rmtree(_model_folder(name), ignore_errors=True)
+    return _worker({}, "adopt", name, "--cache", str(cache), "--out", str(_model_folder(name)))
+
+
+def _worker(environment: dict[str, str], module: str, *arguments: str) -> subprocess.Popen:
+    return subprocess.Popen(
+        [sys.executable, "-m", f"workers.policies.{module}", *arguments],
+        cwd=settings.BASE_DIR,
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        text=True,
+    )

