@@ -158,7 +158,7 @@ def test_from_the_clone_to_ones_own_weights(page: Page):
     # The version that the step made.
     page.goto(rollout)
     page.locator(".life li", has_text="In the weights").get_by_role("link").first.click()
-    page.get_by_role("heading", name="Version").wait_for()
+    page.get_by_role("heading", name="Version", level=1).wait_for()
     version = page.url
 
     # Talk to it.
